@@ -9,12 +9,12 @@ counts little.
   of the messages before. ``cold``: the texts are new with each message, all of their words too, and nothing is cached.
 - **A long session**: microseconds of one step after 100 and after 3,000 turns of a session in 4,096 tokens, each with a
   tool loop, measured in turns. The window moves all the time, so that this is where a price that grows would show.
-- **Reuse**: a tool loop of 20 and of 40 steps in the same context. Each prompt is rendered by the shipped model's chat
-  template and compared with the one before it. What can be reused is what both have ``in common``: the system prompt,
-  the tools and the messages that stand in both unchanged, at whatever place. What both begin with is what a runtime
-  does reuse; the share is that of all prompts together, ``worst`` that of the one prompt that keeps the least. What is
-  new in a prompt, or went from it, counts for neither. Both are counted in characters. Prompts that ask for a summary
-  are told apart: nothing of them but the system prompt stands in others.
+- **Reuse**: a tool loop of 20 and of 40 steps in the same context, with results of several lengths. Each prompt is
+  rendered by the shipped model's chat template and compared with the one before it. What can be reused is what both
+  have ``in common``: the system prompt, the tools and the messages that stand in both unchanged, at whatever place.
+  What both begin with is what a runtime does reuse; the share is that of all prompts together, ``worst`` that of the one
+  prompt that keeps the least. What is new in a prompt, or went from it, counts for neither. Both are counted in
+  characters. Prompts that ask for a summary are told apart: nothing of them but the system prompt stands in others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -224,17 +224,28 @@ def _mean(values: Sequence[float]) -> float:
     return sum(kept) / len(kept)
 
 
-def reuse(steps: Sequence[int], result: str, say: Progress) -> str:
+def reuse(steps: Sequence[int], lengths: Sequence[int], say: Progress) -> str:
     """How much of what it has in common with the prompt before each prompt of a tool loop can be reused."""
     render = renderer()
     lines = [
-        ["a tool loop", "prompts", "characters", "in common", "reusable", "share", "goal", "worst", "for summaries"]
+        [
+            "a tool loop",
+            "results",
+            "prompts",
+            "characters",
+            "in common",
+            "reusable",
+            "share",
+            "goal",
+            "worst",
+            "for summaries",
+        ]
     ]
     for name, options, goal in WAYS:
-        for count in steps:
-            say(f"{name}, {count} steps")
+        for count, length in product(steps, lengths):
+            say(f"{name}, {count} steps, results of {length} characters")
             logic = engine(count, **options)
-            turns = turn(logic, AgentState(), "Look it all up.", count, result)
+            turns = turn(logic, AgentState(), "Look it all up.", count, text_of(length))
             calls = [(call.purpose, render(call.request)) for step in turns for call in step.requests]
             asked = [text for purpose, text in calls if purpose != "summary"]
             common, reusable, worst = 0, 0, 1.0
@@ -242,11 +253,16 @@ def reuse(steps: Sequence[int], result: str, say: Progress) -> str:
                 both, begin = in_common(earlier, text), _alike(earlier, text)
                 common, reusable, worst = common + both, reusable + begin, min(worst, begin / both)
             apart = sum(len(text) for purpose, text in calls if purpose == "summary")
-            figures = (f"{one:,}" for one in (len(asked), sum(map(len, asked)), common, reusable))
+            figures = (f"{one:,}" for one in (length, len(asked), sum(map(len, asked)), common, reusable))
             lines.append(
                 [f"{name}, {count} steps", *figures, f"{reusable / common:.1%}", goal, f"{worst:.0%}", f"{apart:,}"]
             )
     return table(lines)
+
+
+def text_of(length: int) -> str:
+    """A tool's result of so many characters."""
+    return ("The quick brown fox jumps over the lazy dog. " * (length // 45 + 1))[:length]
 
 
 def in_common(before: str, after: str) -> int:
@@ -305,16 +321,17 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=1000, help="that are there then (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=50, help="of assembling (default: %(default)s)")
     parser.add_argument("--steps", default="20,40", help="of the tool loops (default: %(default)s)")
+    parser.add_argument("--results", default="300,700,2000", help="more lengths, for reuse (default: %(default)s)")
     options = parser.parse_args()
     say = Progress()
-    result = ("The quick brown fox jumps over the lazy dog. " * (options.result // 45 + 1))[: options.result]
+    lengths = list(dict.fromkeys([options.result, *map(int, filter(None, options.results.split(",")))]))
     parts: list[tuple[str, Callable[[], str]]] = [
         (
             "assembling",
             lambda: assembling(options.candidates, options.messages, options.length, options.rounds),
         ),
-        ("a long session", lambda: long_session(options.turns, options.calls, result, say)),
-        ("reuse", lambda: reuse([int(one) for one in options.steps.split(",")], result, say)),
+        ("a long session", lambda: long_session(options.turns, options.calls, text_of(options.result), say)),
+        ("reuse", lambda: reuse([int(one) for one in options.steps.split(",")], lengths, say)),
     ]
     return show(parts, say)
 

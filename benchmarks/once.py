@@ -27,7 +27,7 @@ SHIPPED = HERE.parent / "runtime" / "small_model" / "small-tools-qwen3-q8_0.gguf
 ONCE: Mapping[str, Sequence[str]] = {
     "step": ("--samples", "32", "--steps", "400", "--sessions", "20"),
     "policy": ("--rounds", "2"),
-    "context": ("--turns", "60", "--steps", "5"),
+    "context": ("--turns", "60", "--steps", "5", "--results", ""),
     "tools": ("--files", "300", "--rounds", "1"),
     "memory": ("--passages", "500", "--rounds", "3"),
     "long_session": ("--turns", "5,10", "--rounds", "2"),

@@ -60,6 +60,8 @@ from cognition.testing import explore, laws
 from cognition.testing.search import Walk
 from tests.cognition.session import Session, replied
 
+pytestmark = pytest.mark.behaviour("K19a")
+
 READ = ToolSpec("read", read_only=True)
 CONFIG = AgentConfig(
     tools=(READ,),
