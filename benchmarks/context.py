@@ -12,8 +12,8 @@ counts little.
 - **Reuse**: a tool loop of 20 and of 40 steps in the same context, with results of several lengths. Each prompt is
   rendered by the shipped model's chat template and compared with the one before it. What can be reused is what both
   have ``in common``: the system prompt, the tools and the messages that stand in both unchanged, at whatever place.
-  What both begin with is what a runtime does reuse; the share is that of all prompts together, ``worst`` that of the one
-  prompt that keeps the least. What is new in a prompt, or went from it, counts for neither. Both are counted in
+  What both begin with is what a runtime does reuse; the share is that of all prompts together, ``worst`` that of the
+  one prompt that keeps the least. What is new in a prompt, or went from it, counts for neither. Both are counted in
   characters. Prompts that ask for a summary are told apart: nothing of them but the system prompt stands in others.
 """
 
