@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from interpreters.cli.arguments import (
     add_sampling_options,
     add_tool_options,
 )
-from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
+from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError
 from interpreters.cli.model_options import add_model_options
 from interpreters.cli.numbers import COUNT, TURN
 from interpreters.cli.terminal import err, out
@@ -189,6 +190,8 @@ def _serve(options: argparse.Namespace) -> int:
         raise CommandError("there is nothing to serve; name tools by --tools")
     try:
         if options.port is None:
+            # The thread that reads stdin is not woken by Ctrl-C, and Python would wait for it.
+            signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
             service.serve_stdio()
         else:
             service.serve_http(options.port, token=token, ready=lambda url: err().write_line(f"serving at {url}"))

@@ -25,6 +25,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
 
 from interpreters.mcp import stdio, web
+from interpreters.mcp.backoff import LONGEST
 from interpreters.mcp.child import Child, UnstartableError
 from interpreters.mcp.hiding import Hider
 from interpreters.mcp.listing import ListedTool, MCPProblem, read_tools
@@ -212,12 +213,22 @@ class Link:
 
         Older servers say it by themselves, which ``open_link`` hands on.
         """
-        with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
-            async with listen(
-                self._session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
-            ) as subscription:
-                async for _ in subscription:
-                    changed()
+        wait = 1.0
+        while not self.lost.done():
+            try:
+                async with listen(
+                    self._session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+                ) as subscription:
+                    wait = 1.0
+                    async for _ in subscription:
+                        changed()
+                return  # the server has ended it, and has nothing more to tell
+            except SubscriptionLost:
+                changed()  # what was told meanwhile nobody heard
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, LONGEST)
+            except (ListenNotSupportedError, MCPError, TimeoutError):
+                return  # it tells nothing, or is not there any more
 
 
 REQUESTS: Mapping[str, Any] = {

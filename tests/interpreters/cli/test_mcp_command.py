@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from interpreters.testing.fakes import call
-from tests.interpreters.cli.processes import Cogstep
+from tests.interpreters.cli.processes import Cogstep, Start
 from tests.interpreters.mcp.parts import PLAIN
 
 
@@ -101,3 +102,17 @@ def test_what_can_not_be_served_is_one_line(here: Cogstep, given: list[str], tol
 
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_server_at_once(start: Start) -> None:
+    """Though nothing has come on stdin, which a thread waits for."""
+    server = start("mcp", "serve", "--tools", "calculate")
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+    server.stdin.flush()
+    assert json.loads(server.stdout.readline())["id"] == 1
+    server.send_signal(signal.SIGINT)
+
+    assert server.wait(20) == 130

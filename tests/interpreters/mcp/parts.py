@@ -51,6 +51,13 @@ def web_server() -> Any:
         await context.report_progress(1, 2, "half")
         return "told"
 
+    @server.tool()
+    async def grow(context: Context) -> str:
+        """List another tool from now on."""
+        server.add_tool(add, name="grown")
+        await context.notify_tools_changed()
+        return "grown"
+
     @server.resource("wiki://page")
     def page() -> str:
         """The page."""

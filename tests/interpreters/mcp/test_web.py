@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,21 @@ def test_a_server_of_the_sdks_own_over_http(url: str) -> None:
         assert servers.status()[0].protocol == "2026-07-28"
 
     assert progress == ["1 of 2: half"]
+
+
+def test_a_server_of_the_newest_protocol_says_that_its_list_has_changed() -> None:
+    changed = threading.Event()
+    with (
+        serving(web_server().streamable_http_app()) as address,
+        MCPServers([MCPServer("wiki", url=f"{address}/mcp")], on_change=lambda _: changed.set()) as servers,
+    ):
+        before = {tool.spec.name: tool for tool in servers.tools()}
+        # It listens a moment after it has connected: until then nobody is told of a change.
+        while not changed.wait(0.1):
+            before["mcp.wiki.grow"].call({}, ToolContext(None))
+        after = {tool.spec.name for tool in servers.tools()}
+
+    assert after - set(before) == {"mcp.wiki.grown"}
 
 
 def test_an_agent_uses_three_servers_at_once_under_policy_and_the_session_replays(url: str, tmp_path: Path) -> None:
