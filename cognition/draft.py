@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition.candidates import Briefing
+from cognition.content import Image, TextPart
 from cognition.context.briefing import briefing_size
 from cognition.context.counting import counted
 from cognition.context.results import kept_result
@@ -33,6 +34,9 @@ from cognition.transition import Transition
 UNSPENT = Spent()
 NOT_COUNTED: Tokens = ()
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
+
+IMAGES_NOTE = "The images of the result of {name} ({id}):"
+"""What stands before the pictures of a result."""
 
 
 class Draft:
@@ -199,6 +203,11 @@ class Draft:
             again = setup.note.again(call.name, call.id)
             content, tokens = kept_result(result, self.costs, own, limit, note, again, call.name)
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
+
+    def show_images(self, call: ToolCall, images: tuple[Image, ...]) -> None:
+        """Show the model the pictures of a result: in the user's role, since no template has a place for them there."""
+        told = TextPart(IMAGES_NOTE.format(name=call.name, id=call.id))
+        self.append(UserMessage(self.new_message_id(), "", "engine", (told, *images)))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""

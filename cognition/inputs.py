@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, get_args
 from attrs import field, frozen
 
 from cognition.candidates import Candidate
-from cognition.content import Part, check_parts, text_of
+from cognition.content import Image, Part, check_parts, text_of
 from cognition.counts import TemplateCosts, Tokens
 from cognition.features import Mode
 from cognition.ids import EffectId
@@ -115,6 +115,8 @@ class ToolReturned:
     tokens: Tokens = field(default=(), repr=False)
     """What the result adds to a prompt: beside its text, and for each ``counts.PIECE`` characters of it; empty where
     nobody has counted. So in each input that becomes a result."""
+    images: tuple[Image, ...] = ()
+    """Pictures of the result, which the text names where they belong. The model is shown them behind all results."""
     at: float = field(default=0.0, kw_only=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from attrs import field, frozen
 
-from cognition.content import Part, text_of
+from cognition.content import Image, Part, text_of
 from cognition.counts import Tokens
 from cognition.errors import ConfigError
 from cognition.strict_json import DECODER, NUMBERS, StrictDecoder
@@ -125,6 +125,8 @@ class ToolResult:
     status: ResultStatus = "ok"
     tokens: Tokens = field(default=(), repr=False)
     """As in ``ToolReturned``, of this text; empty where nobody has counted."""
+    images: tuple[Image, ...] = ()
+    """As there."""
 
 
 @frozen

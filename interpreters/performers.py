@@ -21,7 +21,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, NoReturn
 
-from attrs import define
+from attrs import define, evolve
 
 from cognition import (
     ApprovalRefused,
@@ -45,6 +45,7 @@ from cognition import (
     StartTimer,
     TimerFired,
     ToolFailed,
+    ToolReturned,
     WorkerFailed,
     from_data,
     to_data,
@@ -186,10 +187,18 @@ async def call_tool_async(effect: CallTool, scope: Scope) -> Input | Fault:
 
 def _or_fault(answer: Input, context: ToolContext[Any], scope: Scope) -> Input | Fault:
     """A call's result; where the program wants that, a tool's mistake instead, which ends the run."""
-    error = context.error
+    answer, error = _as_seen(answer, scope), context.error
     if error is None or not scope.program.raise_tool_errors or isinstance(error, MEANT):
         return answer
     return Fault(scope.turn, error)
+
+
+def _as_seen(answer: Input, scope: Scope) -> Input:
+    """A result without the pictures that the model does not take; its text names them."""
+    if not isinstance(answer, ToolReturned) or not answer.images:
+        return answer
+    media = scope.program.model.describe().media
+    return evolve(answer, images=tuple([image for image in answer.images if image.media_type in media]))
 
 
 def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
@@ -339,7 +348,7 @@ def _answering(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
             f"the performer of {type(effect).__name__} has to return {names} with the effect id {effect.effect_id}, "
             f"not {answer!r}"
         )
-    return checked_answer(effect, answer)
+    return _as_seen(checked_answer(effect, answer), scope)
 
 
 def checked_answer(effect: Effect, answer: Input) -> Input:

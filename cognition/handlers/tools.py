@@ -41,7 +41,7 @@ def on_tool_returned(setup: Setup, state: AgentState, event: ToolReturned) -> Tr
     if found is None:
         return reject(state, event, NO_TOOL_RUNS)
     draft = Draft(setup, state)
-    settle(draft, *found, ToolResult(event.content, tokens=event.tokens), event.at)
+    settle(draft, *found, ToolResult(event.content, tokens=event.tokens, images=event.images), event.at)
     return draft.seal()
 
 

@@ -256,7 +256,7 @@ def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
         ModelReplied: st.one_of(replied, replied, replied),  # most model calls end with a reply
         ModelFailed: st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
         ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages, st.booleans()),
-        ToolReturned: st.builds(ToolReturned, nobody, texts, COUNTED),
+        ToolReturned: st.builds(ToolReturned, nobody, texts, COUNTED, st.sampled_from(((), (), (), (A_DOT,)))),
         ToolFailed: st.builds(ToolFailed, nobody, texts, st.booleans(), COUNTED),
         ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans(), _patterns(names), st.none() | arguments),
         ApprovalRefused: st.builds(

@@ -7,9 +7,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
+from cognition.content import images_of
 from interpreters.mcp.connection import Connection
 from interpreters.mcp.contents import parts_of, shown
 from interpreters.tools.context import ToolContext, ToolError
@@ -76,18 +78,22 @@ async def call_tool(connection: Connection, name: str, arguments: dict[str, Any]
         except ValueError as error:  # what came is no answer at all
             raise ToolError(f"the answer of the MCP server {server.name!r} can't be read; {UNKNOWN}") from error
         connection.note_success()
-        return _read(connection, result)
+        return _read(connection, result, context)
     raise AssertionError("the second attempt ends in any case")
 
 
-def _read(connection: Connection, result: dict[str, Any]) -> str:
+def _read(connection: Connection, result: dict[str, Any], context: ToolContext[Any]) -> str:
     if result.get("resultType") == "input_required":
         raise ToolError(
             f"the MCP server {connection.server.name!r} asks for more than the arguments, which nobody answers here"
         )
-    text = connection.hide(shown(parts_of(result)))
+    parts = parts_of(result)
+    text = connection.hide(shown(parts))
     if result.get("isError") is True:
         raise ToolError(text or "the tool failed, and said nothing")
+    for image in images_of(parts):
+        with suppress(ToolError):  # one too many: the text names it in any case
+            context.show(image)
     return text
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
-from cognition import AskApproval, CallTool, ConfigError, Policy, ToolCall, ToolFailed, ToolReturned
+from cognition import AskApproval, CallTool, ConfigError, Image, Policy, ToolCall, ToolFailed, ToolReturned
 from cognition.features import Mode
 from cognition.ids import EffectId
 from interpreters.mcp.calling import KEY
@@ -242,16 +242,17 @@ class MCPService:
         finally:
             await progress.end()
         match answer:
-            case ToolReturned(content=content):
-                return _result(content)
+            case ToolReturned(content=content, images=images):
+                return _result(content, images=images)
             case ToolFailed(message=message):
                 return _result(message, failed=True)
 
 
-def _result(text: str, *, failed: bool = False) -> types.CallToolResult:
+def _result(text: str, *, failed: bool = False, images: tuple[Image, ...] = ()) -> types.CallToolResult:
     import mcp.types as types
 
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
+    shown = [types.ImageContent(type="image", data=image.data, mime_type=image.media_type) for image in images]
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text), *shown], is_error=failed)
 
 
 class _Progress:

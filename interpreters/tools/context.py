@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
 
+from cognition.content import LARGEST_IMAGES, Image, said_size
 from cognition.shown import shown_name
 from interpreters.tools.keeping import Keeper
 
@@ -58,6 +59,7 @@ class ToolContext(Generic[Deps]):
         "deps",
         "effect_id",
         "error",
+        "images",
         "keeper",
         "session",
         "tool",
@@ -90,6 +92,8 @@ class ToolContext(Generic[Deps]):
         """Keeps what undoes a change of files, for ``keeping``; None where nothing is kept, as without a recording."""
         self.error: BaseException | None = None
         """What the tool raised, once it has failed."""
+        self.images: tuple[Image, ...] = ()
+        """What was given to ``show``."""
         self._report = report
         self._begins = begins
         self._cancelled = False
@@ -145,6 +149,19 @@ class ToolContext(Generic[Deps]):
         if self.keeper is None:
             return nullcontext()
         return self.keeper.keeping_files(root, paths, self.call_id)
+
+    def show(self, image: Image) -> None:
+        """Have the model shown a picture beside the result, whose text should say what it is of.
+
+        A model that takes no pictures of its kind is not shown it.
+
+        Raises:
+            ToolError: the pictures of this call are too large together.
+        """
+        images = (*self.images, image)
+        if sum([one.size for one in images]) > LARGEST_IMAGES:
+            raise ToolError(f"the images of one result may have {said_size(LARGEST_IMAGES)} together")
+        self.images = images
 
     def progress(self, text: str) -> None:
         """Tell observers how far the work is. The model never sees it. May be called from any thread."""

@@ -427,7 +427,8 @@ def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) 
     An interrupt passes through, and so does what a signal's handler of the program raises.
     """
     try:
-        return ToolReturned(effect.effect_id, tool.call(effect.call.arguments, context))
+        content = tool.call(effect.call.arguments, context)
+        return ToolReturned(effect.effect_id, content, images=context.images)
     except BaseException as error:  # of any kind: a tool that calls sys.exit() must not take the session with it
         if not is_fault(error):
             raise
@@ -441,7 +442,8 @@ async def run_tool_async(
     """``run_tool`` for a tool that is an ``async def``. A cancellation of the task passes through."""
     watch = TaskWatch()
     try:
-        return ToolReturned(effect.effect_id, await tool.call_async(effect.call.arguments, context))
+        content = await tool.call_async(effect.call.arguments, context)
+        return ToolReturned(effect.effect_id, content, images=context.images)
     except BaseException as error:
         if not watch.is_fault(error):
             raise

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from cognition import Limits
+from cognition import Image, Limits
 from interpreters import Agent, AsyncAgent, AsyncMCPServers, MCPServer, MCPServerError, MCPServers, Tool, fakes
+from interpreters.recording.replaying import replay
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 from tests.interpreters.mcp.parts import notes, plain
@@ -128,6 +129,22 @@ def test_images_and_progress_come_through(tools: dict[str, Tool[..., Any]]) -> N
     assert tools["mcp.good.progress"].call({}, context) == "done"
     assert progress == ["1 of 2: counting", "2 of 2: counting"]
     assert called(tools["mcp.good.picture"]).splitlines()[1] == "[image image/png, 70 bytes]"
+
+
+@pytest.mark.parametrize(("media", "seen"), [(("image/png",), 1), (("image/gif",), 0), ((), 0)])
+def test_a_model_is_shown_the_images_that_it_takes(
+    tools: dict[str, Tool[..., Any]], tmp_path: Path, media: tuple[Any, ...], seen: int
+) -> None:
+    """The text of the result names them in any case, and the session replays."""
+    model = fakes.ScriptedModel([fakes.call("mcp.good.picture"), "Seen."], media=media)
+    with Agent(model, [tools["mcp.good.picture"]], journal=tmp_path / "s.jsonl") as agent:
+        (call,) = agent.run("Look.").calls
+    newest = model.requests[1].messages[-1]
+    shown = [part for part in getattr(newest, "parts", ()) if isinstance(part, Image)]
+
+    assert "[image image/png, 70 bytes]" in call.content
+    assert len(shown) == seen
+    assert replay(tmp_path / "s.jsonl").same
 
 
 def test_no_answer_in_time_is_told_to_both(tools: dict[str, Tool[..., Any]], folder: Path) -> None:

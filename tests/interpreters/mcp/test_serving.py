@@ -15,10 +15,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from cognition import ConfigError, Failure, Policy, Rule, ToolSpec
+from cognition import ConfigError, Failure, Image, Policy, Rule, ToolSpec
 from interpreters import Agent, MCPServer, MCPServers, MCPService, ToolContext, agent_tool, fakes, tool
 from interpreters.mcp.calling import KEY
 from tests.interpreters.mcp.parts import serving
+from tests.interpreters.mcp.plain_server import PNG
 
 RUNS: list[str] = []
 
@@ -193,6 +194,20 @@ def test_who_approves_is_asked() -> None:
 
     assert asyncio.run(main()) == [("deleted a", False), ("the user refused this call", True)]
     assert asked == ["a", "b"]
+
+
+def test_images_of_a_tool_are_sent() -> None:
+    @tool
+    def look(context: ToolContext[Any]) -> str:
+        """Look."""
+        context.show(Image("image/png", PNG))
+        return "a dot"
+
+    async def main() -> list[str]:
+        async with Client(MCPService([look]).server()) as client:
+            return [part.type for part in (await client.call_tool("look", {})).content]
+
+    assert asyncio.run(main()) == ["text", "image"]
 
 
 def test_a_cancelled_call_ends_its_tool() -> None:
