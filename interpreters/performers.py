@@ -197,7 +197,10 @@ def _as_seen(answer: Input, scope: Scope) -> Input:
     """A result without the pictures that the model does not take; its text names them."""
     if not isinstance(answer, ToolReturned) or not answer.images:
         return answer
-    media = scope.program.model.describe().media
+    model: Any = scope.program.model
+    if model is None:  # on a handle's side; the host's, which has the model, looks at it too
+        return answer
+    media = model.describe().media
     return evolve(answer, images=tuple([image for image in answer.images if image.media_type in media]))
 
 

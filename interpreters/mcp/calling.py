@@ -5,6 +5,7 @@ says so.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +21,9 @@ KEY = "cogstep/idempotency-key"
 """In ``_meta``: names the call, the same in each attempt at it, so that a server can tell a repetition."""
 EFFECT = "cogstep/effect-id"
 """In ``_meta``: names the attempt, as recordings do."""
+
+MOST_PROGRESS = 1000
+"""How often one call may report progress: a server that never stops must not fill a session's mailbox."""
 
 LONGEST_PROGRESS = 200
 """Characters of a message of progress."""
@@ -48,8 +52,11 @@ async def call_tool(connection: Connection, name: str, arguments: dict[str, Any]
     if context.effect_id:
         meta[EFFECT] = context.effect_id
 
+    reports = itertools.count(1)
+
     async def progress(done: float, total: float | None, message: str | None) -> None:
-        context.progress(connection.hide(_progress(done, total, message)))
+        if next(reports) <= MOST_PROGRESS:
+            context.progress(connection.hide(_progress(done, total, message)))
 
     for attempt in (1, 2):
         try:

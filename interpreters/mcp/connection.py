@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -118,8 +117,7 @@ class Connection:
                     self.why = await asyncio.shield(link.lost)
                 finally:
                     watching.cancel()
-                    with suppress(asyncio.CancelledError, Exception):
-                        await watching
+                    await asyncio.wait([watching])
         except asyncio.CancelledError:
             if not made.done():
                 made.set_exception(LostError("it was given up", sent=False))
@@ -136,8 +134,7 @@ class Connection:
         holder, self._holder, self._link = self._holder, None, None
         if holder is not None:
             holder.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await holder
+            await asyncio.wait([holder])  # not awaited itself: whoever is cancelled here must not go on
 
     async def refresh(self) -> None:
         """Read the list of tools anew; raises as ``connected`` and ``Link.tools``."""
