@@ -54,6 +54,8 @@ class Child:
         self._size = 0
         self.ended = asyncio.Event()
         """Set once the process itself has ended, whoever of its own may go on."""
+        self.quiet = asyncio.Event()
+        """Set by who reads, once its output has ended: nothing comes any more, whether it lives or not."""
         self._tail: asyncio.Task[None] | None = None
         self._transports: tuple[asyncio.BaseTransport, ...] = ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ class Connection:
     def link(self) -> Link | None:
         """The connection, if there is one."""
         link = self._link
-        return None if link is None or link.lost.done() else link
+        return None if link is None or link.is_lost else link
 
     async def connected(self) -> Link:
         """The connection; made now if there is none.
@@ -63,7 +64,7 @@ class Connection:
                 return link
             wait = self._not_before - self._now()
             if wait > 0:
-                raise LostError(f"{self.why}; it is tried again in {wait:.0f} s", sent=False)
+                raise LostError(f"{self.why}; it is tried again in {ceil(wait)} s", sent=False)
             await self._drop()
             try:
                 async with asyncio.timeout(self.server.connect_timeout):

@@ -26,7 +26,7 @@ from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_T
 
 from interpreters.mcp import stdio, web
 from interpreters.mcp.backoff import LONGEST
-from interpreters.mcp.child import Child, UnstartableError
+from interpreters.mcp.child import LINGER, Child, UnstartableError
 from interpreters.mcp.hiding import Hider
 from interpreters.mcp.listing import ListedTool, MCPProblem, read_tools
 from interpreters.mcp.servers import MCPServer
@@ -100,10 +100,11 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
 class Link:
     """A connection that was made. Its methods belong to the event loop that it was made in."""
 
-    def __init__(self, server: MCPServer, session: ClientSession, hide: Hider) -> None:
+    def __init__(self, server: MCPServer, session: ClientSession, hide: Hider, child: Child | None) -> None:
         self._server = server
         self._session = session
         self._hide = hide
+        self._child = child
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Has the reason once the connection is lost."""
         capabilities = session.server_capabilities
@@ -114,6 +115,11 @@ class Link:
         info = session.server_info
         self.info = "" if info is None else f"{info.name} {info.version}".strip()
         self.instructions = session.instructions or ""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing comes any more. ``lost`` has the reason a moment later."""
+        return self.lost.done() or (self._child is not None and self._child.quiet.is_set())
 
     async def request(
         self,
@@ -131,8 +137,8 @@ class Link:
             LostError: the connection was lost, before or after it was sent.
             RefusedError: the server answered with an error.
         """
-        if self.lost.done():
-            raise LostError(self.lost.result(), sent=False)
+        if self.is_lost:
+            raise LostError(await self._why(), sent=False)
         kept: dict[str, Any] = {}
         token = RAW.set(kept)
         try:
@@ -168,19 +174,20 @@ class Link:
         if error.code == REQUEST_TIMEOUT:
             return LostError("it did not answer in time", sent=True)
         if error.code == INVALID_REQUEST and said == "Session terminated":  # an older server that was started anew
-            self._lose(said)
+            self.lose(said)
             return LostError("it has forgotten this session", sent=False)
         return RefusedError(said or "it gave no reason", code=error.code)
 
     async def _why(self, otherwise: str = "the connection was closed") -> str:
         """Why the connection was lost; of a process that is learnt a moment later."""
-        if self._server.url:
+        if self._child is None:
             return otherwise
         with suppress(TimeoutError):
             return await asyncio.wait_for(asyncio.shield(self.lost), 2.0)
         return otherwise
 
-    def _lose(self, why: str) -> None:
+    def lose(self, why: str) -> None:
+        """Note that the connection is lost. The first reason counts."""
         if not self.lost.done():
             self.lost.set_result(why)
 
@@ -288,7 +295,7 @@ async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object
                 )
             )
             await _shake_hands(session)
-            link = Link(server, session, hide)
+            link = Link(server, session, hide, child)
             noticing = asyncio.create_task(_notice(link, child, hide))
             try:
                 yield link
@@ -312,9 +319,11 @@ async def _shake_hands(session: ClientSession) -> None:
 
 async def _notice(link: Link, child: Child | None, hide: Hider) -> None:
     if child is not None:
-        await child.ended.wait()
-        await asyncio.sleep(0.05)  # for its last words
-        link._lose(_end_of(child, hide))
+        await child.quiet.wait()
+        with suppress(TimeoutError):  # for how it ended, and for its last words
+            await asyncio.wait_for(child.ended.wait(), LINGER)
+            await asyncio.sleep(LINGER / 4)
+        link.lose(_end_of(child, hide) or "it has closed its output")
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -52,6 +52,7 @@ async def _read(child: Child, incoming: MemoryObjectSendStream[SessionMessage | 
                 message = message_of(line)
                 if message is not None:
                     await incoming.send(message)
+    child.quiet.set()
     incoming.close()
 
 
@@ -68,6 +69,7 @@ async def _watch(child: Child, incoming: MemoryObjectSendStream[SessionMessage |
     """End the connection when the process ends, though another one may have taken its output over."""
     await child.ended.wait()
     await asyncio.sleep(LINGER)
+    child.quiet.set()
     incoming.close()
 
 

@@ -6,6 +6,7 @@ Run as a program with the names of what it does otherwise than a good one, such 
     count()           calls so far, of all lives    meta()       gives what ``_meta`` holds
     die()             ends without an answer        silent()     never answers, and writes down when it is cancelled
     picture()         an image                      progress()   tells how far it is
+    moody(text, mood) writes a text down, or not, and ends as it likes
     change()          lists another tool from now on, and says so
 """
 
@@ -81,6 +82,7 @@ def listed(number, params):
         {"name": "echo", "description": "Say it again.", "inputSchema": TEXT, "annotations": {"readOnlyHint": True}},
         {"name": "env", "inputSchema": NAME},
         *({"name": name, "inputSchema": NONE} for name in ("count", "die", "silent", "picture", "progress", "meta")),
+        {"name": "moody", "inputSchema": {"type": "object"}},
         {"name": "change", "inputSchema": NONE, "annotations": {"destructiveHint": True}},
         *EXTRA,
     ]
@@ -128,7 +130,9 @@ def call(number, params):
     if "dies" in FAULTS and name == "echo":
         note("called")
         os._exit(7)
-    if name == "echo" or name == "read file":
+    if name == "moody":
+        moody(number, given["text"], given["mood"])
+    elif name == "echo" or name == "read file":
         text(number, "z" * 20_000_000 if "huge" in FAULTS else given.get("text", "no text"))
     elif name == "env":
         text(number, os.environ.get(given["name"], "there is no such variable"))
@@ -159,6 +163,31 @@ def call(number, params):
     else:
         failed = {"content": [{"type": "text", "text": f"{name} has failed"}], "isError": True}
         send({"id": number, "result": failed})
+
+
+def moody(number, said, mood):
+    """Write a text down, unless the mood is to do so too late."""
+    if mood == "dies before":
+        os._exit(1)
+    if mood == "refuses":
+        send({"id": number, "error": {"code": -32603, "message": "not today"}})
+        return
+    note(said)
+    if mood == "dies after":
+        os._exit(1)
+    if mood == "closes its output":
+        os.close(1)
+        return
+    if mood == "is cut off":
+        sys.stdout.write('{"jsonrpc": "2.0", "id": ')
+        sys.stdout.flush()
+        os._exit(1)
+    if mood == "babbles":
+        print("{}\n[]\nnull\n" + '{"jsonrpc": "2.0", "id": 999999, "result": {}}', flush=True)
+    if mood == "answers nonsense":
+        send({"id": number, "result": {"content": "none", "isError": "perhaps", "structuredContent": [1]}})
+    elif mood != "is silent":
+        text(number, said)
 
 
 def text(number, said):

@@ -64,7 +64,7 @@ def test_each_server_is_there_but_the_one_that_never_answers(servers: MCPServers
 
     assert [name for name, one in status.items() if not one.connected] == ["never"]
     assert status["never"].why == "it was not there within 1 s"
-    assert (status["good"].info, status["good"].tools) == ("plain 1", 9)
+    assert (status["good"].info, status["good"].tools) == ("plain 1", 10)
     assert status["endless"].tools == 0
     assert "MCP server never: it can't be reached: it was not there within 1 s" in map(str, servers.problems)
 
