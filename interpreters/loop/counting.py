@@ -182,7 +182,8 @@ class Counter:
             return 0
         text = "\n".join([candidate.text for candidate in candidates])
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)][:-1]
-        return max(self._texts([AROUND.ljust(PIECE, "<"), text[-PIECE:].ljust(PIECE, "\n"), *pieces]))
+        around, last, *whole = self._texts([AROUND.ljust(PIECE, "<"), text[-PIECE:], *pieces])
+        return max(around, -(-last * PIECE // max(min(len(text), PIECE), 1)), *whole)
 
     def _name(self, event: Any) -> str:
         """The tool that a result is of, as far as that is known."""
@@ -218,7 +219,9 @@ class Counter:
         text = message.content
         more = self._in_place((USER, AssistantMessage("m", WORD, calls=(CALL,))), message, RESULT, ())
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
-        counts = self._texts(list(map(self._current().written, pieces)))
+        counts, write = self._texts(pieces), self._current().written
+        if write is not str:  # a summary, or notes that were found, show them as they are
+            counts = list(map(max, counts, self._texts(list(map(write, pieces)))))
         return (max(more + costs.result - sum(counts), costs.result), *counts)
 
     def _in_place(self, before: tuple[Message, ...], one: Message, sample: Message, behind: tuple[Message, ...]) -> int:

@@ -161,6 +161,20 @@ def test_messages_that_nobody_has_answered_stand_side_by_side_and_count(name: st
     assert all(size <= report.tokens for size, report in zip(model.sizes, told, strict=True))
 
 
+def test_a_short_text_for_a_section_is_as_dense_as_its_own_characters() -> None:
+    told: list[ContextAssembled] = []
+    emojis = Candidate("identity", "\U0001f469\u200d\U0001f467\U0001f3fd" * 12)
+    model = CountingModel(FALLBACK, lambda _request: iter(["Yes."]))
+    with Agent(
+        model,
+        context=[lambda: [emojis]],
+        observers=[lambda event: told.append(event.value) if isinstance(event.value, ContextAssembled) else None],
+    ) as agent:
+        agent.run("Hello")
+
+    assert model.sizes[0] <= told[0].tokens
+
+
 @pytest.mark.parametrize("name", ["ESCAPES_RESULTS", "FALLBACK"])
 def test_a_result_that_is_odd_where_it_is_shown_alone_counts_as_it_is_written(name: str) -> None:
     """JSON within JSON at its beginning, and then so much of plain text that the difference is small beside it."""
