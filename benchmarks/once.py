@@ -43,6 +43,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "fairness": ("--queued", "10"),
     "constrained": ("--calls", "4", "--rounds", "1"),
     "json_grammars": ("--schemas", "4"),
+    "providers": ("--calls", "20", "--events", "400", "--rounds", "2"),
     "drafting": ("--rounds", "1", "--model", str(SHIPPED)),
     "mlx_server": (
         *("--rounds", "1", "--agents", "2", "--steps", "1"),

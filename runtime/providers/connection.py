@@ -86,7 +86,8 @@ class Connection:
         parts = urlsplit(backend.base_url)
         self._base = parts.path.rstrip("/")
         self._origin = (parts.scheme.encode(), (parts.hostname or "").encode(), parts.port)
-        self._host = parts.netloc
+        usual = (("host", parts.netloc), ("user-agent", AGENT), ("accept-encoding", "identity"), *backend.headers)
+        self._usual = _encoded(usual)
         self._pool = httpcore2.ConnectionPool(
             proxy=_proxy(proxy_for(parts.scheme, parts.hostname or "", parts.port)),
             max_connections=None,
@@ -116,15 +117,13 @@ class Connection:
         except NoKeyError as error:
             raise FailedError(Failure(str(error), "auth", code="no_key")) from None
         content = b"" if body is None else body.encode()
-        more = [("host", self._host), ("user-agent", AGENT), ("accept-encoding", "identity")]
-        if body is not None:
-            more.append(("content-length", str(len(content))))
+        sized = () if body is None else (("content-length", str(len(content))),)
         scheme, host, port = self._origin
         target = path if root else self._base + path
         request = httpcore2.Request(
             "GET" if body is None else "POST",
             httpcore2.URL(scheme=scheme, host=host, port=port, target=target.encode()),
-            headers=[(name.encode(), value.encode()) for name, value in (*more, *headers, *backend.headers, *secret)],
+            headers=[*self._usual, *_encoded((*sized, *headers, *secret))],
             content=content,
         )
         try:
@@ -162,6 +161,10 @@ class Connection:
     def close(self) -> None:
         """Close what is open. What is on its way then fails."""
         self._pool.close()
+
+
+def _encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers]
 
 
 def _proxy(url: str | None) -> httpcore2.Proxy | None:

@@ -56,7 +56,9 @@ class Exchange:
         self._lock = threading.RLock()  # a signal handler may stop what its own thread is just stopping
         self._line: Line | None = None
         self._due = None if timeouts.whole is None else time.monotonic() + timeouts.whole
-        self._answered = False
+        self._waits: Wait = "first"
+        self._seconds = timeouts.first
+        """What the socket is waited for, and how long."""
 
     def stop(self, reason: StopReason) -> bool:
         """End it soon, if it isn't over yet. From any thread, a signal handler too; whether it was the first to."""
@@ -81,7 +83,7 @@ class Exchange:
 
     def answered(self) -> None:
         """The reply has begun: from now on silence is measured."""
-        self._answered = True
+        self._waits, self._seconds = "silence", self._timeouts.silence
 
     def hurry(self) -> None:
         """The reply is whole: what still comes is waited for no longer than ``HURRY``."""
@@ -94,13 +96,11 @@ class Exchange:
 
     def patience(self, connecting: bool = False) -> float:
         """Seconds to wait for the socket now."""
-        limits = self._timeouts
-        wait: Wait = "connect" if connecting else "silence" if self._answered else "first"
-        seconds = limits.connect if connecting else limits.silence if self._answered else limits.first
-        left = self.left()
-        if left is not None and left < seconds:
-            wait, seconds = "whole", left
-        self.waits = wait
+        self.waits, seconds = ("connect", self._timeouts.connect) if connecting else (self._waits, self._seconds)
+        if self._due is not None:
+            left = self._due - time.monotonic()
+            if left < seconds:
+                self.waits, seconds = "whole", left
         return seconds
 
     def holds(self, line: Line) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import cache
 
 import pytest
 
-from cognition.wire.encoder import ENCODERS
 from tests.runtime.conftest import load_or_skip
 from tests.runtime.providers.servers import llama_server, mlx_server
 from tests.runtime.providers.speaking import SpeakingServer
@@ -14,11 +15,7 @@ from tests.runtime.steering import Rig, Steering
 
 pytest.importorskip("httpcore2", reason="the extra `remote` is not installed")
 
-PATHS = {
-    dialect: path
-    for dialect, path in {"openai": "/v1", "anthropic": "/v1", "ollama": "/api"}.items()
-    if dialect in ENCODERS
-}
+PATHS = {"openai": "/v1", "anthropic": "/v1", "ollama": "/api"}
 """What stands before the routes of each dialect."""
 
 KEY = "sk-test-0123456789abcdef"
@@ -39,13 +36,23 @@ def mlx_port() -> Iterator[int]:
         yield port
 
 
+Behind = tuple[SpeakingServer, Steering]
+
+
 @pytest.fixture(scope="session")
-def behind() -> Iterator[tuple[SpeakingServer, Steering]]:
-    """A server of ours that speaks for the shipped model, and orders to its engine."""
-    with load_or_skip("llama") as local:
-        server = SpeakingServer(local, key=KEY)
-        yield server, Steering(local._owner, server.cancelled, server.submitted)
-        server.close()
+def behind() -> Iterator[Callable[[str], Behind]]:
+    """Servers of ours that speak for the shipped model, and orders to their engines: one for each dialect, so that none
+    finds in its cache what another one was asked.
+    """
+    with ExitStack() as held:
+
+        @cache
+        def start(_dialect: str) -> Behind:
+            local = held.enter_context(load_or_skip("llama"))
+            server = held.enter_context(closing(SpeakingServer(local, key=KEY)))
+            return server, Steering(local._owner, server.cancelled, server.submitted)
+
+        yield start
 
 
 def rig_of_server(server: SpeakingServer, steering: Steering, runtime: object) -> Rig:

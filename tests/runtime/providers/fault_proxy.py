@@ -169,11 +169,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _forward(self, body: bytes, fault: Fault) -> None:
         upstream = http.client.HTTPConnection("127.0.0.1", self.proxy.upstream, timeout=60)
         gone = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(upstream, gone), daemon=True)
         try:
             kept = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
             upstream.request(self.command, self.path, body or None, kept)
-            watch.start()
+            threading.Thread(target=self._watch, args=(upstream.sock, gone), daemon=True).start()
             response = upstream.getresponse()
             self.send_response(response.status)
             for name, value in response.getheaders():
@@ -195,17 +194,13 @@ class _Handler(BaseHTTPRequestHandler):
             gone.set()
             upstream.close()
 
-    def _watch(self, upstream: http.client.HTTPConnection, over: threading.Event) -> None:
+    def _watch(self, upstream: socket.socket, over: threading.Event) -> None:
         """Closes the connection to the server once the client has closed its own, as any proxy does."""
         while not over.wait(0.01):
-            with contextlib.suppress(OSError, AttributeError):
-                try:
-                    if self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"":
-                        assert upstream.sock is not None
-                        upstream.sock.shutdown(socket.SHUT_RDWR)
-                        return
-                except BlockingIOError:
-                    continue
+            with contextlib.suppress(OSError):  # it waits, or either is closed by now
+                if self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"":
+                    upstream.shutdown(socket.SHUT_RDWR)
+                    return
 
     def _relay(self, response: http.client.HTTPResponse, fault: Fault) -> None:
         sent, struck = 0, fault.kind in ("none", "delay")
