@@ -2,5 +2,5 @@
 
 ``servers`` says as a value how a server is started or reached, ``client`` holds many of them side by side, and
 ``serving`` is the other direction. The protocol itself is the official SDK's (the extra ``mcp``), which takes seconds
-to import: only ``wire`` imports it, once a server is connected or something is served.
+to import: ``link`` and its transports import it, once a server is connected, and ``serving``, once something is served.
 """

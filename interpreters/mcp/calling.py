@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
-from cognition.content import images_of
+from cognition.content import Part, images_of
 from interpreters.mcp.connection import Connection
 from interpreters.mcp.contents import parts_of, shown
 from interpreters.tools.context import ToolContext, ToolError
@@ -95,13 +95,17 @@ def _read(connection: Connection, result: dict[str, Any], context: ToolContext[A
             f"the MCP server {connection.server.name!r} asks for more than the arguments, which nobody answers here"
         )
     parts = parts_of(result)
-    text = connection.hide(shown(parts))
     if result.get("isError") is True:
-        raise ToolError(text or "the tool failed, and said nothing")
+        raise ToolError(connection.hide(shown(parts)) or "the tool failed, and said nothing")
+    return told(parts, connection.hide, context)
+
+
+def told(parts: tuple[Part, ...], hide: Callable[[str], str], context: ToolContext[Any]) -> str:
+    """The text of a result; its images are shown beside it."""
     for image in images_of(parts):
         with suppress(ToolError):  # one too many: the text names it in any case
             context.show(image)
-    return text
+    return hide(shown(parts))
 
 
 def _progress(done: float, total: float | None, message: str | None) -> str:

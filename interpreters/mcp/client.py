@@ -47,14 +47,16 @@ class _Servers:
                 raise ConfigError(f"servers must be MCPServer values, and {type(one).__name__} is among them")
         self._hub = Hub(given, on_change)
 
-    def tools(self, recorded: Iterable[ToolSpec] = ()) -> tuple[Tool[..., Any], ...]:
+    def tools(self, recorded: Iterable[ToolSpec] = (), *, resources: bool = False) -> tuple[Tool[..., Any], ...]:
         """The tools of all servers, as an agent takes them. What can't be offered is in ``problems``, and logged.
 
         Args:
+            resources: whether the model may read the servers' resources: ``mcp.SERVER.list_resources`` and
+                ``read_resource`` of each that has some.
             recorded: for a session that goes on: the tools of its recording. Those of servers then have the
                 specifications that they had, whatever a server says today, and whether it can be reached or not.
         """
-        return self._hub.tools(recorded)
+        return self._hub.tools(recorded, resources=resources)
 
     @property
     def problems(self) -> tuple[MCPProblem, ...]:

@@ -49,6 +49,10 @@ class Connection:
         link = self._link
         return None if link is None or link.is_lost else link
 
+    def has(self, capability: str) -> bool:
+        """Whether the server says that it has something: ``tools``, ``resources``, ``prompts``."""
+        return self.link is not None and capability in self.link.capabilities
+
     async def connected(self) -> Link:
         """The connection; made now if there is none.
 

@@ -17,10 +17,18 @@ from attrs import frozen
 
 from cognition import CogstepError, ConfigError, ToolSpec
 from cognition.content import Part
-from interpreters.mcp.calling import call_tool
+from interpreters.mcp.calling import call_tool, told
 from interpreters.mcp.connection import Connection
 from interpreters.mcp.contents import parts_of, resource_parts
-from interpreters.mcp.listing import MCPProblem, MCPPrompt, MCPResource, read_prompts, read_resources
+from interpreters.mcp.listing import (
+    RESOURCE_TOOLS,
+    MCPProblem,
+    MCPPrompt,
+    MCPResource,
+    listed_line,
+    read_prompts,
+    read_resources,
+)
 from interpreters.mcp.naming import PREFIX, tool_names
 from interpreters.mcp.offering import as_recorded, offered
 from interpreters.mcp.servers import MCPServer
@@ -202,17 +210,21 @@ class Hub:
 
     # --------------------------------------------------------------------------------------------- what they offer
 
-    def tools(self, recorded: Iterable[ToolSpec]) -> tuple[Tool[..., Any], ...]:
-        """The tools of all servers, as they listed them last."""
+    def tools(self, recorded: Iterable[ToolSpec], *, resources: bool) -> tuple[Tool[..., Any], ...]:
+        """The tools of all servers, as they listed them last; with ``resources`` those that read resources too."""
         specs = {spec.name: spec for spec in recorded if spec.name.startswith(f"{PREFIX}.")}
         made: list[Tool[..., Any]] = []
         problems: list[MCPProblem] = []
         for connection in self.connections.values():
             server = connection.server
-            names = tool_names(server.name, [one.name for one in connection.listed])
+            own = [one.name for one in connection.listed]
+            names = tool_names(server.name, own)
             problems += connection.problems
-            for listed in connection.listed:
-                tool, problem = offered(server, listed, names[listed.name], partial(self.called, server.name))
+            readers = RESOURCE_TOOLS if resources and connection.has("resources") else ()
+            for listed in (*connection.listed, *(one for one in readers if one.name not in own)):
+                name = names.get(listed.name) or f"{PREFIX}.{server.name}.{listed.name}"
+                call = self.called if listed.name in own else self._looked_up
+                tool, problem = offered(server, listed, name, partial(call, server.name))
                 if tool is not None:
                     made.append(tool)
                 if problem is not None:
@@ -239,6 +251,17 @@ class Hub:
 
             tool = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=function)
         return as_recorded(tool, spec)
+
+    async def _looked_up(self, server: str, name: str, arguments: dict[str, Any], context: ToolContext[Any]) -> str:
+        """A call of one of ``RESOURCE_TOOLS``."""
+        try:
+            if name == "list_resources":
+                found = await asyncio.wrap_future(self.submit(self.resources()))
+                return "\n".join(listed_line(one) for one in found if one.server == server) or "there are none"
+            parts = await asyncio.wrap_future(self.submit(self.read(server, arguments["uri"])))
+        except CogstepError as error:
+            raise ToolError(str(error)) from error
+        return told(parts, self.connections[server].hide, context)
 
     async def called(self, server: str, name: str, arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
         """A call, awaited on whatever loop; cancelling it cancels the call."""

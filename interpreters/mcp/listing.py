@@ -161,3 +161,19 @@ def read_prompts(server: str, items: Any) -> Iterator[MCPPrompt]:
             required = tuple([one["name"] for one in arguments if one.get("required") is True])
             names = tuple([one["name"] for one in arguments])
             yield MCPPrompt(server, name, said if isinstance(said, str) else "", names, required)
+
+
+RESOURCE_TOOLS = (
+    ListedTool("list_resources", "List what can be read here: addresses, names, what it is.", {"type": "object"}),
+    ListedTool(
+        "read_resource",
+        "Read what stands under an address, as list_resources gives it.",
+        {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
+    ),
+)
+"""Tools of ours by which a model reads the resources of a server that has some."""
+
+
+def listed_line(resource: MCPResource) -> str:
+    """A resource on a line, for a model."""
+    return "  ".join(" ".join(one.split()) for one in (resource.uri, resource.name, resource.description) if one)

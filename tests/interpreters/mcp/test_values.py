@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, strategies as st
 
 from cognition import ConfigError
 from cognition.tools import NAME
+from interpreters import MCPServers, MCPService
 from interpreters.mcp.backoff import LONGEST, wait_after
 from interpreters.mcp.hiding import Hider
 from interpreters.mcp.naming import tool_names
@@ -160,3 +163,20 @@ def test_the_first_call_after_a_loss_connects_at_once_and_later_ones_wait() -> N
     assert waits[:6] == [0.0, 0.0, 1.0, 2.0, 4.0, 8.0]
     assert waits == sorted(waits)
     assert wait_after(10_000) == LONGEST
+
+
+def test_the_sdk_is_imported_by_nobody_who_connects_to_nothing() -> None:
+    modules = "interpreters.mcp.client, interpreters.mcp.serving, interpreters.cli.mcp_servers"
+    code = f"import sys, {modules}\nprint('mcp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
+
+
+def test_without_the_sdk_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    with pytest.raises(ConfigError, match=r"pip install 'cogstep\[mcp\]'"):
+        MCPServers([])
+    with pytest.raises(ConfigError, match=r"pip install 'cogstep\[mcp\]'"):
+        MCPService([])

@@ -44,6 +44,12 @@ def test_a_server_of_the_sdks_own_over_http(url: str) -> None:
         with pytest.raises(MCPServerError, match="the MCP server 'wiki': "):
             servers.read_resource("wiki", "wiki://nothing")
         assert servers.status()[0].protocol == "2026-07-28"
+        more = {tool.spec.name: tool for tool in servers.tools(resources=True)}
+        assert set(more) - set(tools) == {"mcp.wiki.list_resources", "mcp.wiki.read_resource"}
+        assert more["mcp.wiki.list_resources"].call({}, context) == "wiki://page  page  The page."
+        assert more["mcp.wiki.read_resource"].call({"uri": "wiki://page"}, context) == "[wiki://page]\nIt is a page."
+        with pytest.raises(ToolError, match="the MCP server 'wiki': "):
+            more["mcp.wiki.read_resource"].call({"uri": "wiki://nothing"}, context)
 
     assert progress == ["1 of 2: half"]
 
