@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 from attrs import define, field, frozen
 
 from cognition import ModelRequest
-from runtime.errors import LoadCancelledError, ReleasedError, ServerClosedError
+from runtime.errors import LoadCancelledError, ModelSpecError, ReleasedError, ServerClosedError
 from runtime.isolated.settings import Isolation
 from runtime.loading import LoadOptions, LoadProgress, OnProgress, load_model
 from runtime.models.specs import BackendName, Source, resolve
 from runtime.protocol import Done, Generation, ModelInfo, Runtime, TextCounter
+from runtime.providers.loading import names_remote
 from runtime.scheduling.owners import new_owner, owned_by, owner_or
 
 if TYPE_CHECKING:
@@ -114,6 +115,10 @@ class ModelServer:
             ModelLoadError: one of its kinds; all who wait for this load get it, and who asks again starts another one.
             ServerClosedError: after ``close()``, or it came while this waited.
         """
+        if names_remote(spec, options.get("backends", ())) is not None:
+            raise ModelSpecError(
+                f"{spec} is behind a server, and one runtime of it is shared as it is; use load_model()", spec=str(spec)
+            )
         on_progress = options.pop("on_progress", None)
 
         def downloading(fraction: float) -> bool:

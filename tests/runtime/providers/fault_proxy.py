@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import socket
 import struct
 import threading
@@ -171,7 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
         gone = threading.Event()
         try:
             kept = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
-            upstream.request(self.command, self.path, body or None, kept)
+            path = re.sub("^http://[^/]*", "", self.path)  # it may be asked as a proxy of the environment
+            upstream.request(self.command, path, body or None, kept)
             threading.Thread(target=self._watch, args=(upstream.sock, gone), daemon=True).start()
             response = upstream.getresponse()
             self.send_response(response.status)

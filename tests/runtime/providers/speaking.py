@@ -204,7 +204,8 @@ class _Handler(BaseHTTPRequestHandler):
         while not over.wait(0.005):
             with contextlib.suppress(BlockingIOError):
                 try:
-                    gone = self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+                    # of the bare socket: a TLS socket's own method takes no flags
+                    gone = socket.socket.recv(self.connection, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
                 except BlockingIOError:
                     continue
                 except OSError:
