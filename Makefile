@@ -76,7 +76,7 @@ prove: $(VENV)/.all ## hold the core to all its laws in 1,250,000 situations of 
 conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 114 MB, once)
 	$(BIN)/python tests/conformance/templates.py $(call short,--short) $(ARGS)
 
-fuzz: $(VENV)/.all ## fuzz parser, repair, derivation and schemas (atheris); SECONDS=60 for a minute instead of ten
+fuzz: $(VENV)/.all ## fuzz parser, repair, derivation, schemas and wire formats (atheris); SECONDS=60 for a minute instead of ten
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(ARGS)
 
 hammer: $(VENV)/.all ## ten threads at one model for two minutes, with random cancels; ARGS="--backend mlx", "--drafting"

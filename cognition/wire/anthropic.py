@@ -29,8 +29,6 @@ Thoughts are signed, and go back with their signatures: ``WireReply.continuation
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from cognition.content import Image, Part
 from cognition.wire.conversation import Called, Replied, Resulted, Turn, arguments_object, placed
@@ -51,6 +49,7 @@ from cognition.wire.replies import Gathering
 PATH = "/messages"
 NO_TEXT = "(no text)"
 """Stands for a message without any, which the server refuses."""
+THINKING = {"type": "thinking"}
 GO_ON = "(go on)"
 """What the user says where the conversation would begin or end with the model."""
 
@@ -146,7 +145,7 @@ def _reply(turn: Replied) -> list[Object]:
     """Text, calls, and between them what the server wants back, each where it stood."""
     told: list[Object] = [_text(turn.text)] if turn.text.strip() else []
     told += map(_call, turn.calls)
-    return placed(told, len(told) - len(turn.calls), [(at, value) for at, value in turn.kept if sendable(value)])
+    return placed(told, len(told) - len(turn.calls), turn.kept)
 
 
 def _call(call: Called) -> Object:
@@ -172,7 +171,7 @@ def read(reply: Gathering, event: Object) -> None:
     """An event of a stream, or a whole body. Kinds that are not known are read over, as the API's versions ask."""
     match text_in(event, "type"):
         case "message_start":
-            _read_message(reply, object_in(event, "message"))
+            _read_message(reply, object_in(event, "message"), began=True)
         case "content_block_start":
             _read_block(reply, _key(event), object_in(event, "content_block"))
         case "content_block_delta":
@@ -198,10 +197,12 @@ def _key(event: Object) -> str:
     return f"#{number_in(event, 'index')}"
 
 
-def _read_message(reply: Gathering, message: Object) -> None:
+def _read_message(reply: Gathering, message: Object, *, began: bool = False) -> None:
     reply.response_id = text_in(message, "id")
     reply.model = text_in(message, "model")
-    _read_usage(reply, inner_of(message, "usage"))
+    usage = inner_of(message, "usage")
+    # Nothing has been written when a message begins, whatever is told of it then.
+    _read_usage(reply, {**usage, "output_tokens": 0} if began else usage)
 
 
 def _read_block(reply: Gathering, key: str, block: Object, *, whole: bool = False) -> None:
@@ -212,7 +213,7 @@ def _read_block(reply: Gathering, key: str, block: Object, *, whole: bool = Fals
         case "thinking":
             thought = text_in(block, "thinking")
             reply.think(thought)
-            reply.keep(key, {"type": "thinking"}, thinking=thought, signature=text_in(block, "signature"))
+            reply.keep(key, THINKING, needs="signature", thinking=thought, signature=text_in(block, "signature"))
         case "redacted_thinking":
             reply.keep(key, {"type": "redacted_thinking", "data": text_in(block, "data")})
         case "tool_use":
@@ -232,9 +233,9 @@ def _read_delta(reply: Gathering, key: str, delta: Object) -> None:
         case "thinking_delta":
             thought = text_in(delta, "thinking")
             reply.think(thought)
-            reply.keep(key, {"type": "thinking"}, thinking=thought)
+            reply.keep(key, THINKING, needs="signature", thinking=thought)
         case "signature_delta":
-            reply.keep(key, {"type": "thinking"}, signature=text_in(delta, "signature"))
+            reply.keep(key, THINKING, needs="signature", signature=text_in(delta, "signature"))
         case "input_json_delta":
             if key in reply.calls:
                 reply.call(key, "", text_in(delta, "partial_json"))
@@ -253,8 +254,3 @@ def _read_usage(reply: Gathering, usage: Object) -> None:
     reused = tokens_in(usage, parts[2]) if told or before is None else before.reused_tokens
     output = tokens_in(usage, "output_tokens") or (before.output_tokens if before is not None else 0)
     reply.usage = counted(prompt, output, reused)
-
-
-def sendable(value: Mapping[str, Any]) -> bool:
-    """Whether the server takes something back: no thought without its signature."""
-    return value.get("type") != "thinking" or bool(value.get("signature"))

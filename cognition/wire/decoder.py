@@ -254,9 +254,7 @@ def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply
         reply.warnings,
         without_halves(reply.model),
         without_halves(reply.response_id),
-        continuation_of(
-            plan.dialect, plan.model or reply.model, [(kept.at, kept.whole) for kept in reply.kept.values()]
-        ),
+        continuation_of(plan.dialect, plan.model or reply.model, reply.sent_back),
         tuple(reply.outputs),
     )
 

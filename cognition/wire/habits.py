@@ -129,10 +129,10 @@ OPENAI = Habits(
 
 ANTHROPIC = Habits(
     dialect="anthropic",
-    sampling=names(temperature="temperature", top_p="top_p", top_k="top_k"),
+    sampling=(),  # of the models from Claude Opus 4.7 on, which take none
     most_tokens=32_000,
     stop="stop_sequences",
-    thinking_on={"thinking": {"type": "adaptive"}},
+    thinking_on={"thinking": {"type": "adaptive", "display": "summarized"}},
     thinking_off={"thinking": {"type": "disabled"}},
     thinking_takes_sampling=False,
     extra={"cache_control": {"type": "ephemeral"}},  # of the prompt, which grows from call to call
@@ -157,8 +157,11 @@ HABITS: Mapping[str, Habits] = {
         thinking_off={"reasoning": {"effort": "none"}},
     ),  # https://platform.openai.com/docs/api-reference/responses
     "anthropic": ANTHROPIC,
-    # Models before Claude Opus 4.6 think only within a budget.
-    "anthropic-budget": evolve(ANTHROPIC, thinking_on={"thinking": {"type": "enabled", "budget_tokens": 8192}}),
+    "anthropic-budget": evolve(  # models before Claude Opus 4.6, which think only within a budget
+        ANTHROPIC,
+        sampling=names(temperature="temperature", top_p="top_p", top_k="top_k"),
+        thinking_on={"thinking": {"type": "enabled", "budget_tokens": 8192}},
+    ),
     "ollama": Habits(
         dialect="ollama",
         sampling=names(

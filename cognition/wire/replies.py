@@ -85,6 +85,7 @@ class Kept(NamedTuple):
     at: int
     """Where it stands: 0 before all text and calls, 1 behind the text, 2 behind the first call, and so on."""
     value: Mapping[str, Any]
+    needs: str = ""
     grown: tuple[tuple[str, Rope], ...] = ()
     """Its fields that come in pieces."""
 
@@ -228,13 +229,20 @@ class Gathering:
         """Say something of the reply, once."""
         self.warnings = (*dict.fromkeys((*self.warnings, warning)),)
 
-    def keep(self, key: str, value: Mapping[str, Any], **pieces: str) -> None:
-        """Something that goes back to the server with the next request. ``pieces``: more of its fields that grow."""
+    def keep(self, key: str, value: Mapping[str, Any], needs: str = "", **pieces: str) -> None:
+        """Something that goes back to the server with the next request.
+
+        Args:
+            key: what it is called within the reply.
+            value: its fields that come at once.
+            needs: the field without which the server does not take it back, if there is one.
+            pieces: more of its fields that grow.
+        """
         known = self.kept.get(key)
         if known is None:
             if len(self.kept) >= MOST_KEPT:
                 raise BadOutputError(f"the reply has more than {MOST_KEPT} parts that are to be sent back")
-            known = Kept(1 + len(self.calls) if self.text or self.calls else 0, value)
+            known = Kept(1 + len(self.calls) if self.text or self.calls else 0, value, needs)
         grown = dict(known.grown)
         for name, piece in pieces.items():
             self._grow(piece)
@@ -247,6 +255,12 @@ class Gathering:
             return False
         self.seen |= {key}
         return True
+
+    @property
+    def sent_back(self) -> list[tuple[int, dict[str, Any]]]:
+        """All that was kept and can go back, each with its place."""
+        found = [(kept.at, kept.whole, kept.needs) for kept in self.kept.values()]
+        return [(at, value) for at, value, needs in found if not needs or value.get(needs)]
 
     # ------------------------------------------------------------------------------------------------------- the end
 

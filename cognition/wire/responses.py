@@ -101,7 +101,7 @@ def _items(making: Making, turn: Turn) -> list[Object]:
 def _part(making: Making, part: Part) -> Object:
     making.check_image(part)
     if isinstance(part, Image):
-        return {"type": "input_image", "image_url": data_url(part)}
+        return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
     return {"type": "input_text", "text": part.text}
 
 

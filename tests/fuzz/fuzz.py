@@ -22,7 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))  # for `python tests/fuzz/fuzz.py`
 
-NAMES = ("parser", "repair", "derivation", "schema")
+NAMES = ("parser", "repair", "derivation", "schema", "wire")
 """Of the targets. Importing them here would load what is to be instrumented first."""
 
 LONGEST_INPUT = 1024

@@ -10,6 +10,8 @@ not find letter by letter.
     derivation   any template: an error or a format; whatever it renders and derives is no exception but a
                  ``TemplateError``, and the format goes through JSON and back
     schema       any JSON as a tool's schema: a grammar for its calls, or the error that says what is not supported
+    wire         any bytes as a server's reply, any cuts: no exception, the same outputs for every cut, a failure or
+                 whole calls, each call announced and closed once
 
 A new target is a function here, an entry in ``TARGETS`` and a folder of beginnings in ``corpus``.
 """
@@ -21,6 +23,8 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+
+from attrs import evolve
 
 from cognition import AssistantMessage, GenerationOptions, History, ModelRequest, ToolCall, ToolSpec, UserMessage
 from cognition.codec import from_data, to_data
@@ -42,6 +46,7 @@ from cognition.parsing.literals import Unreadable
 from cognition.parsing.repair import repair_json
 from cognition.parsing.typed import read_literal
 from cognition.strict_json import DECODER
+from cognition.wire import Decoder, Dialect, decode_body, decode_error
 from runtime.constrained.replies import Vocabulary, begun
 from runtime.constrained.schema import SchemaError
 from runtime.constrained.tools import read_tools
@@ -227,10 +232,56 @@ def check_schema(data: bytes) -> None:
         return
 
 
+DIALECTS: Sequence[Dialect] = ("openai", "responses", "anthropic", "ollama")
+
+WIRE = (
+    "data: ", "event: ", "\n\n", "\r\n", "[DONE]", ": x\n", "error: ", '{"choices": [{"index": 0, "delta": {', "}}]}",
+    '"content": "', '"reasoning_content": "', '"tool_calls": [{"index": 0, "function": {', '"name": "a"',
+    '"arguments": "', '\\"', '"finish_reason": "', 'stop"', 'length"', '{"error": {"message": "', '{"type": "',
+    'response.output_item.added"', 'response.output_item.done"', 'response.output_text.delta"', '"delta": ',
+    'response.function_call_arguments.delta"', 'response.function_call_arguments.done"', 'response.completed"',
+    '"output_index": 0', '"item": {', '"response": {', 'function_call"', 'message_start"', 'message_delta"',
+    'message_stop"', 'content_block_start"', 'content_block_delta"', 'content_block_stop"', '"index": 0',
+    '"content_block": {', 'tool_use"', 'thinking_delta"', 'input_json_delta"', '"partial_json": "', '"thinking": "',
+    '"signature": "', '"message": {', '"done": true', '"done": false', '"usage": {', '"prompt_tokens": 3', "\ufeff",
+    "\\ud83d", "\\ude00", ", ", "{", "}", "[", "]", '"', "null", "1", "1e999", "NaN",
+)  # fmt: skip
+"""What streams are made of, in all formats."""
+
+ASKED = ModelRequest("", History((UserMessage("m1", "Q"),)), TOOLS, GenerationOptions())
+
+
+def check_wire(data: bytes) -> None:
+    """One byte chooses the format and the cuts, the rest is the stream."""
+    if not data:
+        return
+    dialect, step = DIALECTS[data[0] % 4], 1 + data[0] // 4
+    stream = spelled(data[1:], WIRE).encode()
+    told = []
+    for size in (len(stream) or 1, step):
+        decoder = Decoder(dialect, ASKED)
+        outputs = [output for at in range(0, len(stream), size) for output in decoder.feed(stream[at : at + size])]
+        reply = decoder.finish()
+        told.append((merged([*outputs, *reply.outputs]), evolve(reply, outputs=())))
+    assert told[0] == told[1], "cuts make a difference"
+    outputs, reply = told[0]
+    assert (reply.failure is not None) == (reply.finish_reason == "error"), "a failure is no failure"
+    assert reply.failure is None or not reply.calls, "a reply that failed has calls"
+    for call in reply.calls:
+        assert isinstance(json.loads(call.arguments_json), dict), "arguments that are no object"
+    begun_calls = {output.index for output in outputs if isinstance(output, CallStarted)}
+    closed = [output.index for output in outputs if isinstance(output, CallFinished | CallMalformed)]
+    assert begun_calls <= {*closed}, "a call stays open"
+    assert closed == [*range(len(closed))], "a call is closed twice, or out of turn"
+    decode_body(dialect, ASKED, stream)
+    assert decode_error(dialect, 500, {}, stream).message, "an error says nothing"
+
+
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "parser": check_parser,
     "repair": check_repair,
     "derivation": check_derivation,
     "schema": check_schema,
+    "wire": check_wire,
 }
 """By name. Each has a folder of beginnings, and of what once failed, under ``corpus``."""

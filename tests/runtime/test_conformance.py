@@ -6,6 +6,7 @@ from the template to the ``Done``, is the real one. Nothing here depends on what
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -29,6 +30,9 @@ from runtime import Done, Runtime, RuntimeClosedError
 from tests.runtime.asking import CHUNK, LONG, MULTIPLY, PLACES, QUESTION, ask, reply, rig_of
 from tests.runtime.conftest import TINY_CONTEXT
 from tests.runtime.steering import Rig
+
+NUMBERS = count()
+"""For what has to be new to a model, several runtimes of which may stand before one."""
 
 
 @pytest.fixture(scope="module", params=PLACES)
@@ -367,7 +371,7 @@ class TestCancel:
     @pytest.mark.parametrize("chunk", [1, 2])
     def test_in_prefill(self, rig: Rig, runtime: Runtime, chunk: int) -> None:
         """A long prompt is left within a chunk; what was computed of it may be reused, and is right."""
-        long = UserMessage("m1", f"{chunk} {LONG.text}")  # nothing of it is in the cache
+        long = UserMessage("m1", f"{next(NUMBERS)} {LONG.text}")  # nothing of it is in the cache
         rig.order("limit", CHUNK)
         rig.order("pause", "evaluate", chunk)
         generation = runtime.submit(ask(long))

@@ -133,7 +133,8 @@ def response_stream(told: Told) -> bytes:
                     yield "response.reasoning_summary_text.delta", {**at, "summary_index": 0, "delta": piece}
             elif item["type"] == "message":
                 yield "response.output_item.added", {**at, "item": {**item, "content": []}}
-                yield "response.content_part.added", {**at, "content_index": 0}
+                part = {"type": "output_text", "text": "", "annotations": []}
+                yield "response.content_part.added", {**at, "content_index": 0, "part": part}
                 for piece in pieces(told, told.text):
                     yield "response.output_text.delta", {**at, "content_index": 0, "delta": piece}
             else:

@@ -515,7 +515,7 @@ def test_anthropic_thoughts_go_back_signed_and_where_they_stood() -> None:
         {"type": "redacted_thinking", "data": "secret"},
         {"type": "tool_use", "id": "t", "name": "add", "input": {"a": 1}},
     ]
-    assert (body["thinking"], made.warnings) == ({"type": "adaptive"}, ())
+    assert (body["thinking"]["type"], made.warnings) == ("adaptive", ())
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"dialect": "anthropic"}', "hidden"])

@@ -295,8 +295,9 @@ def test_a_choice_of_tools_is_said_or_a_warning_names_it(server: str, choice: st
 
 
 def test_a_call_is_not_forced_while_the_model_thinks() -> None:
-    """Anthropic refuses that, and any temperature, then."""
-    made = encode("anthropic", asked(thinking=True, tool_choice="add", temperature=0.5), "m")
+    """Anthropic refuses that, and older models of theirs any temperature, then."""
+    request = asked(thinking=True, tool_choice="add", temperature=0.5)
+    made = encode("anthropic", request, "m", habits=HABITS["anthropic-budget"])
 
     assert "tool_choice" not in json.loads(made.body)
     assert "temperature" not in json.loads(made.body)
@@ -396,7 +397,8 @@ def test_pictures_are_sent_where_they_stand() -> None:
         {"type": "image_url", "image_url": {"url": url}},
         {"type": "text", "text": "?"},
     ]
-    assert body_of("responses", asked(IN_PARTS))["input"][0]["content"][1] == {"type": "input_image", "image_url": url}
+    picture = {"type": "input_image", "image_url": url, "detail": "auto"}
+    assert body_of("responses", asked(IN_PARTS))["input"][0]["content"][1] == picture
     source = {"type": "base64", "media_type": "image/png", "data": data}
     assert body_of("anthropic", asked(IN_PARTS))["messages"][0]["content"][1] == {"type": "image", "source": source}
     assert body_of("ollama", asked(IN_PARTS))["messages"][0]["images"] == [data]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cognition import Usage, UserMessage
+from cognition.parsing import ReasoningDelta, TextDelta
 from cognition.retry import classify
 from runtime import Done, Runtime, RuntimeClosedError, load_model
 from runtime.providers.backends import Backend
@@ -184,7 +185,7 @@ class TestRemote:
         shown = [next(generation)]
         generation.cancel()
         *rest, done = generation
-        text = "".join(getattr(one, "text", "") for one in (*shown, *rest))
+        text = "".join(one.text for one in (*shown, *rest) if isinstance(one, ReasoningDelta | TextDelta))
 
         assert isinstance(done, Done)
         assert (done.finish_reason, done.failure) == ("cancelled", None)
