@@ -358,7 +358,7 @@ def of_anthropic(body: Json) -> ModelRequest:
                 texts.append(TextPart(block["text"]))
         if texts:
             plain = all(isinstance(part, TextPart) for part in texts)
-            text = "".join(part.text for part in texts if isinstance(part, TextPart))
+            text = "\n".join(part.text for part in texts if isinstance(part, TextPart))
             messages.append(UserMessage(f"m{number}", text, parts=() if plain else tuple(texts)))
     choice = body.get("tool_choice", {"type": "auto"})
     words = {"auto": "auto", "none": "none", "any": "required"}
