@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Final, Literal, Protocol, Self, TypeVar
+from typing import Final, Literal, Protocol, Self, TypeVar, get_args
 
 from attrs import evolve
 
@@ -23,6 +23,7 @@ from cognition import (
     Usage,
 )
 from cognition.parsing import Output, ReasoningDelta, TextDelta
+from cognition.shown import shown_name
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.letters import Turn
 from interpreters.loop.readable import Readable
@@ -45,6 +46,8 @@ Later = Callable[[float, Callable[[], None]], Cancellable]
 
 BROKEN_OFF = Failure("the model's stream broke off without an end")
 """The failure of a stream that ends without ``Done``, which no runtime may do."""
+
+FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 
 NO_USAGE = Usage()
 
@@ -265,6 +268,8 @@ class ReplyStream:
             return None
         if done.failure is not None:
             return ModelFailed(effect_id, done.failure, self._read, done.usage)
+        if done.finish_reason not in FINISH_REASONS:  # recorded, it could not be read again
+            return ModelFailed(effect_id, _odd_end(done.finish_reason), self._read, done.usage)
         if done.finish_reason == "cancelled":
             return ModelInterrupted(effect_id, done.text if self._told is None else self.text, done.usage)
         reply = ModelReplied(
@@ -284,6 +289,11 @@ class ReplyStream:
     def _read(self) -> str:
         """The text of a reply that failed, as far as somebody read it: without observers, it may be asked for again."""
         return self.text if self._observers.shown else ""
+
+
+def _odd_end(finish_reason: object) -> Failure:
+    known, odd = ", ".join(map(repr, FINISH_REASONS)), shown_name(str(finish_reason))
+    return Failure(f"the runtime says that its reply ended by {odd!r}, which is none of {known}", "fatal")
 
 
 def _in_thread(seconds: float, expire: Callable[[], None]) -> threading.Timer:

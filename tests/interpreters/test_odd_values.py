@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cognition import CogstepError, ConfigError, ProposedCall, UserSpoke
+from cognition import CogstepError, ConfigError, Failed, ProposedCall, UserSpoke
 from interpreters import LATER, Agent, AsyncAgent, HookAnswer, rehearse, tool
 from interpreters.program import program
 from interpreters.recording.journal import JournalWriteError, file
@@ -53,6 +53,20 @@ def test_a_value_that_can_not_be_meant_is_refused_where_it_is_handed_in(
 ) -> None:
     with pytest.raises(CogstepError, match=expected):
         do()
+
+
+@pytest.mark.parametrize("odd", ["done", " ", 7])
+def test_a_reply_that_ends_in_a_way_that_there_is_not_is_a_failure_and_not_a_recording_that_nobody_reads(
+    odd: Any, tmp_path: Path
+) -> None:
+    reply = fakes.Reply("Hello.")
+    object.__setattr__(reply, "finish_reason", odd)
+    with Agent(fakes.ScriptedModel([reply]), journal=tmp_path / "s.jsonl") as agent:
+        outcome = agent.run("Hello").outcome
+
+    assert isinstance(outcome, Failed)
+    assert "the runtime says that its reply ended by" in outcome.message
+    assert replay(tmp_path / "s.jsonl").raise_for_divergence().turns == 1
 
 
 # --------------------------------------------------------------------------------------------------------- answers
