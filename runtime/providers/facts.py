@@ -92,7 +92,8 @@ def _of_list(connection: Connection, exchange: Exchange, model: str) -> Facts:
         name = model
         about = next((one for one in models if one.get("id") == model), models[0] if len(models) == 1 else {})
     context = next((found for key in CONTEXT_FIELDS if (found := _tokens(about.get(key)))), None)
-    kind = OWNERS.get(str(about.get("owned_by")), "")
+    # What such servers are asked, and their habits, are those of chat completions.
+    kind = OWNERS.get(str(about.get("owned_by")), "") if connection.backend.dialect == "openai" else ""
     facts = Facts(kind, name, context, sampling=GREEDY if kind == "llama-cpp-python" else GenerationOptions())
     return _of_llama_server(connection, exchange, facts) if kind == "llama-server" else facts
 

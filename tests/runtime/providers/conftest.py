@@ -15,7 +15,7 @@ from tests.runtime.steering import Rig, Steering
 
 pytest.importorskip("httpcore2", reason="the extra `remote` is not installed")
 
-PATHS = {"openai": "/v1", "anthropic": "/v1", "ollama": "/api"}
+PATHS = {"openai": "/v1", "anthropic": "/v1", "ollama": "/api", "responses": "/v1"}
 """What stands before the routes of each dialect."""
 
 KEY = "sk-test-0123456789abcdef"

@@ -5,6 +5,7 @@ to the documents rather than to our encoder: a request that no real server would
 
 ==============================  =========================================================================
 ``/v1/chat/completions``        https://platform.openai.com/docs/api-reference/chat
+``/v1/responses``               in ``speaking_responses``
 ``/v1/messages``, ``.../count_tokens``  https://docs.anthropic.com/en/api/messages
 ``/api/chat``, ``/api/show``    https://github.com/ollama/ollama/blob/main/docs/api.md
 ``/v1/models``, ``/tokenize``   as vLLM has them, with ``max_model_len``; of Anthropic ``/v1/models/NAME``
@@ -133,6 +134,10 @@ class _Handler(BaseHTTPRequestHandler):
                     self._stream(of_openai(body), OpenAI(body))
                 case "/v1/messages":
                     self._stream(of_anthropic(body), Anthropic(body))
+                case "/v1/responses":
+                    from tests.runtime.providers.speaking_responses import Responses, of_responses
+
+                    self._stream(of_responses(body), Responses(body))
                 case "/v1/messages/count_tokens":
                     self._json(200, {"input_tokens": speaking.runtime.count_tokens(of_anthropic(body))})
                 case "/tokenize":

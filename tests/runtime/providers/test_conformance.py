@@ -92,11 +92,11 @@ def held(kind: type, places: Iterable[Any], only: str = "", leave_out: str = "")
     return pytest.mark.parametrize("rig", [*places], indirect=True)(type(kind.__name__, (kind,), away))
 
 
-OPENAI, ANTHROPIC, OLLAMA = ([one] for one in OURS)
+OPENAI, ANTHROPIC, OLLAMA, RESPONSES = ([one] for one in OURS)
 LLAMA_SERVER, MLX_SERVER = ([one] for one in THEIRS)
 
 TestStream = held(suite.TestStream, OURS)
-TestStopTexts = held(suite.TestStopTexts, OURS)
+TestStopTexts = held(suite.TestStopTexts, [*OPENAI, *ANTHROPIC, *OLLAMA])  # responses have no word for them
 TestThreads = held(suite.TestThreads, [*OURS, *THEIRS])
 TestFinish = held(
     suite.TestFinish,
@@ -110,6 +110,12 @@ TestUsageOfAnthropic = held(
     # thoughts go back with the signature that came with them alone, so that the next prompt is another one
     leave_out="test_a_request_that_extends_another_reuses_it",
 )
+TestUsageOfResponses = held(
+    suite.TestUsage,
+    RESPONSES,
+    # nobody counts; and thoughts don't go back, so that the next prompt is another one
+    leave_out="test_count_tokens_is_what_a_reply_reports test_a_request_that_extends_another_reuses_it",
+)
 TestUsageOfOllama = held(suite.TestUsage, OLLAMA, "test_timings_add_up")  # it neither counts nor tells what it reused
 TestSampling = held(
     suite.TestSampling,
@@ -122,7 +128,7 @@ TestSamplingOfOllama = held(
     # there is no logit_bias, on which these stand
     leave_out="test_a_bias_forces_and_forbids test_penalties_keep_the_reply_from_saying_a_token_again",
 )
-TestSamplingOfAnthropic = held(suite.TestSampling, ANTHROPIC, "test_greedy_repeats")  # no seeds, no min_p
+TestSamplingElsewhere = held(suite.TestSampling, [*ANTHROPIC, *RESPONSES], "test_greedy_repeats")  # no seeds, no min_p
 TestCancel = held(
     suite.TestCancel,
     OURS,
@@ -143,7 +149,7 @@ TestStreamElsewhere = held(
 TestFinishElsewhere = held(suite.TestFinish, THEIRS, "test_the_shipped_model_calls_a_tool")
 TestUsageOfLlamaServer = held(suite.TestUsage, LLAMA_SERVER)
 TestUsageOfMlxServer = held(suite.TestUsage, MLX_SERVER, "test_timings_add_up")
-TestSamplingElsewhere = held(
+TestSamplingOfOthers = held(
     suite.TestSampling, THEIRS, "test_greedy_repeats test_options_that_leave_one_token_are_greedy"
 )
 TestSeedsOfLlamaServer = held(suite.TestSampling, LLAMA_SERVER, "test_a_seed_repeats_and_no_seed_does_not")

@@ -74,7 +74,7 @@ def test_without_a_fault_the_proxy_changes_nothing(proxy: FaultProxy, dialect: s
 
 
 @pytest.mark.parametrize("dialect", PATHS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from([kind for kind in KINDS if kind != "none"]), after=st.integers(0, 2500))
 def test_any_fault_ends_truthfully(proxy: FaultProxy, dialect: str, kind: Any, after: int) -> None:
     """What was shown is what the ``Done`` says; what is no whole reply is a failure without calls; the next works."""
