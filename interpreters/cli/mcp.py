@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli.arguments import (
+    Parser,
     add_command,
     add_mcp_option,
     add_mode_option,
     add_place_options,
     add_sampling_options,
+    add_session_options,
     add_tool_options,
 )
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError
@@ -88,7 +90,6 @@ def add(commands: Any) -> None:
     model = serve.add_argument_group("model, with --as-agent")
     add_model_options(model)
     add_sampling_options(model)
-    serve.set_defaults(features=None, names=None, ask=False, notes=None, memory=None, record=None, json=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------- list
@@ -167,6 +168,7 @@ def _serve(options: argparse.Namespace) -> int:
     from interpreters.mcp.serving import MCPService
 
     token = _token(options)
+    _as_of_a_session(options)
     if options.tools is None and options.agent is None and not options.no_tools:
         options.tools = ("standard",)
     approve = _approver(options.approve)
@@ -199,6 +201,15 @@ def _serve(options: argparse.Namespace) -> int:
         if model is not None:
             model.close()
     return ANSWERED
+
+
+def _as_of_a_session(options: argparse.Namespace) -> None:
+    """Put in what else a command with a session takes, as if it had not been given."""
+    session = Parser()
+    add_session_options(session)
+    for name, usual in vars(session.parse_args([])).items():
+        if name not in options:
+            setattr(options, name, usual)
 
 
 def _agents(options: argparse.Namespace, tools: Any, approve: Any) -> Callable[[Any], Agent]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from cognition.shown import shown_name
+from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.mcp.servers import MCPServer, matches
 from interpreters.mcp.sifting import TOO_DEEP
 
@@ -36,7 +36,7 @@ class MCPProblem:
 
     def __str__(self) -> str:
         what = f" tool {shown_name(self.name)}" if self.name else ""
-        return f"MCP server {self.server}{what}: {self.problem}"
+        return f"MCP server {self.server}{what}: {shown_name(self.problem, LONGEST_LINE)}"
 
 
 @frozen

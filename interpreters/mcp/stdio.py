@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp.types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from interpreters.mcp.child import CHUNK, LINGER, Child
 from interpreters.mcp.sifting import LONGEST_MESSAGE, sifted
@@ -23,6 +23,7 @@ HEAD = 4096
 """Bytes of a message that is too long in which its id is looked for."""
 ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\b')
 
+UNREADABLE = "its answer can't be read"
 TOO_LONG = f"its answer has more than {LONGEST_MESSAGE // 2**20} MiB, and was not read"
 
 
@@ -74,13 +75,20 @@ async def _watch(child: Child, incoming: MemoryObjectSendStream[SessionMessage |
 
 
 def message_of(line: bytes) -> SessionMessage | None:
-    """The message of a line; None for a line that is none, such as what a server prints by mistake."""
+    """The message of a line; None for a line that is none, such as what a server prints by mistake.
+
+    One that can't be read and has an id is read as an error, so that nobody waits for it.
+    """
     if not line.lstrip().startswith(b"{"):
         return None
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(sifted(line), by_name=False))
     except ValueError:
+        found = ID.search(line[:HEAD])
+    if found is None:
         return None
+    error = JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=ErrorData(code=PARSE_ERROR, message=UNREADABLE))
+    return SessionMessage(error)
 
 
 class Lines:

@@ -437,6 +437,38 @@ def doctor(*options: str) -> Callable[[World, str], None]:
     return surface
 
 
+SERVER = """
+import json, sys
+evil = json.load(open("evil.json"))
+print(evil, file=sys.stderr, flush=True)
+if len(sys.argv) > 1:
+    sys.exit(1)
+schema = {"type": "object", "properties": {evil: {"type": "string", "pattern": "(" + evil}}}
+tools = [{"name": "x" + evil, "description": evil, "inputSchema": schema}, {"name": "y", "inputSchema": {}}]
+info = {"serverInfo": {"name": evil, "version": evil}, "capabilities": {"tools": {}, "prompts": {}, "resources": {}}}
+answers = {
+    "initialize": {"protocolVersion": "2025-06-18", **info},
+    "tools/list": {"tools": [*tools, tools[1]]},
+    "prompts/list": {"prompts": [{"name": evil, "arguments": [{"name": evil}]}]},
+    "resources/list": {"resources": [{"uri": "a:" + evil, "name": evil}]},
+    "resources/templates/list": {"resourceTemplates": []},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        found = answers.get(asked["method"])
+        answer = {"result": found} if found else {"error": {"code": -32601, "message": evil}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
+def mcp_list(world: World, evil: str) -> None:
+    """A server that names itself and what it has with the text, and one that says it and ends."""
+    (world.place / "evil.json").write_text(json.dumps(evil))
+    command = f"{sys.executable} -S {world.file('server.py', SERVER)}"
+    world.cogstep("mcp", "list", "--mcp", f"a={command}", "--mcp", f"b={command} ends")
+
+
 def bench(world: World, evil: str) -> None:
     from interpreters.cli import measures
 
@@ -533,6 +565,8 @@ SURFACES: dict[str, Surface] = {
     "argparse: a size": Surface("line", says("sessions", "prune", "--max-size", "EVIL")),
     "argparse: an action": Surface("line", says("sessions", "EVIL")),
     "run --tools": Surface("line", says("run", "Hi", "--tools", "EVIL")),
+    "mcp list --mcp": Surface("line", says("mcp", "list", "--mcp", "EVIL")),
+    "mcp list": Surface("rows", mcp_list),
     "run --tools of a module": Surface("line", says("run", "Hi", "--tools", "EVIL:EVIL")),
     "run --tools of no name": Surface("line", says("run", "Hi", "--tools", "json:EVIL")),
     "run --tools of a module that fails": Surface("line", failing_module),

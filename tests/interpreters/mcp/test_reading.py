@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -215,6 +216,26 @@ def test_what_is_too_deep_is_replaced_and_the_rest_stays(depth: int, closed: boo
     assert (TOO_DEEP in json.dumps(read)) == (depth >= 149)
 
 
+HALVES = st.text(st.characters() | st.sampled_from("\ud800\udfff\\ud\U0001f600"), max_size=12)
+
+
+@given(st.lists(HALVES, max_size=4), st.booleans())
+def test_half_characters_are_replaced_and_no_others(texts: list[str], escaped: bool) -> None:
+    """A decoder of the SDK's refuses a whole message for one of them."""
+    written = json.dumps(texts, ensure_ascii=escaped)
+    read = json.loads(sifted(written.encode("utf-8", "surrogatepass")))
+    expected = [json.loads(json.dumps(text)) for text in texts]  # two halves that belong together are one character
+
+    assert [whole(text) for text in read] == [whole(text) for text in expected]
+
+
+def whole(text: str) -> str:
+    """A text with something else for half characters, and for what stands for one: an encoding has up to three of
+    it.
+    """
+    return re.sub("�+", "�", "".join("�" if "\ud800" <= one <= "\udfff" else one for one in text))
+
+
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=6), st.data())
 def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(line + b"\n" for line in lines)
@@ -234,6 +255,14 @@ def test_a_message_that_is_too_long_is_answered_for_and_never_held() -> None:
     assert json.loads(line)["id"] == 7
     assert "and was not read" in json.loads(line)["error"]["message"]
     assert list(reader.feed(b"next\n")) == [b"next"]
+
+
+def test_an_answer_that_can_not_be_read_is_an_error_of_its_request() -> None:
+    message = message_of(b'{"jsonrpc": "2.0", "id": 7, "result": {"a": tru}}')
+
+    assert message is not None
+    assert message.message.id == 7  # type: ignore[union-attr]  # it is an error
+    assert "can't be read" in message.message.error.message  # type: ignore[union-attr]  # as above
 
 
 @pytest.mark.parametrize("line", [b"", b"Listening...", b"{", b"[]", b'{"a": 1}', b"\xff\xfe", b"{\xff}"])

@@ -263,3 +263,16 @@ def test_the_official_example_of_a_client_starts_ours(tmp_path: Any) -> None:
             return text_of(await client.call_tool("calculate", {"expression": "17 * 23"}))
 
     assert asyncio.run(main()) == ("391", False)
+
+
+@pytest.mark.mlx
+@pytest.mark.slow
+def test_the_shipped_model_is_served_as_a_tool_by_the_command() -> None:
+    """An agent of ours asks an agent of ours, through MCP."""
+    progress: list[str] = []
+    command = "-m interpreters.cli.main mcp serve --as-agent clerk --tools calculate --backend mlx"
+    with MCPServers([MCPServer("ours", command=sys.executable, args=tuple(command.split()))]) as servers:
+        (clerk,) = servers.tools()
+        answer = clerk.call({"message": "What is 17 * 23?"}, ToolContext(None, report=progress.append))
+
+    assert (answer, progress) == ("17 * 23 is 391.", ["1: calls calculate"])
