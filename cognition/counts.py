@@ -7,8 +7,7 @@ that one that is shown shortened can be told too. See ``docs/context-sizes.md``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import ceil, isfinite
+from math import isfinite
 from typing import Any
 
 from attrs import Attribute, field, frozen
@@ -88,24 +87,6 @@ def pieces_of(text: str) -> list[int]:
     return [most_tokens(text[start : start + PIECE]) for start in range(0, len(text), PIECE)]
 
 
-Stretch = tuple[int, float]
-"""Characters that stand side by side, and the tokens that they have together."""
-
-
-def stretch(tokens: Tokens, length: int, start: int, end: int) -> list[Stretch]:
-    """What the characters from ``start`` to before ``end`` have, of a text of this length with these tokens.
-
-    Where the tokens are not counted in pieces of it, they are taken to be spread evenly.
-    """
-    pieces, size = _pieces(tokens, length)
-    found: list[Stretch] = []
-    for place in range(start // size, -(-end // size)) if start < end else ():
-        first, last = place * size, min(place * size + size, length)
-        inside = min(end, last) - max(start, first)
-        found.append((inside, pieces[place] * inside / (last - first)))
-    return found
-
-
 def _pieces(tokens: Tokens, length: int) -> tuple[Tokens, int]:
     """The tokens of each piece of a text of this length, and how many characters a piece has."""
     pieces = tokens[1:]
@@ -127,21 +108,3 @@ def most_of_part(tokens: Tokens, text: str, start: int, end: int) -> int:
         else:
             most += min(piece, most_tokens(text[max(first, start) : min(first + size, end)]))
     return most
-
-
-def in_pieces(stretches: Sequence[Stretch]) -> list[int]:
-    """The tokens of each ``PIECE`` characters of a text that is made of these stretches."""
-    pieces: list[int] = []
-    room, count = PIECE, 0.0
-    for length, tokens in stretches:
-        left = length
-        while left:
-            taken = min(left, room)
-            count += tokens * taken / length
-            left, room = left - taken, room - taken
-            if not room:
-                pieces.append(ceil(count))
-                room, count = PIECE, 0.0
-    if room < PIECE:
-        pieces.append(ceil(count))
-    return pieces

@@ -14,15 +14,13 @@ from cognition.context.notes import CutNote
 from cognition.counts import (
     EDGE,
     IMAGE_TOKENS,
-    Stretch,
+    PIECE,
     TemplateCosts,
     Tokens,
     believed,
-    in_pieces,
     most_of_part,
     most_tokens,
     pieces_of,
-    stretch,
 )
 from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
@@ -105,16 +103,12 @@ def _uncounted(text: str, name: str, costs: TemplateCosts) -> Tokens:
 
 def with_note(whole: Kept, note: str) -> Kept:
     """The text with a note on a line of its own behind it."""
-    more = f"\n{note}"
-    return _made(whole, whole.text + more, [*_part(whole, 0, len(whole.text)), *_bare(more)])
+    return _recounted(whole, f"{whole.text}\n{note}", len(whole.text), 0)
 
 
 def shortened_to(whole: Kept, text: str, head: int, tail: int) -> Kept:
     """What ``shorten`` has made of the text: ``head`` characters of its beginning, a note, ``tail`` of its end."""
-    length = len(whole.text)
-    between = text[head : len(text) - tail]
-    stretches = [*_part(whole, 0, head), *_bare(between), *_part(whole, length - tail, length)]
-    return _made(whole, text, stretches)
+    return _recounted(whole, text, head, tail)
 
 
 def shown_tokens(message: ToolMessage, text: str, head: int, tail: int, note: CutNote) -> Tokens:
@@ -126,13 +120,18 @@ def shown_tokens(message: ToolMessage, text: str, head: int, tail: int, note: Cu
     return (message.tokens[0] + ends + between + 2 * EDGE,)
 
 
-def _made(whole: Kept, text: str, stretches: list[Stretch]) -> Kept:
-    return Kept(text, (whole.tokens[0] + EDGE, *in_pieces(stretches)))
+def _recounted(whole: Kept, text: str, head: int, tail: int) -> Kept:
+    """A text that begins and ends as the whole one does, with words of ours between: the most that each piece can have.
 
-
-def _part(whole: Kept, start: int, end: int) -> list[Stretch]:
-    return stretch(whole.tokens, len(whole.text), start, end)
-
-
-def _bare(text: str) -> list[Stretch]:
-    return [(len(text), most_tokens(text))] if text else []
+    The tail's pieces lie otherwise than they did, and so two of them may have the tokens of one.
+    """
+    behind, moved = len(text) - tail, len(whole.text) - len(text)
+    pieces = []
+    for start in range(0, len(text), PIECE):
+        end = min(start + PIECE, len(text))
+        most = most_of_part(whole.tokens, whole.text, start, min(end, head)) if start < head else 0
+        most += most_tokens(text[max(start, head) : min(end, behind)])
+        if end > behind:
+            most += most_of_part(whole.tokens, whole.text, max(start, behind) + moved, end + moved)
+        pieces.append(most)
+    return Kept(text, (whole.tokens[0] + EDGE, *pieces))

@@ -43,7 +43,7 @@ from cognition.context import IMAGE_TOKENS, CutNote, fixed_size, message_size, s
 from cognition.context.counting import counted, fixed_counted, kept, notes_tokens
 from cognition.context.results import kept_result
 from cognition.context.window import request_size
-from cognition.counts import EDGE, MOST_TOKENS, PIECE, believed, in_pieces, most_tokens, stretch
+from cognition.counts import EDGE, MOST_TOKENS, PIECE, believed, most_of_part, most_tokens
 from cognition.decisions import ContextAssembled, TurnFinished
 from cognition.messages import ToolResult
 from cognition.outcomes import Completed, Failed
@@ -68,28 +68,37 @@ def test_no_text_has_more_tokens_than_bytes(text: str) -> None:
     assert most_tokens("\ud800") == 3
 
 
-@given(st.text(max_size=350), st.data())
-def test_a_part_of_a_text_has_its_share_of_each_piece(text: str, data: st.DataObject) -> None:
-    end = data.draw(st.integers(0, len(text)))
-    start = data.draw(st.integers(0, end))
-    tokens = stamps(text)
-
-    before, inside, behind = (
-        stretch(tokens, len(text), *place) for place in ((0, start), (start, end), (end, len(text)))
-    )
-
-    assert sum(length for length, _ in inside) == end - start
-    assert sum(count for _, count in [*before, *inside, *behind]) == pytest.approx(sum(tokens[1:]))
-    pieces = in_pieces([*before, *inside, *behind])
-    assert len(pieces) == len(tokens) - 1
-    assert all(old <= new <= old + 1 for old, new in zip(tokens[1:], pieces, strict=True))
+LUMPS = st.lists(st.tuples(st.integers(0, 130), st.integers(0, 130)), min_size=1, max_size=20)
+"""Of a text, by turns blanks, which take no token, and digits, which take one each."""
 
 
-def test_tokens_that_are_not_of_the_pieces_of_a_text_are_spread_evenly() -> None:
-    """A message that is counted whole, and a result that was changed since it was counted."""
-    assert stretch((40,), 200, 0, 50) == [(50, 10.0)]
-    assert stretch((8, 20, 20), 80, 20, 80) == [(60, 30.0)]
-    assert stretch((), 0, 0, 0) == []
+@given(LUMPS, st.integers(60, 1500), st.integers(60, 600), st.booleans())
+def test_a_result_that_is_cut_again_and_again_is_never_told_to_have_fewer_tokens_than_it_has(
+    lumps: list[tuple[int, int]], limit: int, shown_limit: int, noted: bool
+) -> None:
+    """However its tokens are spread: all of a piece may stand on one side of where it is cut."""
+    text = "".join(" " * blanks + "7" * digits for blanks, digits in lumps)
+    stamped = (8, *[text[start : start + PIECE].count("7") for start in range(0, len(text), PIECE)])
+    note = "77 7" if noted else ""
+
+    content, tokens = kept_result(ToolResult(text, tokens=stamped), COSTS, limit + 40, limit, note, "")
+    message = ToolMessage("m", "c", "read", content, tokens=tokens)
+    again = shortened(message, shown_limit, CutNote(tokens=30))
+
+    for place, count in enumerate(tokens[1:]):
+        assert count >= content[place * PIECE : (place + 1) * PIECE].count("7")
+    assert sum(again.tokens) >= 8 + again.content.count("7")
+    assert sum(tokens) <= 8 + 2 * content.count("7") + len(content.replace("7", "").strip()) + 4 * EDGE + 200
+
+
+def test_parts_of_a_text_have_at_most_what_their_pieces_have() -> None:
+    text = "a" * 250
+
+    assert most_of_part((8, 40, 30, 20), text, 0, 250) == 90
+    assert most_of_part((8, 40, 30, 20), text, 90, 210) == 10 + 30 + 10, "and no more than bytes"
+    assert most_of_part((40,), text, 0, 30) == 30, "counted as a whole"
+    assert most_of_part((8, 400), "a" * 60, 50, 60) == 400, "escaped by the template"
+    assert most_of_part((8, 5), text, 20, 20) == 0
 
 
 @given(st.lists(st.sampled_from((0, 5, MOST_TOKENS, -1, MOST_TOKENS + 1, 10**400)), max_size=3).map(tuple))
