@@ -20,6 +20,7 @@ from typing import Literal, TypeVar, get_args
 
 from attrs import frozen
 
+from cognition.checking import shown
 from runtime.errors import MemoryStoreError
 from runtime.files import (
     StrPath,
@@ -50,6 +51,9 @@ FOUND, MOST_FOUND = 5, 100
 
 MOST_RECALLED = 4_000
 """Characters that ``recall`` gives, which is at least one passage: a small model has to have room for them."""
+
+MOST_DAYS = 366
+"""Of which a digest tells."""
 
 LEAST = 0.25
 """Of the best passage's score, below which ``recall`` gives none: a model would take it for an answer."""
@@ -133,6 +137,8 @@ class MemoryFolder:
         hide: Callable[[str], str] | None = None,
         now: Callable[[], datetime] = datetime.now,
     ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise MemoryStoreError(f"a memory needs the path of a folder, not {shown(path)}")
         self.path = Path(os.path.abspath(os.fspath(path)))
         self._hide = hide
         self._now = now
@@ -160,6 +166,8 @@ class MemoryFolder:
         Raises:
             MemoryStoreError: it can't be written, is empty or too long, or the topic is no name of a file.
         """
+        self._check("text", text, str)
+        self._check("topic", topic, str)
         if not TOPIC.fullmatch(topic):
             raise self._error(
                 f"{topic!r} is no topic", "use up to 64 letters, digits, spaces, '-' and '_', a letter or digit first"
@@ -248,6 +256,8 @@ class MemoryFolder:
         Raises:
             MemoryStoreError: a filter can't be read, or the files can't.
         """
+        self._check("query", query, str)
+        self._check("limit", limit, int)
         wanted = (sources,) if isinstance(sources, str) else tuple(sources)
         if unknown := [one for one in wanted if one not in FOLDERS]:
             raise self._error(f"there is no source {unknown[0]!r}", f"use {', '.join(FOLDERS)}")
@@ -258,11 +268,15 @@ class MemoryFolder:
         return tuple(_passage(row, rows[0].score, query) for row in rows)
 
     def digest(self, days: int = 7) -> str:
-        """How calls of tools went in the last days, today's included, as a text for a prompt; nothing if none."""
-        today = self._now().date()
-        asked = [str(today - timedelta(days=back)) for back in reversed(range(max(1, days)))]
+        """How calls of tools went in the last days, today's included, as a text for a prompt; nothing if none.
+
+        ``days``: 1 to 366.
+        """
+        self._check("days", days, int)
+        today, days = self._now().date(), max(1, min(days, MOST_DAYS))
+        asked = [str(today - timedelta(days=back)) for back in reversed(range(days))]
         with self._telling(self.path):
-            return digest_of(self._tallies.of(self.path / "outcomes", asked), max(1, days))
+            return digest_of(self._tallies.of(self.path / "outcomes", asked), days)
 
     def files(self) -> tuple[MemoryFile, ...]:
         """The files of this memory by name, with those that can't be searched.
@@ -424,6 +438,11 @@ class MemoryFolder:
         except OSError as error:
             place = error.filename or path  # the very file or folder, where the system says it
             raise MemoryStoreError(f"{place}: {reason_about(error, path)}", str(place)) from error
+
+    def _check(self, name: str, value: object, kind: type) -> None:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            wanted = "a text" if kind is str else "a whole number"
+            raise self._error(f"{name} has to be {wanted}, not {shown(value)}", "give one")
 
     def _error(self, reason: str, todo: str) -> MemoryStoreError:
         return MemoryStoreError(f"the memory in {self.path}: {reason}; {todo}", str(self.path))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import doctest
 import os
 import random
+import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -171,6 +173,27 @@ def test_filters_by_source_and_date(memory: MemoryFolder) -> None:
     assert files(after="2027-01-01") == []
     assert len(memory.search("pears", limit=1)) == 1
     assert len(memory.recall("pears")) == 4, "outcomes have a digest, and are not recalled"
+
+
+@pytest.mark.parametrize(
+    ("ask", "expected"),
+    [
+        (lambda memory: memory.search("cats", limit="5"), "limit has to be a whole number, not '5'"),
+        (lambda memory: memory.search("cats", limit=1.5), "limit has to be a whole number, not 1.5"),
+        (lambda memory: memory.search(5), "query has to be a text, not 5"),
+        (lambda memory: memory.recall(None), "query has to be a text, not None"),
+        (lambda memory: memory.remember(5), "text has to be a text, not 5"),
+        (lambda memory: memory.remember("a", 5), "topic has to be a text, not 5"),
+        (lambda memory: memory.digest(True), "days has to be a whole number, not True"),
+        (lambda _: MemoryFolder(5), "a memory needs the path of a folder, not 5"),  # type: ignore[arg-type]  # no path
+    ],
+)
+def test_what_is_of_another_kind_is_refused_in_words(
+    memory: MemoryFolder, ask: Callable[[Any], object], expected: str
+) -> None:
+    with pytest.raises(MemoryStoreError, match=re.escape(expected)):
+        ask(memory)
+    assert memory.digest(10**9) == memory.digest(-1) == ""
 
 
 def test_what_can_t_be_used_is_refused_in_words(memory: MemoryFolder, tmp_path: Path) -> None:
