@@ -24,7 +24,6 @@ from runtime.local.real_models import check_allowed
 from runtime.models.specs import BackendName, Source, resolve
 from runtime.programs.loading import load_program, names_program
 from runtime.programs.options import ProgramOptions
-from runtime.providers.backends import Backend
 from runtime.providers.loading import load_remote, names_remote
 from runtime.scheduling.owners import QUEUE_LIMIT
 from runtime.templates.chosen import NOTHING_CHOSEN, Chosen, choose
@@ -35,9 +34,11 @@ if TYPE_CHECKING:
     from runtime.local.engine import LocalEngine
     from runtime.local.handles import LocalRuntime
     from runtime.programs.handles import ProgramRuntime
+    from runtime.providers.backends import Backend
     from runtime.providers.remote import RemoteRuntime
-else:  # it would make `import runtime` slow
+else:  # they would make `import runtime` slow
     FormatSpec = object
+    Backend = object
 
 
 @frozen

@@ -234,6 +234,7 @@ def _built_in() -> Iterator[Backend]:
     yield Backend("ollama", "http://127.0.0.1:11434/api", "ollama", prices=FREE)
 
 
+@checked
 @frozen
 class Backends:
     """A registry of backends. A value: adding gives another one."""

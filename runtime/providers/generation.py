@@ -66,6 +66,8 @@ class Call:
     """The failure that an error of the connection is."""
     scrub: Callable[[Failure], Failure]
     """A failure without keys."""
+    scrub_text: Callable[[str], str]
+    """The same of a warning, which may repeat a word of the server."""
     cost: Callable[[Usage], float]
     over: Callable[[], None]
     """To be called once, when the reply is over."""
@@ -192,7 +194,7 @@ class RemoteGeneration:
                 usage,
                 self._timings(),
                 None if failed is None else self._call.scrub(failed),
-                (*self._call.warnings, *reply.warnings),
+                (*self._call.warnings, *map(self._call.scrub_text, reply.warnings)),
                 reply.continuation,
             )
         )

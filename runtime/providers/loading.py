@@ -1,4 +1,4 @@
-"""From the name of a remote model to its runtime. The HTTP library is only imported here."""
+"""From the name of a remote model to its runtime. What that takes is only imported where there is one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import ExtraMissingError, ModelOptionsError
-from runtime.providers.backends import BACKENDS, Backend
-from runtime.providers.names import RemoteName, remote_name
 
 if TYPE_CHECKING:
+    from runtime.providers.backends import Backend
+    from runtime.providers.names import RemoteName
     from runtime.providers.remote import RemoteRuntime
 
 
@@ -21,12 +21,16 @@ def names_remote(spec: str | Path | None, backends: Sequence[Backend]) -> Remote
 
     Raises:
         ModelSpecError: it is that of a remote model, and nothing can be meant by it.
+        ConfigError: one of ``backends`` is none.
     """
     if not isinstance(spec, str):
         return None
     with contextlib.suppress(OSError, ValueError):  # of a name that no file can have
         if os.path.lexists(os.path.expanduser(spec)):
             return None
+    from runtime.providers.backends import BACKENDS
+    from runtime.providers.names import remote_name
+
     return remote_name(spec, BACKENDS.adding(backends))
 
 

@@ -118,6 +118,7 @@ class RemoteRuntime:
             refuse=self._refusal,
             failure=self._connection.failure,
             scrub=partial(scrubbed_failure, backend=backend),
+            scrub_text=partial(scrubbed, backend=backend),
             cost=self._cost,
             over=_nothing if full else partial(self._open.end, agent),
             decoder=Decoder(backend.dialect, request, self._habits, model=self._model),

@@ -8,6 +8,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -58,6 +60,29 @@ def remote(port: int, dialect: Any = "openai", **options: Any) -> RemoteRuntime:
     made = load_model("ours/small", backends=[backend(port, dialect, **options)])
     assert isinstance(made, RemoteRuntime)
     return made
+
+
+@contextmanager
+def answering(body: str) -> Iterator[int]:
+    """The port of a server that answers whatever it is asked with this."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.do_GET()
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing is written anywhere."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        threading.Thread(target=listener.serve_forever, args=(0.02,), daemon=True).start()
+        yield listener.server_address[1]
+        listener.shutdown()
 
 
 def text_of(outputs: list[Any]) -> str:
@@ -266,6 +291,20 @@ class TestKeys:
         assert done.failure is not None
         assert "[COGSTEP_TEST_KEY]" in done.failure.message
         assert KEY not in told
+
+    def test_of_a_server_that_ends_its_reply_with_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Words of the server stand in warnings, and an error may come within the stream."""
+        monkeypatch.setenv("COGSTEP_TEST_KEY", "sk-0123456789")
+        told = ""
+        for end in (
+            {"choices": [{"index": 0, "delta": {"content": "Yes."}, "finish_reason": "sk-0123456789"}]},
+            {"error": {"message": "no sk-0123456789", "code": "sk-0123456789"}},
+        ):
+            with answering(f"data: {json.dumps(end)}\n\ndata: [DONE]\n\n") as port, remote(port) as model:
+                told += repr(reply(model, ask()))
+
+        assert told.count("[COGSTEP_TEST_KEY]") == 3
+        assert "sk-0123456789" not in told
 
     @pytest.mark.parametrize("bad", ["sk-test\n0123456789", "sk-test-0123 456789", "sk-tést-0123456789"])
     def test_of_one_that_no_header_can_carry(

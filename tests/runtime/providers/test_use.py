@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cognition import ConfigError
 from cognition.retry import classify
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel
 from runtime import Done, ModelServer, ModelSpecError, load_model
@@ -203,6 +204,8 @@ def test_what_a_remote_model_has_no_use_for_is_refused_in_words() -> None:
         load_model("http://127.0.0.1:1/v1|m", context_tokens=1)
     with pytest.raises(Exception, match="decides of threads, template itself; leave that out"):
         load_model("http://127.0.0.1:1/v1|m", threads=2, template="{{ messages }}")
+    with pytest.raises(ConfigError, match="a Backend"):
+        load_model("http://127.0.0.1:1/v1|m", backends=["office"])  # type: ignore[list-item]  # it is none
     with ModelServer() as server, pytest.raises(ModelSpecError, match="shared as it is"):
         server.acquire("http://127.0.0.1:1/v1|m")
 
