@@ -138,7 +138,7 @@ class MemoryFolder:
         now: Callable[[], datetime] = datetime.now,
     ) -> None:
         if not isinstance(path, str | os.PathLike):
-            raise MemoryStoreError(f"a memory needs the path of a folder, not {shown(path)}")
+            raise MemoryStoreError(f"a memory needs the path of a folder, not {shown(path)}", "")
         self.path = Path(os.path.abspath(os.fspath(path)))
         self._hide = hide
         self._now = now
