@@ -1,0 +1,250 @@
+"""Spans of OpenTelemetry, made of a session's events: one for each turn, step, model call, tool and worker.
+
+    from interpreters.observing.tracing import Tracing
+
+    agent = Agent(model, tools, observers=[Tracing(agent="baker", model="qwen3-4b")])
+
+They follow the conventions for generative AI, which are in development
+(https://github.com/open-telemetry/semantic-conventions-genai); what is taken of them stands in ``Names`` alone. Spans
+begin and end when the session says that things happened, whenever this observer is told of it. No text of a
+conversation, no argument and no result is in them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from cognition.errors import ConfigError
+from cognition.messages import Usage
+from cognition.outcomes import Completed, Failed
+from cognition.retry import classify
+from interpreters.observing.events import (
+    CallTool,
+    CancelEffect,
+    Event,
+    FellBack,
+    LimitHit,
+    ModelCalled,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    RetryPlanned,
+    SessionClosed,
+    SpawnWorker,
+    ToolFailed,
+    ToolReturned,
+    TurnFinished,
+    UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
+    worker_session,
+)
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, TracerProvider
+
+MISSING = "spans need OpenTelemetry's interface: pip install 'cogstep[otel]'"
+
+
+class Names:
+    """Names of the conventions for generative AI, of October 2026."""
+
+    OPERATION = "gen_ai.operation.name"
+    PROVIDER = "gen_ai.provider.name"
+    MODEL = "gen_ai.request.model"
+    AGENT = "gen_ai.agent.name"
+    CONVERSATION = "gen_ai.conversation.id"
+    INPUT_TOKENS = "gen_ai.usage.input_tokens"
+    OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+    CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+    FINISH_REASONS = "gen_ai.response.finish_reasons"
+    TOOL = "gen_ai.tool.name"
+    TOOL_CALL = "gen_ai.tool.call.id"
+    TOOL_TYPE = "gen_ai.tool.type"
+    ERROR = "error.type"
+    CHAT, INVOKE_AGENT, EXECUTE_TOOL = "chat", "invoke_agent", "execute_tool"
+
+
+@define
+class _Session:
+    """What is open in one session."""
+
+    now: int
+    """Of the newest input, in nanoseconds since the epoch."""
+    turn: Span | None = None
+    step: Span | None = None
+    number: int = 0
+    """Of the step."""
+    open: dict[str, Span] = field(factory=dict)
+    """By the ids of effects."""
+
+
+class Tracing:
+    """An observer that makes spans. One may observe any number of sessions, their workers included.
+
+    Args:
+        provider: where spans go; None: the one that the program has set for OpenTelemetry.
+        agent: the agent's name, for people.
+        model: the name of the agent's own model. The others have the names that the agent has for them.
+        system: who provides the model, such as ``openai`` or ``llama.cpp``.
+
+    Raises:
+        ConfigError: OpenTelemetry is not installed.
+    """
+
+    def __init__(
+        self, provider: TracerProvider | None = None, *, agent: str = "", model: str = "", system: str = ""
+    ) -> None:
+        try:
+            from opentelemetry import trace
+        except ImportError as error:
+            raise ConfigError(MISSING) from error
+        self._trace = trace
+        self._tracer = trace.get_tracer("cogstep", tracer_provider=provider)
+        self._agent, self._model, self._system = agent, model, system
+        self._sessions: dict[str, _Session] = {}
+        self._workers: dict[str, Span] = {}
+        """By the names of their sessions, those that are at work."""
+
+    def __call__(self, event: Event) -> None:
+        value = event.value
+        session = self._sessions.get(event.session)
+        if session is None:
+            session = self._sessions[event.session] = _Session(0)
+        at = getattr(value, "at", 0.0)
+        if at > 0.0:
+            session.now = max(session.now, int(at * 1e9))
+        match value:
+            case UserSpoke():
+                self._begin_turn(event, session)
+            case ModelCalled():
+                self._call_model(event, session, value)
+            case CallTool(effect_id=effect_id, call=call):
+                named = {Names.TOOL: call.name, Names.TOOL_CALL: call.id, Names.TOOL_TYPE: "function"}
+                self._begin(session, effect_id, Names.EXECUTE_TOOL, call.name, named)
+            case SpawnWorker(effect_id=effect_id, worker=worker):
+                span = self._begin(session, effect_id, Names.INVOKE_AGENT, worker.name, {Names.AGENT: worker.name})
+                self._workers[worker_session(event.session, value)] = span
+            case ModelReplied(effect_id=effect_id, usage=usage, finish_reason=reason):
+                self._end(session, effect_id, {**_used(usage), Names.FINISH_REASONS: [reason]})
+            case ModelFailed(effect_id=effect_id, usage=usage, failure=failure):
+                self._end(session, effect_id, _used(usage), classify(failure))
+            case ModelInterrupted(effect_id=effect_id, usage=usage):
+                self._end(session, effect_id, _used(usage), "cancelled")
+            case ToolReturned(effect_id=effect_id):
+                self._end(session, effect_id)
+            case ToolFailed(effect_id=effect_id):
+                self._end(session, effect_id, error=type(event.error).__name__ if event.error else "tool_error")
+            case WorkerFinished(effect_id=effect_id, usage=usage):
+                self._end(session, effect_id, _used(usage))
+            case WorkerFailed(effect_id=effect_id) | WorkerStalled(effect_id=effect_id):
+                self._end(session, effect_id, error=value.tag)
+            case CancelEffect(effect_id=effect_id):
+                self._end(session, effect_id, error="cancelled")
+            case RetryPlanned(kind=kind, attempt=attempt):
+                self._note(session, "retry", {Names.ERROR: kind, "cogstep.attempt": attempt})
+            case FellBack(model=model, to=to, kind=kind):
+                self._note(session, "fallback", {Names.ERROR: kind, "cogstep.from": model, "cogstep.to": to})
+            case LimitHit(limit=limit):
+                self._note(session, "limit", {"cogstep.limit": limit})
+            case TurnFinished():
+                self._end_turn(session, value)
+            case SessionClosed():
+                self._leave(event.session)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """End the spans of turns that nobody goes on with."""
+        for name in list(self._sessions):
+            self._leave(name)
+
+    def _begin_turn(self, event: Event, session: _Session) -> None:
+        self._give_up(session)
+        name = self._agent or event.session
+        attributes: dict[str, Any] = {Names.OPERATION: Names.INVOKE_AGENT, Names.CONVERSATION: event.session}
+        attributes["cogstep.turn"] = event.turn
+        if self._agent:
+            attributes[Names.AGENT] = self._agent
+        parent = self._workers.get(event.session)
+        session.turn = self._start(session, f"{Names.INVOKE_AGENT} {name}", attributes, parent)
+
+    def _call_model(self, event: Event, session: _Session, called: ModelCalled) -> None:
+        if session.step is None or session.number != event.step:
+            self._end_span(session, session.step)
+            session.number = event.step
+            session.step = self._start(session, f"step {event.step}", {"cogstep.step": event.step}, session.turn)
+        model = called.model or self._model
+        named = {Names.MODEL: model} if model else {}
+        if self._system and not called.model:
+            named[Names.PROVIDER] = self._system
+        own = {"cogstep.purpose": called.purpose, "cogstep.messages": called.messages, "cogstep.attempt": event.attempt}
+        self._begin(session, called.effect_id, Names.CHAT, model, {**named, **own}, client=True)
+
+    def _begin(
+        self, session: _Session, effect_id: str, operation: str, name: str, own: dict[str, Any], *, client: bool = False
+    ) -> Span:
+        attributes = {Names.OPERATION: operation, **own}
+        parent = session.step or session.turn
+        span = self._start(session, f"{operation} {name}".rstrip(), attributes, parent, client=client)
+        session.open[effect_id] = span
+        return span
+
+    def _start(
+        self, session: _Session, name: str, attributes: dict[str, Any], parent: Span | None, *, client: bool = False
+    ) -> Span:
+        kind = self._trace.SpanKind.CLIENT if client else self._trace.SpanKind.INTERNAL
+        within = None if parent is None else self._trace.set_span_in_context(parent)
+        return self._tracer.start_span(name, within, kind, attributes, start_time=session.now or None)
+
+    def _end(self, session: _Session, effect_id: str, more: dict[str, Any] | None = None, error: str = "") -> None:
+        span = session.open.pop(effect_id, None)
+        if span is not None:
+            span.set_attributes(more or {})
+            self._end_span(session, span, error)
+
+    def _end_span(self, session: _Session, span: Span | None, error: str = "") -> None:
+        if span is None:
+            return
+        if error:
+            span.set_attribute(Names.ERROR, error)
+            span.set_status(self._trace.StatusCode.ERROR)
+        span.end(session.now or None)
+
+    def _note(self, session: _Session, name: str, attributes: dict[str, Any]) -> None:
+        span = session.step or session.turn
+        if span is not None:
+            span.add_event(name, attributes, session.now or None)
+
+    def _end_turn(self, session: _Session, finished: TurnFinished) -> None:
+        outcome = finished.outcome
+        if session.turn is not None:
+            session.turn.set_attributes({**_used(finished.usage), "cogstep.outcome": outcome.tag})
+        error = outcome.kind if isinstance(outcome, Failed) else "" if isinstance(outcome, Completed) else outcome.tag
+        self._give_up(session, error)
+
+    def _give_up(self, session: _Session, error: str = "") -> None:
+        """End all that is open, the innermost first."""
+        for effect_id in list(session.open):
+            self._end(session, effect_id, error="cancelled")
+        self._end_span(session, session.step)
+        self._end_span(session, session.turn, error)
+        session.turn = session.step = None
+
+    def _leave(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        self._workers.pop(name, None)
+        if session is not None:
+            self._give_up(session)
+
+
+def _used(usage: Usage) -> dict[str, Any]:
+    used: dict[str, Any] = {Names.INPUT_TOKENS: usage.input_tokens, Names.OUTPUT_TOKENS: usage.output_tokens}
+    if usage.reused_tokens:
+        used[Names.CACHED_TOKENS] = usage.reused_tokens
+    if usage.cost:
+        used["cogstep.cost"] = usage.cost
+    return used
