@@ -47,6 +47,7 @@ from runtime.protocol import (
     TextCounter as TextCounter,
     Timings as Timings,
 )
+from runtime.requests import RequestEntry as RequestEntry, RequestRegistry as RequestRegistry
 from runtime.server import (
     ModelServer as ModelServer,
     ServedModel as ServedModel,
