@@ -144,6 +144,11 @@ def read(reply: Gathering, event: Object) -> None:
 
 
 def _key(event: Object) -> str:
+    """Which item an event is about: by its place; without one, as of llama-server, by its id."""
+    if event.get("output_index") is None:
+        item = text_in(event, "item_id") or text_in(inner_of(event, "item"), "id")
+        if item:
+            return f"id {item}"
     return f"#{number_in(event, 'output_index')}"
 
 
@@ -179,8 +184,10 @@ def _read_item(reply: Gathering, key: str, item: Object) -> None:
 def _read_response(reply: Gathering, response: Object) -> None:
     """The last event, or a body."""
     _read_head(reply, response)
+    by_id = {mark.partition(" ")[2] for mark in reply.seen} | reply.calls.keys()
     for place, item in enumerate(objects_in(response, "output")):
-        _read_item(reply, f"#{place}", item)
+        known = f"id {text_in(item, 'id')}"
+        _read_item(reply, known if known in by_id else f"#{place}", item)
     usage = inner_of(response, "usage")
     if usage:
         cached = tokens_in(inner_of(usage, "input_tokens_details"), "cached_tokens")

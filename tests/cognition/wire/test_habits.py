@@ -426,6 +426,31 @@ def test_responses_without_pieces_are_read_from_their_items() -> None:
     assert read("responses", [chunks(*parts, last, end="")])[1].reasoning == "0.\n\n1."
 
 
+def test_responses_of_llama_server_have_no_places() -> None:
+    """Items are known by their ids there, and told whole at the end of them and at the end of the reply."""
+    items = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm"}]},
+        {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "Well:"}]},
+        {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "add", "arguments": '{"a": 1}'},
+    ]
+    events = [
+        {"type": "response.output_item.added", "item": {**items[0], "content": []}},
+        {"type": "response.reasoning_text.delta", "item_id": "rs_1", "delta": "Hm"},
+        {"type": "response.output_item.added", "item": {**items[1], "content": []}},
+        {"type": "response.output_text.delta", "item_id": "msg_1", "delta": "Well:"},
+        {"type": "response.output_item.added", "item": {**items[2], "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": '{"a": 1}'},
+        *({"type": "response.output_item.done", "item": item} for item in items),
+        {"type": "response.completed", "response": {"status": "completed", "output": items}},
+    ]
+    for told in (events, [*events[:6], events[-1]]):
+        _, reply = read("responses", [chunks(*told, end="")])
+        assert (reply.failure, reply.text, reply.reasoning, reply.calls) == (None, "Well:", "Hm", (ADDED,))
+    nameless = {"type": "response.output_text.delta", "delta": "Hi"}
+    last = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+    assert read("responses", [chunks(nameless, last, end="")])[1].text == "Hi"
+
+
 def test_responses_that_contradict_themselves_are_bad_output() -> None:
     item = {"type": "function_call", "call_id": "c", "name": "add", "arguments": ""}
     events = [
