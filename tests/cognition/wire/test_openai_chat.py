@@ -88,3 +88,20 @@ def test_a_reply_that_was_cut_is_no_success(place: int) -> None:
         assert reply.failure.kind == "transient"
         assert (reply.calls, reply.finish_reason) == ((), "error")
         assert json.dumps(reply.text)
+
+
+def test_a_call_is_announced_at_the_end_if_no_earlier() -> None:
+    """Of a name that no tool has, more may have come as long as nothing follows it."""
+    event = b'data: {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"name": "unknown"}}]}}]}\n\n'
+    outputs, reply = read("openai", [event, b"data: [DONE]\n\n"])
+
+    assert reply.calls == (ProposedCall("unknown", "{}"),)
+    assert outputs == (CallStarted(0, "unknown"), CallFinished(0, reply.calls[0]))
+
+
+def test_the_end_of_a_line_may_be_cut_in_two() -> None:
+    """An LF behind a CR ends no second line, also in the next piece."""
+    data = PLAIN.replace(b"\n", b"\r\n")
+    _, reply = read("openai", [data[at : at + 1] for at in range(len(data))])
+
+    assert (reply.text, reply.failure) == ("It is ü.", None)
