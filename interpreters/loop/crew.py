@@ -59,6 +59,9 @@ class Crew:
         self._clock = clock
         self._patience = patience
         self._members: dict[EffectId, Member] = {}
+        self._stopping: dict[EffectId, Member] = {}
+        """Those for which nobody waits any more and that are being stopped: who cancels all of them stops these too,
+        since nothing of them may begin once it is done."""
 
     def add(self, effect: SpawnWorker, child: Child) -> Turn:
         """Watch one more worker, which is about to begin; gives the turn that it has to run."""
@@ -79,13 +82,16 @@ class Crew:
 
     def stop(self, effect_id: EffectId, reason: str = "its parent needs it no longer") -> None:
         """Stop a worker for which nobody waits any more."""
-        member = self._members.pop(effect_id, None)
+        member = self._members.get(effect_id)
         if member is not None:
+            self._stopping[effect_id] = member
+            self._members.pop(effect_id, None)
             member.child.cancel_turn(member.turn, reason)
+            self._stopping.pop(effect_id, None)
 
     def cancel(self, reason: str) -> None:
         """Cancel all workers, whose parent's turn is cancelled. Safe in a signal handler."""
-        for member in list(self._members.values()):
+        for member in [*list(self._members.values()), *list(self._stopping.values())]:
             member.child.cancel_turn(member.turn, reason)
 
     def tell(self, decision: ModeSet | RulesForgotten) -> None:
