@@ -8,7 +8,7 @@ from cognition.config import AgentConfig
 from cognition.decisions import CallModel, FellBack
 from cognition.inputs import ModelFailed, ModelReplied
 from cognition.retry import classify
-from cognition.routing import OF_THE_MODEL, ModelTask, is_open, order_of
+from cognition.routing import OF_THE_MODEL, OWN, ModelTask, is_open, order_of
 from cognition.state import AgentState
 from cognition.testing.subject import Found, Problem, Subject
 from cognition.testing.world import Edge, answered_effect, is_rejected
@@ -53,12 +53,10 @@ def _uncounted(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
     event = edge.input
     if not config.models or not isinstance(event, ModelReplied | ModelFailed) or is_rejected(edge.transition):
         return None
-    call = answered_effect(edge.before, event)
-    if not isinstance(call, CallModel):
-        return None
-    known = [one for one in state.health if one.model == call.model]
+    model: str = getattr(answered_effect(edge.before, event), "model", OWN)
+    known = [one for one in state.health if one.model == model]
     if isinstance(event, ModelReplied) and known:
-        return Problem(f"{call.model!r} has answered, and counts as one that has failed: {known[0]}")
+        return Problem(f"{model!r} has answered, and counts as one that has failed: {known[0]}")
     if isinstance(event, ModelFailed) and not known and classify(event.failure) in OF_THE_MODEL:
-        return Problem(f"{call.model!r} has failed ({classify(event.failure)}), and nothing is known of it")
+        return Problem(f"{model!r} has failed ({classify(event.failure)}), and nothing is known of it")
     return None
