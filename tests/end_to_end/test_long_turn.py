@@ -84,6 +84,6 @@ def test_ten_results_of_a_thousand_characters_are_answered_by_the_shipped_model(
     assert "is 391" in result.text
     assert list(map(len, given)) == [RESULT] * 10
     assert all(report.counted and report.tokens <= report.budget for report in reports)
-    assert reports[-1].shortened > 0
+    assert any(report.shortened for report in reports)
     assert reports[-1].dropped > 0
     assert replay(journal).raise_for_divergence().state == agent.state
