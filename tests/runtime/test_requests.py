@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -173,3 +175,12 @@ def test_a_watched_runtime_is_the_runtime_with_all_that_it_has() -> None:
 def test_numbers_that_mean_nothing_are_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="keep and max_age must be 0 or more"):
         RequestRegistry(**wrong)
+
+
+def test_importing_the_runtime_brings_in_no_asyncio() -> None:
+    """Some megabytes in each process that holds a model."""
+    code = "import sys, runtime; print('asyncio' in sys.modules, 'RequestRegistry' in runtime.__all__)"
+
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert said.split() == ["False", "True"]
