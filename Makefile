@@ -27,7 +27,7 @@ short = $(if $(SHORT),$(1),$(2))
 SECONDS ?= $(call short,5,600)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills check clean
+.PHONY: help demo servers test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ help: ## list the commands
 
 demo: $(VENV)/.demo-$(BACKEND) ## set up what the demo needs, then ask the shipped model one question
 	$(BIN)/cogstep run "What is 17 * 23?"
+
+servers: $(VENV)/.all ## compile llama-server, whose tests are skipped without it (4 minutes on two cores, once)
+	@command -v cmake >/dev/null || test -x $(BIN)/cmake || $(PIP) install cmake
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks.native_tools llama-server
 
 test: $(VENV)/.all ## set up everything, then run the whole suite, both backends
 	$(BIN)/python -m pytest $(ARGS)

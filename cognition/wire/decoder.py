@@ -76,6 +76,8 @@ class WirePlan:
     names: Names
     model: str = ""
     """The model that was asked for."""
+    blank_behind_thoughts: bool = False
+    """As of ``Habits``."""
 
 
 @frozen
@@ -92,7 +94,8 @@ class WireState:
 
 def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = "") -> WirePlan:
     """How the reply to a request is read, which has to be encoded with the same habits, for the same model."""
-    return WirePlan(dialect, names_of(request, habits or DEFAULTS[dialect]), model)
+    held = habits or DEFAULTS[dialect]
+    return WirePlan(dialect, names_of(request, held), model, held.blank_behind_thoughts)
 
 
 def advance(plan: WirePlan, state: WireState, data: bytes) -> tuple[WireState, Outputs]:
@@ -115,7 +118,7 @@ class Run:
         self._read = READERS[plan.dialect]
         self._lines = Lines(state.lines)
         self._events = Events(state.event)
-        self._reply = Gathering.of(plan.names, state.reply)
+        self._reply = Gathering.of(plan.names, state.reply, plan.blank_behind_thoughts)
         self._stray = list(state.stray)
         self._room = MOST_STRAY - sum(len(line) + 1 for line in state.stray)
         self._any = state.events
@@ -307,7 +310,7 @@ def decode_body(
         body: all of it.
     """
     plan = plan_of(dialect, request, habits, model=model)
-    reply = Gathering.of(plan.names, ReplyState())
+    reply = Gathering.of(plan.names, ReplyState(), plan.blank_behind_thoughts)
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     try:
         if len(body) > LONGEST_LINE:

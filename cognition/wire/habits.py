@@ -104,6 +104,8 @@ class Habits:
     reasoning_field: str = "reasoning_content"
     """Where a message that goes back has what the model thought."""
     reasoning_back: ReasoningBack = "never"
+    blank_behind_thoughts: bool = False
+    """Whether the template's white space between what the model thought and its text stands in front of the text."""
     thinking_on: str = field(default="", converter=_body)
     """What the body has for ``thinking=True``, as JSON text (a mapping is encoded); empty: it can't be said."""
     thinking_off: str = field(default="", converter=_body)
@@ -223,6 +225,7 @@ HABITS: Mapping[str, Habits] = {
         ),
         any_names=True,
         reasoning_field="reasoning",
+        blank_behind_thoughts=True,
         reasoning_back="always",
         **_TEMPLATE_SWITCH,
     ),  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
@@ -237,6 +240,7 @@ HABITS: Mapping[str, Habits] = {
         images=False,
         any_names=True,
         reasoning_field="reasoning",
+        blank_behind_thoughts=True,
         reasoning_back="always",
         **_TEMPLATE_SWITCH,
     ),  # https://github.com/ml-explore/mlx-lm/blob/main/mlx_lm/SERVER.md

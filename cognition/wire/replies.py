@@ -145,11 +145,14 @@ class Gathering:
     warnings: tuple[str, ...]
     kept: dict[str, Kept]
     seen: frozenset[str]
+    blank_behind_thoughts: bool = False
 
     @classmethod
-    def of(cls, names: Names, state: ReplyState) -> Gathering:
+    def of(cls, names: Names, state: ReplyState, blank_behind_thoughts: bool = False) -> Gathering:
+        """One that goes on from a state; ``blank_behind_thoughts``: of the server's ``Habits``."""
         fields: dict[str, Any] = {name: getattr(state, name) for name in _FIELDS}
-        return cls(names, [], "", **fields | {"calls": dict(state.calls), "kept": dict(state.kept)})
+        fields |= {"calls": dict(state.calls), "kept": dict(state.kept)}
+        return cls(names, [], "", **fields, blank_behind_thoughts=blank_behind_thoughts)
 
     @property
     def state(self) -> ReplyState:
@@ -161,6 +164,8 @@ class Gathering:
     def say(self, text: str) -> None:
         """More of the visible text."""
         text, self.half_text = whole_characters(self.half_text, text)
+        if self.blank_behind_thoughts and self.reasoning and not self.text:
+            text = text.lstrip()
         if text:
             self._grow(text)
             self.text = added(self.text, text)

@@ -90,7 +90,8 @@ def _items(making: Making, turn: Turn) -> list[Object]:
         return [{"type": "function_call_output", "call_id": turn.id, "output": turn.content}]
     if not isinstance(turn, Replied):
         return [{"role": "user", "content": [_part(making, part) for part in turn.parts]}]
-    told: list[Object] = [{"role": "assistant", "content": turn.text}] if turn.text else []
+    # The type may be left out, says OpenAI, but without it llama-server refuses the request.
+    told: list[Object] = [{"type": "message", "role": "assistant", "content": turn.text}] if turn.text else []
     told += [
         {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
         for call in turn.calls

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from cognition import AssistantMessage, ProposedCall, ToolCall, ToolMessage, ToolSpec, Usage, UserMessage
 from cognition.outcomes import Failure
@@ -62,6 +63,17 @@ def test_llama_server_reports_a_failure_within_a_stream() -> None:
         reply = reply_to(chunk({"content": "It"}), told, end="")
         assert reply.failure == Failure("Context size has been exceeded.", None, 500, "server_error")
         assert (reply.text, reply.finish_reason) == ("It", "error")
+
+
+@given(st.text(" \n\t", max_size=4), st.text(" \n\t", max_size=4), st.booleans(), st.sampled_from(["mlx", "openai"]))
+def test_white_space_behind_thoughts_is_the_templates(first: str, second: str, thought: bool, server: str) -> None:
+    """``mlx_lm.server`` leaves it there; what was not thought about, and other servers' text, begins as it was said."""
+    before = [chunk({"reasoning": "The sum is asked for.\n"})] if thought else []
+    told = (chunk({"content": text}) for text in (first, f"{second}It is\n", "\n40."))
+    outputs, reply = read("openai", [chunks(*before, *told)], habits=HABITS[server])
+
+    assert reply.text == ("" if thought and server == "mlx" else first + second) + "It is\n\n40."
+    assert [one.text for one in joined(outputs) if isinstance(one, TextDelta)] == [reply.text]
 
 
 def test_vllm_and_mlx_lm_server() -> None:

@@ -83,7 +83,7 @@ def test_responses_have_a_conversation_as_items() -> None:
     assert (body["instructions"], body["store"], body["max_output_tokens"]) == ("Be brief.", False, 9)
     assert body["input"] == [
         {"role": "user", "content": [{"type": "input_text", "text": "Add."}]},
-        {"role": "assistant", "content": "Well:"},
+        {"type": "message", "role": "assistant", "content": "Well:"},
         {"type": "function_call", "call_id": CALL.id, "name": "add", "arguments": '{"a": 1}'},
         {"type": "function_call", "call_id": FAR_CALL.id, "name": "mcp_far_look", "arguments": "{}"},
         {"type": "function_call_output", "call_id": CALL.id, "output": "1"},

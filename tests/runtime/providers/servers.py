@@ -1,7 +1,7 @@
 """Other people's servers, started on the shipped model: llama.cpp's ``llama-server`` and ``mlx_lm.server``.
 
-``llama-server`` has to be compiled, which takes minutes: ``python -m benchmarks.native_tools llama-server`` does it,
-once, from the source of the installed llama-cpp-python. Where it is not there, its tests are skipped.
+``llama-server`` has to be compiled, which takes minutes: ``make servers`` does it, once, from the source of the
+installed llama-cpp-python. Where it is not there, its tests are skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def llama_server_or_skip() -> Path:
         return Path(known)
     if find_spec("llama_cpp") is not None and program("llama-server").is_file():
         return program("llama-server")
-    pytest.skip("there is no llama-server here: python -m benchmarks.native_tools llama-server compiles it")
+    pytest.skip("there is no llama-server here: make servers compiles it")
 
 
 @contextmanager

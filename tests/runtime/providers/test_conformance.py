@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from cognition import Usage, UserMessage
 from cognition.parsing import ReasoningDelta, TextDelta
@@ -27,7 +28,10 @@ from tests.runtime.steering import Rig, Steering
 
 OURS = [pytest.param(dialect, marks=pytest.mark.llama) for dialect in PATHS]
 THEIRS = [
-    pytest.param("llama-server", marks=[pytest.mark.llama, pytest.mark.slow]),
+    *(
+        pytest.param(name, marks=[pytest.mark.llama, pytest.mark.slow])
+        for name in ("llama-server", "llama-server responses", "llama-server messages")
+    ),
     pytest.param("mlx_lm.server", marks=[pytest.mark.mlx, pytest.mark.slow]),
 ]
 
@@ -40,6 +44,25 @@ def remote(dialect: Any, port: int, **options: Any) -> Runtime:
     return load_model("ours/small", backends=[backend], **options)
 
 
+def theirs(name: str, request: pytest.FixtureRequest) -> Runtime:
+    """A runtime for another program's server.
+
+    llama-server speaks the formats of responses and of messages too. What it is isn't asked there, and so neither is
+    that nobody has chosen its temperature.
+    """
+    if name == "mlx_lm.server":
+        return load_model(f"http://127.0.0.1:{request.getfixturevalue('mlx_port')}/v1")
+    url = f"http://127.0.0.1:{request.getfixturevalue('llama_port')}/v1"
+    match name:
+        case "llama-server responses":
+            habits = evolve(HABITS["responses"], extra={"temperature": 0})
+        case "llama-server messages":
+            habits = evolve(HABITS["anthropic-budget"], extra={"temperature": 0})
+        case _:
+            return load_model(f"{url}|small")
+    return load_model("theirs/small", backends=[Backend("theirs", url, habits.dialect, habits=habits)])
+
+
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COGSTEP_TEST_KEY", KEY)
@@ -49,15 +72,11 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 def rig(request: pytest.FixtureRequest, key: None) -> Iterator[Rig]:
     """A remote runtime, and orders to the engine behind it where it can be given any."""
     match request.param:
-        case "llama-server":
-            port = request.getfixturevalue("llama_port")
-            made = Rig(load_model(f"http://127.0.0.1:{port}/v1|small"), _unsteered)
-        case "mlx_lm.server":
-            port = request.getfixturevalue("mlx_port")
-            made = Rig(load_model(f"http://127.0.0.1:{port}/v1"), _unsteered)
-        case dialect:
+        case dialect if dialect in PATHS:
             server, steering = request.getfixturevalue("behind")(dialect)
             made = rig_of_server(server, steering, remote(dialect, server.port))
+        case name:
+            made = Rig(theirs(name, request), _unsteered)
     yield made
     made.runtime.close()
     if request.param in PATHS:
@@ -93,7 +112,7 @@ def held(kind: type, places: Iterable[Any], only: str = "", leave_out: str = "")
 
 
 OPENAI, ANTHROPIC, OLLAMA, RESPONSES = ([one] for one in OURS)
-LLAMA_SERVER, MLX_SERVER = ([one] for one in THEIRS)
+LLAMA_SERVER, RESPONSES_OF_LLAMA_SERVER, MESSAGES_OF_LLAMA_SERVER, MLX_SERVER = ([one] for one in THEIRS)
 
 TestStream = held(suite.TestStream, OURS)
 TestStopTexts = held(suite.TestStopTexts, [*OPENAI, *ANTHROPIC, *OLLAMA])  # responses have no word for them
