@@ -134,6 +134,10 @@ class Connection:
         names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
         return Answer(response.status, names, response)
 
+    def has_idle(self) -> bool:
+        """Whether a connection is open that the next request can go over."""
+        return any(one.is_idle() and not one.has_expired() for one in self._pool.connections)
+
     def failure(self, error: BaseException, exchange: Exchange) -> Failure:
         """The failure that an error of a connection is."""
         return scrubbed_failure(failure_of(error, exchange, self.backend), self.backend)

@@ -120,11 +120,19 @@ class Line(httpcore2.NetworkStream):
     is no retry: a connection that was not used before, or on which a byte has come, is never replaced.
     """
 
-    def __init__(self, inner: httpcore2.NetworkStream, exchange: Exchange | None) -> None:
-        """Carry the exchange that has opened it; None: until the first writes, nobody's."""
+    def __init__(self, inner: httpcore2.NetworkStream, exchange: Exchange | None, *, direct: bool = True) -> None:
+        """Carry the exchange that has opened it; None: until the first writes, nobody's.
+
+        Without ``direct``, all goes through ``inner``.
+        """
         self._inner = inner
+        self._socket: socket.socket | None = inner.get_extra_info("socket") if direct else None
+        """What is read and written here, without the layers of ``inner``, which take longer than the calls to the
+        system. None: TLS within TLS, which has no socket of its own."""
         self._lock = threading.RLock()
         self._exchange = exchange
+        self._head = b""
+        """The head of a request, which goes out with its body: one packet, and one call to the system."""
         self._request: object = _now.request
         self._used_until = 0.0
         """Until when the end of the connection is taken for one that had come before: 0 while it is new."""
@@ -138,26 +146,59 @@ class Line(httpcore2.NetworkStream):
             timeout = exchange.patience()
             if timeout <= 0:
                 raise httpcore2.ReadTimeout("its time is over")
+        if self._head:  # of a request without a body
+            with contextlib.suppress(httpcore2.WriteError):  # as the pool does: the server may have answered by now
+                self._send(b"", timeout)
         if not self._used_until:
-            return self._inner.read(max_bytes, timeout)
+            return self._receive(max_bytes, timeout)
         until, self._used_until = self._used_until, 0.0
         try:
-            data = self._inner.read(max_bytes, timeout)
+            data = self._receive(max_bytes, timeout)
         except httpcore2.ReadError:
             data = b""
         if not data and time.monotonic() < until and (exchange is None or exchange.stopped is None):
             raise httpcore2.ConnectionNotAvailable
         return data
 
+    def _receive(self, max_bytes: int, timeout: float | None) -> bytes:
+        bare = self._socket
+        if bare is None:
+            return self._inner.read(max_bytes, timeout)
+        try:
+            bare.settimeout(timeout)
+            return bare.recv(max_bytes)
+        except TimeoutError as error:
+            raise httpcore2.ReadTimeout(str(error)) from error
+        except OSError as error:
+            raise httpcore2.ReadError(str(error)) from error
+
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         exchange = _now.exchange
         if exchange is not None:
             if _now.request is not self._request:
                 self._take_over(exchange)
+                self._head = buffer
+                return
             timeout = exchange.patience()
             if timeout <= 0:
                 raise httpcore2.WriteTimeout("its time is over")
-        self._inner.write(buffer, timeout)
+        if buffer or self._head:
+            self._send(buffer, timeout)
+
+    def _send(self, buffer: bytes, timeout: float | None) -> None:
+        if self._head:
+            buffer, self._head = self._head + buffer, b""
+        bare = self._socket
+        if bare is None:
+            self._inner.write(buffer, timeout)
+            return
+        try:
+            bare.settimeout(timeout)
+            bare.sendall(buffer)
+        except TimeoutError as error:
+            raise httpcore2.WriteTimeout(str(error)) from error
+        except OSError as error:
+            raise httpcore2.WriteError(str(error)) from error
 
     def _take_over(self, exchange: Exchange) -> None:
         """Carry another request.
@@ -195,7 +236,8 @@ class Line(httpcore2.NetworkStream):
         exchange = self._exchange
         if exchange is not None:
             timeout = max(0.001, exchange.patience(connecting=True))
-        line = Line(self._inner.start_tls(ssl_context, server_hostname, timeout), exchange)
+        direct = not isinstance(self._inner.get_extra_info("socket"), ssl.SSLSocket)
+        line = Line(self._inner.start_tls(ssl_context, server_hostname, timeout), exchange, direct=direct)
         line._request = self._request
         return line
 

@@ -60,6 +60,8 @@ class Call:
 
     send: Callable[[Exchange], Answer]
     """Sends the request. Raises FailedError."""
+    quick: Callable[[], bool]
+    """Whether a connection is open that the request can go over, so that nothing is waited for but the answer."""
     refuse: Callable[[Answer, bytes], Failure]
     """The failure that a response is whose status is no success, by its body."""
     failure: Callable[[BaseException, Exchange], Failure]
@@ -90,13 +92,16 @@ class RemoteGeneration:
         self._answer: Answer | None = None
         self._pieces: Iterator[bytes] | None = None
         self._reading = False
+        self._unsent: list[Exchange] = []
+        """Holds the exchange until somebody takes it, and so sends it: the worker, or whoever iterates before that."""
         self._ready: deque[Output | Done] = deque()
         self._ended = False
         self._over = False
 
     def begin(self) -> None:
-        """Have the request sent, on another thread."""
-        WORKERS.run(partial(_send, self._call, self._exchange, self._heads))
+        """Have the request sent, on another thread, unless whoever wants the reply comes before that one."""
+        self._unsent.append(self._exchange)
+        WORKERS.run(partial(_send_next, self._call, self._unsent, self._heads))
 
     def refuse(self, failure: Failure) -> None:
         """Fail, instead of ``begin``."""
@@ -115,11 +120,11 @@ class RemoteGeneration:
 
     def _advance(self) -> None:
         """Wait for what comes next."""
-        if self._pieces is None:
-            self._await_head()
-            return
         if self._reading:  # an exception, such as KeyboardInterrupt, came out of the middle of the last read
             self._finish(BROKEN)
+            return
+        if self._pieces is None:
+            self._await_head()
             return
         self._reading = True
         try:
@@ -149,6 +154,8 @@ class RemoteGeneration:
                 pass
 
     def _await_head(self) -> None:
+        if self._unsent:
+            self._send_here()
         left = self._exchange.left()
         try:
             head = self._heads.get(timeout=LONGEST_WAIT if left is None else min(LONGEST_WAIT, max(0.0, left)))
@@ -166,6 +173,17 @@ class RemoteGeneration:
                 self._finish(None)
         elif head is not None or self._exchange.stopped is not None:
             self._finish(head)
+
+    def _send_here(self) -> None:
+        """Send the request, unless the worker has begun to, or has to: it can be left while it connects."""
+        with contextlib.suppress(IndexError):
+            exchange = self._unsent.pop()
+            if self._call.quick():
+                self._reading = True
+                _send(self._call, exchange, self._heads)
+                self._reading = False
+            else:
+                WORKERS.run(partial(_send, self._call, exchange, self._heads))
 
     def _finish(self, failure: Failure | None) -> None:
         """Nothing more comes: because of a failure, or because the response has ended."""
@@ -228,6 +246,12 @@ class RemoteGeneration:
     def __del__(self) -> None:
         if hasattr(self, "_over"):
             self._leave()
+
+
+def _send_next(call: Call, unsent: list[Exchange], heads: SimpleQueue[Answer | Failure | None]) -> None:
+    """Send a request that no other thread has taken."""
+    with contextlib.suppress(IndexError):
+        _send(call, unsent.pop(), heads)
 
 
 def _send(call: Call, exchange: Exchange, heads: SimpleQueue[Answer | Failure | None]) -> None:

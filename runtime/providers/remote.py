@@ -115,6 +115,7 @@ class RemoteRuntime:
         backend = self._name.backend
         call = Call(
             send=partial(self._connection.send, path=wire.path, headers=wire.headers, body=wire.body),
+            quick=self._connection.has_idle,
             refuse=self._refusal,
             failure=self._connection.failure,
             scrub=partial(scrubbed_failure, backend=backend),

@@ -7,9 +7,11 @@ import os
 import random
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from interpreters.testing.fakes import Hold, Reply, ScriptedModel
 from runtime import Done, ModelServer, ModelSpecError, load_model
 from runtime.local.real_models import BLOCKED, VARIABLE, RealModelBlockedError
 from runtime.providers.backends import Backend
+from runtime.providers.names import remote_name
 from runtime.providers.remote import RemoteRuntime
 from tests.runtime.asking import ask, reply
 from tests.runtime.providers.fault_proxy import FaultProxy
@@ -167,6 +170,87 @@ def test_an_interrupt_in_the_middle_of_a_read(serve: Serve) -> None:
     assert isinstance(done, Done)
     assert (done.text, done.finish_reason, done.failure) == ("It is", "cancelled", None)
     assert after.text == "Yes."
+
+
+class SilentServer(threading.Thread):
+    """Answers the first request of its one connection, and no other; keeps what each read of the socket gave."""
+
+    BODY = b'data: {"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.read: list[bytes] = []
+        self.gone = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        connection, _ = self.listener.accept()
+        with connection:
+            whole = b""
+            while not whole.endswith(b"}"):
+                whole += connection.recv(1 << 16)
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
+            connection.sendall(head % len(self.BODY) + self.BODY)
+            while data := connection.recv(1 << 16):
+                self.read.append(data)
+        self.gone.set()
+
+    def __enter__(self) -> SilentServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.close()
+
+
+def silent(server: SilentServer) -> RemoteRuntime:
+    """A model behind it, which it is asked nothing of."""
+    name = remote_name(f"http://127.0.0.1:{server.port}/v1|small", {})
+    assert name is not None
+    runtime = RemoteRuntime(name, ask=False)
+    assert reply(runtime, ask()).text == "Yes."
+    return runtime
+
+
+def test_a_request_over_a_kept_connection_goes_out_whole() -> None:
+    """Head and body in one packet: two would cost a call more to the system, and the server a wait."""
+    with SilentServer() as server, silent(server) as model:
+        generation = model.submit(ask())
+        while not server.read:
+            time.sleep(0.001)
+        generation.cancel()
+        (done,) = generation
+
+    (sent,) = server.read
+    assert isinstance(done, Done)
+    assert done.finish_reason == "cancelled"
+    assert sent.startswith(b"POST ")
+    assert sent.endswith(b"}")
+
+
+def test_an_interrupt_in_the_middle_of_a_request() -> None:
+    """It comes out at once, whichever thread sends the request; cancelled then, the connection is left."""
+    with SilentServer() as server, silent(server) as model:
+        generation = model.submit(ask())
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            next(generation)
+        generation.cancel()
+        (done,) = generation
+        assert server.gone.wait(10)
+
+    assert isinstance(done, Done)
+    assert (done.finish_reason, done.failure) == ("cancelled", None)
+
+
+def test_a_request_that_nobody_waits_for_is_sent() -> None:
+    with SilentServer() as server, silent(server) as model:
+        generations = [model.submit(ask())]
+        while not server.read:
+            time.sleep(0.001)
+        del generations
+        assert server.gone.wait(10)
 
 
 def test_a_handler_that_cancels_ends_the_read(serve: Serve) -> None:
