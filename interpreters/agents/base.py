@@ -121,7 +121,7 @@ class BaseAgent:
         agent, reopened = cls.__new__(cls), reopen(path, model, tools, given, system)
         agent._begin(reopened.parts)
         try:
-            take_up(reopened, agent._interpreter.driver)
+            take_up(reopened.records, agent._interpreter.driver)
         except BaseException:
             agent._let_go()
             raise

@@ -86,8 +86,8 @@ def reopen(
     return Reopened(parts, header, records, tuple(reader.warnings))
 
 
-def take_up(reopened: Reopened, driver: Driver) -> None:
-    """Fold the records into a driver that stands at the session's start.
+def take_up(records: Iterable[Record], driver: Driver) -> None:
+    """Fold records into a driver that stands at the session's start.
 
     The newest record, and the newest that asks the model, have to be decided as they were then. The digest of a request
     covers the whole conversation, so that what differed earlier shows there; comparing every record would take most of
@@ -97,7 +97,7 @@ def take_up(reopened: Reopened, driver: Driver) -> None:
         ReplayDivergedError: this engine is not the one that recorded the session.
     """
     asked = newest = None
-    for record in reopened.records:
+    for record in records:
         transition = driver.restore(record.input)
         newest = record, transition.decisions
         if transition.decisions and isinstance(transition.decisions[-1], CallModel):

@@ -109,6 +109,18 @@ class Veil:
         hidden = mapped(value, change)
         return hidden, tuple(Redacted(place, kind, count) for (place, kind), count in found.items())
 
+    def may_hide(self, value: object) -> bool:
+        """Whether ``hide`` would look closer at a value, which then may hold a secret; False: it holds none."""
+        if self._redaction is None:
+            return False
+        texts: list[str] = []
+        collect(value, texts)
+        return bool(texts) and self._may_be_in(self._redaction, texts)
+
+    def has_used(self, number: int) -> None:
+        """No placeholder is to get this number or a lower one: another process has given them."""
+        self._count = max(self._count, number)
+
     def _may_be_in(self, redaction: Redaction, texts: list[str]) -> bool:
         """Whether it is worth looking closer."""
         text = "\0".join(texts)

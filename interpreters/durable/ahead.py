@@ -1,0 +1,104 @@
+"""The writing end of a durable run: what an earlier execution of it has written is compared, the rest is written.
+
+A step's input comes from the engine with its secrets hidden and with its time, and is recorded as it comes, so that
+every execution has the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cognition import Input, Transition, to_data
+from interpreters.durable.errors import DurableDivergedError, TakenOverError
+from interpreters.recording.differences import differences
+from interpreters.recording.journal import DecisionWriter, Journal, JournalLockedError, Record
+from interpreters.recording.replaying import compare
+from interpreters.recording.veil import Redacted, Veil
+
+
+class StepVeil:
+    """The session's veil for a driver whose inputs come hidden already.
+
+    Args:
+        veil: of the session.
+    """
+
+    def __init__(self, veil: Veil) -> None:
+        self._veil = veil
+        self.noted: Sequence[Redacted] = ()
+        """What was hidden in the input that comes next."""
+
+    def hide(self, value: Any) -> tuple[Any, Sequence[Any]]:
+        """The value as it is, with the notes of its step."""
+        noted, self.noted = self.noted, ()
+        return value, noted
+
+    def reveal(self, value: Any) -> Any:
+        return self._veil.reveal(value)
+
+    def lacks(self, value: object) -> bool:
+        return self._veil.lacks(value)
+
+
+class Ahead:
+    """A ``Writer`` for one execution of a run.
+
+    Args:
+        journal: of the session.
+        folded: the number of records that were there when the run began.
+        ahead: the records that earlier executions of this run have written.
+        veil: of the session.
+    """
+
+    def __init__(self, journal: Journal, folded: int, ahead: Iterable[Record], veil: Veil) -> None:
+        self._journal = journal
+        self._ahead = deque(ahead)
+        self._decisions = DecisionWriter()
+        self._written = folded
+        self.veil = StepVeil(veil)
+        self.repeated = False
+        """Whether the newest input stood on file already, so that its effects may have begun."""
+
+    @property
+    def written(self) -> int:
+        """The number of records of the run and before it."""
+        return self._written
+
+    def waits(self, event: Input, transition: Transition) -> bool:
+        """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
+        return not self._ahead and self._journal.waits(event, transition)
+
+    def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
+        """Append a record, or see that it is the one which stands on file.
+
+        Raises:
+            DurableDivergedError: it is another one.
+            TakenOverError: another process has the session now.
+            JournalError: it can't be written.
+        """
+        if self._ahead:
+            self._compare(self._ahead[0], event, transition)
+            self._ahead.popleft()
+            self.repeated = True
+        else:
+            try:
+                self._journal.write(event, transition, redacted)
+            except JournalLockedError as error:
+                raise TakenOverError(str(error)) from error
+            self.repeated = False
+        self._written += 1
+
+    def _compare(self, record: Record, event: Input, transition: Transition) -> None:
+        if record.input != event:
+            found = next(differences(to_data(record.input), to_data(event), "input"), None)
+            raise DurableDivergedError(
+                f"an earlier execution of this run recorded another input, record {record.seq} differs at {found}"
+            )
+        difference = compare(record, self._decisions.data(transition.decisions))
+        if difference is not None:
+            raise DurableDivergedError(
+                f"an earlier execution of this run decided otherwise; finish it with the program that began it: "
+                f"{difference}"
+            )

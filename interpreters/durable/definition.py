@@ -1,0 +1,157 @@
+"""What a durable session is made of: a named definition, the same in every process that works at its sessions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack
+
+from attrs import evolve
+
+from cognition import AgentConfig, AgentState, ConfigError
+from cognition.checking import shown
+from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil, weakened_in
+from interpreters.agents.options import AgentOptions, ProgramOptions, declared, filled
+from interpreters.agents.resuming import Reopened, reopen
+from interpreters.program.prompting import PromptFunction
+from interpreters.recording.journal import Journal
+from interpreters.recording.recorder import Recorder
+from interpreters.recording.veil import Veil
+from interpreters.tools.external import Usable, as_tools
+from interpreters.tools.tool import Tool
+from runtime.checking import checked_call
+from runtime.protocol import Runtime
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+NOT_HERE = {
+    "session": "it is given with each message",
+    "journal": "sessions are recorded in the store",
+    "state": "a session begins with its first message",
+    "owns_model": "the model serves all sessions of a process",
+}
+"""Options of an ``Agent`` that a definition doesn't take, and why."""
+
+
+class DurableAgent:
+    """A named definition of an agent, from which any process makes any of its sessions.
+
+    A session goes on with the configuration that it was begun with. Its tools, and what is called beside them, are
+    those of the process that works at it.
+
+    Args:
+        name: of the definition: letters, digits, ``_``, ``.`` and ``-``, 64 characters at most.
+        model: a runtime, or a function that gives one and is called once in each process, at the first use.
+        tools: as of an ``Agent``.
+        system: as of an ``Agent``; a function is asked anew for each message.
+        version: of the agent's logic, in the program's own words. Runs begun by one version are finished by processes
+            of the same version.
+        given: the other options of an ``Agent``, but for the session's name, its recording and its beginning.
+
+    Raises:
+        ConfigError: the name is none, or an option doesn't belong to a definition.
+    """
+
+    @checked_call
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tools: Iterable[Usable] = (),
+        system: str | PromptFunction = "",
+        *,
+        version: str = "1",
+        **given: Unpack[AgentOptions],
+    ) -> None:
+        if not NAME.fullmatch(name) or not NAME.fullmatch(version):
+            raise ConfigError(
+                f"name and version of a durable agent are letters, digits, '_', '.' and '-', 64 at most: not "
+                f"{shown(name)}, {shown(version)}"
+            )
+        for option, why in NOT_HERE.items():
+            if given.get(option) is not None:
+                raise ConfigError(f"{option} is no option of a durable agent: {why}")
+        if not isinstance(model, Runtime) and not callable(model):
+            raise ConfigError(f"model has to be a Runtime, or a function that gives one, not {shown(model)}")
+        self.name = name
+        self.version = version
+        self.tools: tuple[Tool[..., Any], ...] = as_tools(tools)
+        self.system = system
+        self.given: AgentOptions = given
+        self._model: Runtime | None = model if isinstance(model, Runtime) else None
+        self._load: Callable[[], Runtime] | None = None if isinstance(model, Runtime) else model
+
+    @property
+    def model(self) -> Runtime:
+        """The model; the first use loads it."""
+        if self._model is None:
+            assert self._load is not None
+            self._model = self._load()
+        return self._model
+
+    def close(self) -> None:
+        """Close the model, if this definition has loaded it."""
+        if self._load is not None and self._model is not None:
+            model, self._model = self._model, None
+            model.close()
+
+    def veil(self) -> Veil:
+        """What hides secrets before there is a session to hide them: what is told to it lies in the engine's tables."""
+        return make_veil(self._program_options(), self.tools)
+
+    def begin(self, session: str, recorder: Recorder) -> Parts:
+        """The parts of a new session, whose recording is begun.
+
+        Raises:
+            JournalError: the recording can't begin.
+            ConfigError: the definition contradicts itself.
+        """
+        given: AgentOptions = {**self.given, "session": session, "journal": recorder}
+        return assemble(self.model, self.tools, self.system, given)
+
+    def begin_worker(
+        self, session: str, recorder: Recorder, config: AgentConfig, state: AgentState, veil: Veil
+    ) -> Parts:
+        """``begin`` of a worker's session, which its parent configures."""
+        full = filled(self._program_options(), ProgramOptions)
+        names = tuple(tool.name for tool in config.tools)
+        program = make_program(self.model, self.tools, session, full).for_worker(session, names)
+        program = evolve(program, reveal=veil.reveal)
+        engine = program.engine(config)
+        program.check(engine)
+        weakened = weakened_in(config, self.model)
+        clock = full["clock"]
+        journal = Journal.create(
+            recorder,
+            session=session,
+            engine=engine,
+            config=config,
+            fsync=full["fsync"],
+            created=None if clock is None else clock.time(),
+            start=state,
+        )
+        journal.veil = veil
+        return make_parts(config, engine, program, journal, full, state, weakened)
+
+    def reopen(self, recorder: Recorder, names: tuple[str, ...] | None = None) -> Reopened:
+        """The parts of a session that is recorded, from here on written by this process.
+
+        Args:
+            recorder: of the session.
+            names: for a worker's session the names of its tools; None for a session of its own.
+
+        Raises:
+            JournalError: the recording can't be read or written.
+            ConfigError: the tools are not those of the recording.
+        """
+        tools = self.tools if names is None else [tool for tool in self.tools if tool.spec.name in names]
+        system = None if isinstance(self.system, str) or names is not None else self.system
+        reopened = reopen(recorder, self.model, tools, self._program_options(), system)
+        if names is None:
+            return reopened
+        program = reopened.parts.program.for_worker(reopened.header.session, names)
+        return evolve(reopened, parts=evolve(reopened.parts, program=program))
+
+    def _program_options(self) -> ProgramOptions:
+        own: Any = {name: self.given[name] for name in declared(ProgramOptions) if name in self.given}  # type: ignore[literal-required]  # names of options
+        brought: ProgramOptions = own
+        return brought

@@ -1,0 +1,368 @@
+"""The interpreter of a durable run: every effect is a step of the engine, and answers come in the order of decisions.
+
+    driver ── effects ──▶ steps, in order ── texts ──▶ driver
+
+What differs from the interpreter for asyncio is where effects are carried out and how they are waited for. All effects
+in flight run together; the one that was decided first is awaited first, so that every execution takes the same inputs
+in the same order, whatever was faster. The history is the same for any order (law L3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+from attrs import evolve
+
+from cognition import (
+    CallModel,
+    CallTool,
+    CancelAsked,
+    CancelEffect,
+    CogstepError,
+    EffectId,
+    Input,
+    Remember,
+    SpawnWorker,
+    StartTimer,
+    TimerFired,
+    ToolFailed,
+    WorkerFailed,
+)
+from cognition.decisions import EFFECT_TYPES, Effect
+from cognition.inputs import INPUT_TYPES
+from interpreters.agents.assembly import Parts
+from interpreters.aio import AsyncInterpreter
+from interpreters.driver import SECRET_LOST, Handlers
+from interpreters.durable.ahead import Ahead
+from interpreters.durable.context import DurableContext
+from interpreters.durable.errors import DurableDivergedError, DurableError, TakenOverError
+from interpreters.durable.texts import Ended, Errand, Happened
+from interpreters.loop.clock import SYSTEM_CLOCK, Clock
+from interpreters.loop.letters import Fault, NotBegun, Postponed, Turn
+from interpreters.loop.settling import settle
+from interpreters.loop.spawning import make_worker, worker_answer
+from interpreters.observing.delivery_tasks import Tasks, await_all
+from interpreters.observing.observers import Observers
+from interpreters.performers import unanswered
+from interpreters.program.later import LATER
+from interpreters.recording.journal import JournalError
+from interpreters.recording.veil import BEGINNING, NUMBERED, Redacted, Veil
+from interpreters.threads.offloading import OBSERVER_THREADS, awaited, to_its_end
+from interpreters.tools.context import ToolContext
+from interpreters.tools.external import ExternalTool
+from interpreters.tools.failures import describe
+from interpreters.tools.tool import too_late
+
+
+class RunClock:
+    """The time of a run: that of its newest input, the same in every execution. Steps have the real one."""
+
+    def __init__(self, clock: Clock | None) -> None:
+        self.real = clock or SYSTEM_CLOCK
+        self.now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.real.monotonic()
+
+    def receive(self, mailbox: Any, seconds: float | None) -> Any:
+        return self.real.receive(mailbox, seconds)
+
+    async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:
+        await self.real.wait(wake, seconds)
+
+
+class DurableInterpreter(AsyncInterpreter):
+    """One execution of one run.
+
+    Args:
+        parts: of the session.
+        writer: of its recording.
+        veil: hides secrets in what steps give.
+        engine: is asked to keep the steps.
+        clock: of the run.
+    """
+
+    def __init__(self, parts: Parts, writer: Ahead, veil: Veil, engine: DurableContext, clock: RunClock) -> None:
+        program = parts.program
+        observers = Observers(
+            parts.observers, program.session, weakened=parts.weakened, threads=OBSERVER_THREADS, tasks=Tasks
+        )
+        super().__init__(parts.engine, program, observers=observers, recorder=writer, state=parts.start, clock=clock)
+        self._writer = writer
+        self._veil = veil
+        self._engine = engine
+        self._run_clock = clock
+        self._counter, self.driver.counter = self.driver.counter, None
+        """Counts within steps: another machine's model may count otherwise."""
+        self.driver._watcher = self._watch
+        self._unstarted: list[tuple[Effect, bool]] = []
+        """The effects to begin, and whether they may have begun in an earlier execution."""
+        self._steps: dict[EffectId, asyncio.Task[str]] = {}
+        """The steps of the effects in flight, in the order of decisions."""
+        self._noting: list[asyncio.Task[str]] = []
+        self._noted = 0
+
+    # ---------------------------------------------------------------------------------------------- the run's bounds
+
+    async def said(self, event: Input | None) -> Happened:
+        """An outer input as it is recorded: with its prompt, its candidates, its counts and its time.
+
+        Raises:
+            CogstepError: the turn before waits for answers, or the program's mistake; nothing was recorded.
+        """
+        self.check_nothing_waits(event)
+        self._saying.check(event)
+        if event is None:
+            return Happened(self._stamp())
+        return self._told(await self._prompted(event), ())
+
+    async def carry(self, beginning: Happened) -> Ended:
+        """Take an outer input, and carry on until nothing is in flight but what is pending.
+
+        Raises:
+            TakenOverError: another process has the session now.
+            DurableDivergedError: an earlier execution of this run decided otherwise.
+            JournalError: the recording can't be written.
+        """
+        self._run_clock.now = beginning.at
+        turn = Turn()
+        try:
+            for earlier in self._before(beginning.event, turn):
+                await self._advance(earlier)
+            if beginning.event is not None:
+                await self._take_in(beginning)
+            while self.driver.busy:
+                self._start_steps()
+                await self._take_next()
+            return self._ended()
+        except (TakenOverError, DurableDivergedError, JournalError):  # nothing can be recorded of it, or must not be
+            raise
+        except CogstepError as error:
+            await self._close_turn(describe(error))
+            return evolve(self._ended(), error=f"{type(error).__name__}: {error}")
+        finally:
+            await self._leave_run()
+
+    def _ended(self) -> Ended:
+        self._end_run()
+        pending = tuple(self._outliving()) if self.finished is None else ()
+        turn = self.driver.state.counters.turn
+        return Ended(self._run_clock.now, turn, self.finished, pending)
+
+    async def _close_turn(self, reason: str) -> None:
+        self._cancel_steps()
+        if not self._keep_pending() and self._is_open():
+            for event in self._breaking_off(reason):
+                await self._advance(event)
+
+    async def _leave_run(self) -> None:
+        if self._noting:
+            await asyncio.wait(self._noting)
+        self._end_run()
+        self._cancel_steps()
+        observers = self.observers
+        if observers.deliveries:
+            await await_all(observers.deliveries)
+        if observers.tasks is not None:
+            await observers.tasks.close()
+        observers.close()
+
+    def _cancel_steps(self) -> None:
+        for context in list(self._contexts.values()):
+            context.cancel()
+        if self._reply is not None:
+            self._reply.cancel()
+        for task in self._steps.values():
+            task.cancel()
+        self._steps.clear()
+        self._unstarted.clear()
+
+    def _cancellation(self, reason: str) -> CancelAsked:
+        """Without what only this process knows: another execution has to make the same."""
+        return CancelAsked(reason)
+
+    def _watch(self, before: Any, event: Any, transition: Any, reveal: Callable[[Any], Any]) -> None:
+        if not self._writer.repeated:  # else observers were told by the execution that recorded it
+            self.observers.transition(before, reveal(event), transition, reveal)
+
+    # ------------------------------------------------------------------------------------ where inputs come from
+
+    async def _take_next(self) -> None:
+        """Take the answer to the effect that was decided first, of those at which somebody works."""
+        effect_id = next(iter(self._steps))
+        task = self._steps[effect_id]
+        happened = Happened.read(await task)
+        self._steps.pop(effect_id, None)
+        if happened.error:
+            raise DurableError(happened.error)
+        if happened.event is None:
+            self._open(Postponed(self._at_work_for(), effect_id))
+        else:
+            self._settled(happened.event)
+            await self._take_in(happened)
+
+    async def _take_in(self, happened: Happened) -> None:
+        assert happened.event is not None
+        self._run_clock.now = max(self._run_clock.now, happened.at)
+        self._writer.veil.noted = happened.redacted
+        await self._advance(happened.event)
+
+    async def _advance(self, event: Input) -> None:
+        await self.driver.advance_async(event, to_its_end)
+
+    def _stamp(self) -> float:
+        return (self._run_clock.real.time() * 1000.0 + 0.5) // 1.0 / 1000.0
+
+    def _told(self, event: Input, redacted: tuple[Redacted, ...]) -> Happened:
+        """An input as the engine keeps it: counted, hidden, and with its time."""
+        if self._counter is not None and self._counter.wants(event):
+            event = self._counter.stamped(event)
+        hidden, found = self._veil.hide(event)
+        return Happened(self._stamp(), hidden, (*redacted, *found))
+
+    # ------------------------------------------------------------------------------------------------------ the steps
+
+    def _take(self, effect: Effect) -> None:
+        """Note an effect that is to begin."""
+        self._unstarted.append((effect, self._writer.repeated))
+
+    def _start_steps(self) -> None:
+        unstarted, self._unstarted = self._unstarted, []
+        for effect, maybe in unstarted:
+            if effect.effect_id not in self.driver.in_flight:
+                continue
+            before = tuple(self._steps.values())
+            self._steps[effect.effect_id] = asyncio.create_task(self._step(effect, maybe, before))
+
+    async def _step(self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...]) -> str:
+        name = str(effect.effect_id)
+        if isinstance(effect, StartTimer) and StartTimer not in self.program.performers:
+            return await self._slept(effect, name)
+        if isinstance(effect, SpawnWorker) and SpawnWorker not in self.program.performers:
+            return await self._worked(effect, name)
+        text = await self._engine.step(name, partial(self._carried, effect, maybe, before))
+        self._know_secrets(text)
+        return text
+
+    def _know_secrets(self, text: str) -> None:
+        """No placeholder of an earlier execution stands for another secret in this one."""
+        if BEGINNING in text:
+            self._veil.has_used(max(map(int, NUMBERED.findall(text.encode())), default=0))
+
+    async def _slept(self, effect: StartTimer, name: str) -> str:
+        at = self._run_clock.now + effect.seconds
+        await self._engine.sleep(name, effect.seconds)
+        return Happened(at, TimerFired(effect.effect_id)).text()
+
+    async def _worked(self, effect: SpawnWorker, name: str) -> str:
+        hidden: Any = self.driver.in_flight[effect.effect_id]
+        program = evolve(self.program, reveal=_as_it_is)  # its own run hides and shows for itself
+        worker = make_worker(hidden, self.driver.engine, program, self.driver.state)
+        config: Any = getattr(worker.engine, "config", None)
+        task = Errand(config, worker.state, worker.task).text()
+        ended = Ended.read(await self._engine.child(name, worker.program.session, task))
+        answer: Input = worker_answer(effect, ended.finished)
+        if ended.error and ended.finished is None:
+            answer = WorkerFailed(effect.effect_id, ended.error)
+        return Happened(ended.at, answer).text()
+
+    async def _carried(self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...]) -> str:
+        """Carry an effect out, within its step; gives what is kept of it."""
+        outcome = settle(self.program.tools, effect, 0.0) if maybe else effect
+        try:
+            answer = await self._performed(outcome) if isinstance(outcome, EFFECT_TYPES) else outcome
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            answer = unanswered(effect)  # nobody cancelled this step: it gave up by itself
+        except Exception as error:
+            return Happened(self._stamp(), error=f"{type(error).__name__}: {error}").text()
+        if answer is LATER:
+            return Happened(self._stamp()).text()
+        if isinstance(answer, Fault):
+            return Happened(self._stamp(), error=describe(answer.error)).text()
+        event: Any = answer if isinstance(answer, INPUT_TYPES) else unanswered(effect)
+        if self._veil.may_hide(event):  # in the order of decisions, so that placeholders are numbered by it
+            await asyncio.gather(*before, return_exceptions=True)
+        return self._told(event, ()).text()
+
+    async def _performed(self, effect: Any) -> Any:
+        try:
+            if isinstance(effect, CallTool):
+                return await self._called(effect)
+            return await self._performers[type(effect)](effect, self._scope(effect))
+        except NotBegun:
+            return None
+
+    async def _called(self, effect: CallTool) -> Any:
+        if BEGINNING in effect.call.arguments_json and self._veil.lacks(effect):
+            return ToolFailed(effect.effect_id, SECRET_LOST)
+        perform, own = self._performers[CallTool], CallTool in self.program.performers
+        tool = self.program.tools.get(effect.call.name)
+        if not own:
+            if tool is None:
+                return ToolFailed(effect.effect_id, f"this program has no tool {effect.call.name!r}")
+            if isinstance(tool, ExternalTool):
+                handed_out = self._handed_out(tool, effect)
+                return LATER if isinstance(handed_out, Postponed) else handed_out
+        loop = asyncio.get_running_loop()
+        context: ToolContext[Any] = self._context(effect, lambda said: loop.call_soon_threadsafe(self._open, said))
+        call = perform(effect, self._scope(effect, context))
+        if tool is None or tool.timeout is None:
+            return await call
+        running = asyncio.ensure_future(call)
+        try:
+            await asyncio.wait([running], timeout=tool.timeout)
+            if running.done():
+                return running.result()
+        finally:
+            running.cancel()
+        context.cancel()
+        return too_late(tool, effect)
+
+    def _remember(self, decision: Remember) -> None:
+        if self.program.memory is not None:
+            self._noted += 1
+            name = f"remember-{self._noted}"
+            save = partial(self.program.memory.remember, decision.text)
+            self._noting.append(asyncio.create_task(self._engine.step(name, partial(self._kept, save))))
+
+    async def _kept(self, save: Callable[[], object]) -> str:
+        try:
+            async with self._notes:
+                await awaited(save)
+        except Exception as error:
+            self.observers.warn(f"a note could not be saved: {describe(error)}")
+        return Happened(self._stamp()).text()
+
+    def _drop(self, decision: CancelEffect) -> None:
+        self._stop(decision.effect_id)
+
+    def _stop(self, effect_id: EffectId) -> None:
+        super()._stop(effect_id)
+        task = self._steps.pop(effect_id, None)
+        if task is not None:
+            task.cancel()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._cancel_steps()
+
+    handlers: ClassVar[Handlers] = {
+        **AsyncInterpreter.handlers,
+        **dict.fromkeys(EFFECT_TYPES, _take),
+        CancelEffect: _drop,
+        Remember: _remember,
+        CallModel: _take,
+    }
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -1,0 +1,251 @@
+"""A durable run decides what any other does, wherever its processes are killed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    ConfigError,
+    Input,
+    LLMEngine,
+    Remember,
+    ToolSpec,
+    Transition,
+    UserSpoke,
+)
+from interpreters import replay, tool
+from interpreters.durable.ahead import Ahead
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.errors import DurableDivergedError, TakenOverError
+from interpreters.durable.texts import Ended
+from interpreters.loop.settling import CALL_UNKNOWN
+from interpreters.recording.journal import Journal, JournalReader
+from interpreters.testing.durable import MemoryEngine
+from interpreters.testing.fakes import FunctionModel, Reply, call
+from tests.interpreters.durable.worlds import Said, Story, World, bare, durably, on_asyncio
+
+NUMBERS = st.integers(1, 14)
+CALLS = st.one_of(
+    st.lists(st.builds(lambda n: call("look", n=n), NUMBERS), min_size=1, max_size=3),
+    st.lists(
+        st.one_of(
+            st.builds(lambda n: call("send", n=n), NUMBERS),
+            st.builds(lambda n: call("pay", n=n), NUMBERS),
+            st.builds(lambda n: call("look", n=n), NUMBERS),
+            st.just(call("fetch")),
+            st.just(call("unknown")),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.just([call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}])]),
+    st.just([call("spawn_worker", name="ann", objective="look", tools=["look"])]),
+    st.just([call("remember", text="a"), call("recall", query="a")]),
+)
+SAID = st.builds(Said, st.builds(Reply, st.sampled_from(["", "I do."]), CALLS), st.sampled_from([0, 0, 0, 1, 2]))
+STORIES = st.builds(
+    Story,
+    st.lists(st.lists(SAID, max_size=3).map(tuple), min_size=1, max_size=2).map(tuple),
+    st.sampled_from([None, None, 0, 1]),
+)
+
+
+def lines_of_asyncio(story: Story) -> tuple[World, list[bytes]]:
+    async def main() -> tuple[World, list[bytes]]:
+        elsewhere = MemoryEngine()
+        world = await on_asyncio(story, elsewhere.recorder("s"))
+        return world, elsewhere.sessions["s"]
+
+    return asyncio.run(main())
+
+
+def check(story: Story, kills: list[int], usual: list[Any]) -> int:
+    """See that the story comes out right; how many moments there were."""
+    world, engine = asyncio.run(durably(story, kills))
+    lines = engine.sessions["s"]
+    if not any(CALL_UNKNOWN.encode() in line for line in lines):
+        assert bare(lines) == usual
+    else:
+        assert kills
+    for done, times in world.done.items():
+        assert times <= asked_for(story, done) or done.startswith("look")
+    for session in engine.sessions:
+        assert replay(engine.recorder(session)).same
+    return engine.moments
+
+
+def asked_for(story: Story, done: str) -> int:
+    """How often the model asked for a call of a tool that must not happen more often."""
+    name, _, number = done.partition(" ")
+    calls = [one for turn in story.turns for said in turn for one in said.reply.calls]
+    return sum(one.name == name and f'"n":{number}' in one.arguments_json.replace(" ", "") for one in calls)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(STORIES, st.data())
+def test_it_decides_what_asyncio_does_wherever_it_is_killed_once_and_twice(story: Story, data: st.DataObject) -> None:
+    usual = bare(lines_of_asyncio(story)[1])
+
+    moments = check(story, [], usual)
+    for _ in range(2):
+        first = data.draw(st.integers(1, moments))
+        check(story, [first], usual)
+        check(story, [first, first + data.draw(st.integers(1, 40))], usual)
+
+
+FULL = Story(
+    (
+        (
+            Said(Reply("I look.", [call("look", n=1), call("look", n=13), call("send", n=2)]), 1),
+            Said(Reply("", [call("pay", n=4), call("fetch")])),
+            Said(Reply("", [call("spawn_worker", name="ann", objective="look", tools=["look"])])),
+            Said(Reply("All is done.")),
+        ),
+        (Said(Reply("", [call("remember", text="a"), call("send", n=7)])),),
+    )
+)
+
+
+@pytest.mark.slow
+def test_a_session_with_everything_in_it_can_be_killed_at_every_moment() -> None:
+    usual = bare(lines_of_asyncio(FULL)[1])
+    moments = check(FULL, [], usual)
+
+    for moment in range(1, moments + 1):
+        check(FULL, [moment, moment + 1 + moment % 7], usual)
+
+
+def test_what_was_in_the_middle_of_happening_is_told_to_the_model_and_not_done_again() -> None:
+    story = Story(((Said(Reply("", [call("send", n=1)])),),))
+    told = 0
+    for moment in range(1, check(story, [], bare(lines_of_asyncio(story)[1])) + 1):
+        world, engine = asyncio.run(durably(story, [moment]))
+        told += any(CALL_UNKNOWN.encode() in line for line in engine.sessions["s"])
+        assert world.done["send 1"] <= 1
+
+    assert told > 0
+
+
+def test_whoever_was_taken_over_can_append_nothing_more() -> None:
+    async def main() -> None:
+        engine = MemoryEngine()
+        agent = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."))
+        await engine.run(agent, "ada", UserSpoke("Hi!"))
+        one, _ = Journal.reopen(process_of(engine))
+        with JournalReader(engine.recorder("ada")) as reader:
+            records = list(reader)
+        ahead = Ahead(one, len(records), (), agent.veil())
+        process_of(engine).lock(False)
+
+        with pytest.raises(TakenOverError):
+            ahead.write(UserSpoke("Hi!"), Transition(AgentState()))
+
+    asyncio.run(main())
+
+
+def process_of(engine: MemoryEngine) -> Any:
+    return engine.recorder("ada")
+
+
+def test_an_execution_that_decides_otherwise_than_an_earlier_one_shows_both() -> None:
+    async def main() -> None:
+        engine = MemoryEngine([12])
+        first = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."), engine=Shouting)
+        with pytest.raises(DurableDivergedError, match="decided otherwise"):
+            await engine.run(first, "ada", UserSpoke("Hi!"))
+
+    Shouting.made = 0
+    asyncio.run(main())
+
+
+class Shouting(LLMEngine):
+    """Decides otherwise in each process."""
+
+    made = 0
+
+    def __init__(self, config: AgentConfig) -> None:
+        super().__init__(config)
+        Shouting.made += 1
+        self.number = Shouting.made
+
+    def step(self, state: AgentState, event: Input | None) -> Transition:
+        transition = super().step(state, event)
+        decisions = (*transition.decisions, *[Remember(str(self.number))])
+        return evolve(transition, decisions=decisions)
+
+
+def test_a_session_whose_tools_have_changed_is_refused_by_their_names() -> None:
+    @tool
+    def added(n: int) -> int:
+        """Add."""
+        return n
+
+    async def main() -> Ended:
+        engine = MemoryEngine()
+        model = FunctionModel(lambda _request: "Hello.")
+        await engine.run(DurableAgent("greeter", model), "ada", UserSpoke("Hi!"))
+        return await engine.run(DurableAgent("greeter", model, [added]), "ada", UserSpoke("Hi!"))
+
+    with pytest.raises(ConfigError, match=r"other tools.*added"):
+        asyncio.run(main())
+
+
+def test_secrets_are_hidden_from_the_engine_and_from_the_recording() -> None:
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+
+    @tool(read_only=True)
+    def read() -> str:
+        """Read."""
+        return f"the key is {secret}"
+
+    def answer(request: Any) -> Any:
+        return call("read") if len(request.messages) == 1 else f"It is {secret}."
+
+    async def main() -> MemoryEngine:
+        engine = MemoryEngine()
+        agent = DurableAgent("greeter", FunctionModel(answer), [read])
+        await engine.run(agent, "ada", UserSpoke("Hi!"))
+        return engine
+
+    engine = asyncio.run(main())
+    kept = [text for _, text in engine.kept("run-1").values()]
+
+    assert any("[redacted:" in text for text in kept)
+    assert not any(secret in text for text in kept)
+    assert not any(secret.encode() in line for line in engine.sessions["ada"])
+
+
+def test_a_message_while_answers_are_waited_for_is_refused_and_nothing_is_recorded() -> None:
+    async def main() -> tuple[Ended, int, int]:
+        engine = MemoryEngine()
+        agent = DurableAgent("payer", FunctionModel(lambda _request: call("pay")), [ToolSpec("pay", "Pay.")])
+        await engine.run(agent, "ada", UserSpoke("Hi!"))
+        before = len(engine.sessions["ada"])
+        ended = await engine.run(agent, "ada", UserSpoke("Hi again!"))
+        return ended, before, len(engine.sessions["ada"])
+
+    ended, before, after = asyncio.run(main())
+
+    assert "PendingError: the turn before waits for answers" in ended.error
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "two words"}, "letters, digits"),
+        ({"journal": "a.jsonl"}, "sessions are recorded in the store"),
+        ({"session": "ada"}, "it is given with each message"),
+        ({"model": 7}, "a Runtime, or a function"),
+    ],
+)
+def test_a_definition_says_what_is_wrong_with_it(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        DurableAgent(**{"name": "greeter", "model": FunctionModel(lambda _request: "Hello."), **given})

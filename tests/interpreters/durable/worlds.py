@@ -1,0 +1,228 @@
+"""A world in which the same session can be run in every way, and what happened in it can be counted from outside.
+
+The model answers by the effect id of its call, and so gives the same to whoever asks again. Tools count what they have
+done in the world, where no killed process takes it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from attrs import define, field, frozen
+
+from cognition import (
+    AskApproval,
+    AskUser,
+    CallModel,
+    CancelAsked,
+    Failure,
+    Policy,
+    Rule,
+    ToolSpec,
+    UserSpoke,
+)
+from interpreters import AsyncAgent, tool
+from interpreters.durable.definition import DurableAgent
+from interpreters.performers import call_model_async
+from interpreters.program.asking import HookAnswer
+from interpreters.program.later import LATER
+from interpreters.program.program import read_answer
+from interpreters.testing.durable import MemoryEngine
+from interpreters.testing.fakes import FakeClock, FunctionModel, Reply, call
+
+ASKED: ContextVar[str] = ContextVar("asked")
+"""The session and effect id of the call that is made."""
+
+NOTHING_MORE = Reply("There is nothing more to say.")
+
+
+@frozen
+class Said:
+    """A reply of the model; the first ``fails`` requests for it fail, each with a retry behind it."""
+
+    reply: Reply
+    fails: int = 0
+
+
+@frozen
+class Story:
+    """A session: for each turn the model's replies, and after how many answers from outside it is cancelled."""
+
+    turns: tuple[tuple[Said, ...], ...]
+    cancel_after: int | None = None
+
+
+@define
+class World:
+    """One world."""
+
+    story: Story
+    done: Counter[str] = field(factory=Counter)
+    """What tools did, by name and argument."""
+    engine: MemoryEngine | None = None
+
+    async def acknowledged(self, run: Any) -> Any:
+        """A run to its end; what stood on file when an earlier one was over, stands there still."""
+        assert self.engine is not None
+        before = list(self.engine.sessions.get("s", ()))
+        ended = await run
+        assert self.engine.sessions["s"][: len(before)] == before
+        assert ended.error == ""
+        return ended
+
+    async def moment(self) -> None:
+        if self.engine is None:
+            await asyncio.sleep(0)
+        else:
+            await self.engine.moment()
+
+    def answer(self, _request: Any) -> Any:
+        session, _, effect_id = ASKED.get().partition(" ")
+        turn, step, index = map(int, effect_id.split("."))
+        if session != "s":  # a worker's
+            return call("look", n=9) if step == 1 else Reply("It is done.")
+        said = self.story.turns[turn - 1][step - 1 : step]
+        if not said:
+            return NOTHING_MORE
+        if index < 2 * said[0].fails:
+            return Failure("try again", kind="transient")
+        return said[0].reply
+
+    def options(self, perform: Callable[..., Any]) -> dict[str, Any]:
+        return {
+            "system": "Be brief.",
+            "policy": Policy(rules=(Rule("ask", "pay"),)),
+            "features": ("questions", "workers", "memory"),
+            "approve": later,
+            "ask": later,
+            "hooks": {"before_tool": self.hook},
+            "memory": Notes(),
+            "performers": {CallModel: perform},
+            "redact": None,
+            "clock": FakeClock(),
+        }
+
+    async def hook(self, request: Any) -> HookAnswer | None:
+        return HookAnswer("refuse", "not this one") if request.call.arguments.get("n") == 13 else None
+
+    def tools(self) -> list[Any]:
+        @tool(read_only=True)
+        async def look(n: int) -> str:
+            """Look."""
+            await self.moment()
+            self.done[f"look {n}"] += 1
+            await self.moment()
+            return f"seen {n}"
+
+        @tool
+        async def send(n: int) -> str:
+            """Send, which must happen once."""
+            await self.moment()
+            self.done[f"send {n}"] += 1
+            await self.moment()
+            if n == 7:
+                raise ValueError("seven is not sent")
+            return f"sent {n}"
+
+        @tool
+        async def pay(n: int) -> str:
+            """Pay, when somebody has approved it."""
+            self.done[f"pay {n}"] += 1
+            await self.moment()
+            return f"paid {n}"
+
+        return [look, send, pay, ToolSpec("fetch", "Run outside.")]
+
+
+async def later(_request: Any) -> Any:
+    return LATER
+
+
+class Notes:
+    """Notes that are kept in memory."""
+
+    def __init__(self) -> None:
+        self.texts: set[str] = set()
+
+    async def remember(self, text: str) -> None:
+        self.texts.add(text)
+
+    async def recall(self, _query: str) -> Sequence[str]:
+        return ("a note",)
+
+
+async def asked_async(effect: Any, scope: Any) -> Any:
+    token = ASKED.set(f"{scope.program.session} {effect.effect_id}")
+    try:
+        return await call_model_async(effect, scope)
+    finally:
+        ASKED.reset(token)
+
+
+def by_rule(effect: Any) -> Any:
+    """What the user, or the program outside, answers."""
+    match effect:
+        case AskApproval(call=one):
+            return one.arguments.get("n", 0) % 3 != 0
+        case AskUser():
+            return ["a"]
+        case _:
+            return "fetched"
+
+
+async def on_asyncio(story: Story, recorder: Any) -> World:
+    world = World(story)
+    model = FunctionModel(world.answer)
+    async with AsyncAgent(model, world.tools(), journal=recorder, session="s", **world.options(asked_async)) as agent:
+        answers = 0
+        for number in range(len(story.turns)):
+            await agent.run(f"Do the {number + 1}. thing.")
+            while agent.pending:
+                if answers == story.cancel_after:
+                    agent.cancel("enough")
+                    break
+                effect = agent.pending[0]
+                await agent.answer(str(effect.effect_id), by_rule(effect))
+                answers += 1
+    return world
+
+
+async def durably(story: Story, kills: Iterable[int]) -> tuple[World, MemoryEngine]:
+    """The story on an engine whose processes die at these moments."""
+    world = World(story)
+    world.engine = engine = MemoryEngine(kills)
+    agent = DurableAgent("tester", FunctionModel(world.answer), world.tools(), **world.options(asked_async))
+    tools = {one.spec.name: one for one in agent.tools}
+    answers = 0
+    for number in range(len(story.turns)):
+        ended = await world.acknowledged(engine.run(agent, "s", UserSpoke(f"Do the {number + 1}. thing.")))
+        while ended.pending:
+            if answers == story.cancel_after:
+                await world.acknowledged(engine.run(agent, "s", CancelAsked("enough")))
+                break
+            effect = ended.pending[0]
+            event = read_answer(effect, by_rule(effect), tools)
+            ended = await world.acknowledged(engine.run(agent, "s", event))
+            answers += 1
+    return world, engine
+
+
+def bare(lines: Iterable[bytes]) -> list[Any]:
+    """Lines without times, sums and seals."""
+    return [_bare(json.loads(line)) for line in lines]
+
+
+ELSEWHERE = ("at", "created", "sum", "seal", "partial_text")
+"""What differs with the time and the process: of a cancellation also what of a reply that has ended was seen."""
+
+
+def _bare(data: Any) -> Any:
+    if isinstance(data, dict):
+        left_out = (*ELSEWHERE, "text") if data.get("type") == "cancelled" else ELSEWHERE
+        return {name: _bare(one) for name, one in data.items() if name not in left_out}
+    return [_bare(one) for one in data] if isinstance(data, list) else data
