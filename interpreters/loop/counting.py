@@ -48,7 +48,10 @@ from runtime.protocol import TextCounter
 
 WORD = "x"
 """What stands in the place of a message that is measured."""
-CALL_ID = "call-99999-999-99"
+CALL_ID = "call-99999-{}-{}"
+"""The ids of calls that are measured. No two of a message are alike: whoever tells a server of them leaves out a second
+one, and a result is told behind the call that it is of.
+"""
 MARGIN = 2
 """More tokens than were measured: at its edges its text, and what stands beside it, may be cut otherwise."""
 FAR_TOO_MANY = 8, 4096
@@ -63,7 +66,7 @@ QUOTES, WIDE = '"\\\n\t' * 8, "\u8a9e" * 16
 """Results that are longer where a template writes them as JSON, and as JSON in ASCII."""
 
 USER, REPLY = UserMessage("m", WORD), AssistantMessage("m", WORD)
-CALL, RESULT = ToolCall(CALL_ID, WORD), ToolMessage("m", CALL_ID, WORD, WORD)
+RESULT = ToolMessage("m", CALL_ID.format(999, 99), WORD, WORD)
 
 COUNTED: frozenset[type[Input]] = frozenset(
     (UserSpoke, ModelReplied, ToolReturned, ToolFailed, WorkerFinished, MemoryRecalled)
@@ -158,10 +161,10 @@ class Counter:
                 earlier = () if costs.counts_alike(state.costs) else self._earlier(state, costs)
                 return evolve(event, costs=costs, earlier=earlier)
             case ModelReplied():
-                calls = tuple([ToolCall(CALL_ID, call.name, call.arguments_json) for call in event.calls])
+                calls = tuple([ToolCall("", call.name, call.arguments_json) for call in event.calls])
                 message: Message = AssistantMessage("m", event.text, event.reasoning, calls)
             case _:
-                message = ToolMessage("m", CALL_ID, self._name(event), _result_text(event))
+                message = ToolMessage("m", "", self._name(event), _result_text(event))
         return evolve(event, tokens=self._tokens(message, costs))
 
     def _earlier(self, state: AgentState, costs: TemplateCosts) -> tuple[Tokens, ...]:
@@ -196,18 +199,17 @@ class Counter:
         """What a message adds to a prompt; nothing where the template refuses it."""
         try:
             if isinstance(message, ToolMessage):
-                return self._result(message, costs)
+                return self._result(evolve(message, call_id=RESULT.call_id), costs)
             if isinstance(message, UserMessage):
                 return (self._in_place((USER, REPLY), message, USER, ()) + costs.user,)
-            return (self._reply(message, costs),)
+            return (self._reply(evolve(message, calls=_with_usual_ids(message.calls)), costs),)
         except CogstepError:
             return ()
 
     def _reply(self, message: AssistantMessage, costs: TemplateCosts) -> int:
         if message.calls:
             number = len(message.calls)
-            called = AssistantMessage("m", WORD, calls=(CALL,) * number)
-            more = self._in_place((USER,), message, called, (RESULT,) * number)
+            more = self._in_place((USER,), message, _calling(number), _results(number))
             return more + costs.reply + costs.call * number
         more = self._in_place((USER,), message, REPLY, (USER,))
         if message.reasoning:  # templates show that of the newest reply only
@@ -217,7 +219,7 @@ class Counter:
     def _result(self, message: ToolMessage, costs: TemplateCosts) -> Tokens:
         """What it costs beside its text, and each piece of the text, as the template writes it."""
         text = message.content
-        more = self._in_place((USER, AssistantMessage("m", WORD, calls=(CALL,))), message, RESULT, ())
+        more = self._in_place((USER, _calling(1)), message, RESULT, ())
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
         counts, write = self._texts(pieces), self._current().written
         if write is not str:  # a summary, or notes that were found, show them as they are
@@ -257,14 +259,14 @@ class Counter:
 
     def _all_costs(self, request: ModelRequest) -> TemplateCosts:
         """By differences: each message costs what it adds, wherever that is most."""
-        one_call, two_calls = (AssistantMessage("m", WORD, calls=(CALL,) * number) for number in (1, 2))
+        one_call = _calling(1)
         one, replied = self._size((USER,)), self._size((USER, REPLY))
         answered = self._size((USER, REPLY, USER))
         reply = max(replied - one, answered - self._count_or((USER, USER), answered), 1)
         # Behind another message of the user's nothing goes that a template writes around the newest reply alone.
         user = max(answered - replied, answered - one - reply, self._count_or((USER, USER), one) - one, 1)
         first = self._size((USER, one_call, RESULT))
-        both = self._size((USER, two_calls, RESULT, RESULT))
+        both = self._size((USER, _calling(2), *_results(2)))
         again = self._size((USER, one_call, RESULT, one_call, RESULT))
         # A call and its result are never parted: what they cost together counts, however that is shared out.
         pair = max(first - one - reply, both - first, again - first - reply, 2)
@@ -295,8 +297,7 @@ class Counter:
 
     def _closest(self, odd: str, ways: Sequence[Callable[[str], str]]) -> Callable[[str], str]:
         """The way of writing a text that has as many tokens as it adds to a prompt, as a result."""
-        called = AssistantMessage("m", WORD, calls=(CALL,))
-        more = self._in_place((USER, called), evolve(RESULT, content=odd), RESULT, ())
+        more = self._in_place((USER, _calling(1)), evolve(RESULT, content=odd), RESULT, ())
         away = [abs(count - 1 - more) for count in self._texts([write(odd) for write in ways])]
         return ways[away.index(min(away))]
 
@@ -317,7 +318,15 @@ class Counter:
     def _count(self, messages: tuple[Message, ...], request: ModelRequest | None = None) -> int:
         """How many tokens a prompt has that shows these messages."""
         asked = self._current().request if request is None else request
-        return _number(self._model.count_tokens(evolve(asked, messages=History(messages))))
+        counted = _number(self._model.count_tokens(evolve(asked, messages=History(messages))))
+        self._check_counted()
+        return counted
+
+    def _check_counted(self) -> None:
+        """A server may count, and a moment later only estimate."""
+        info = self._model.describe()
+        if "estimated_counts" in info.features:
+            raise CountError(info.warnings[-1] if info.warnings else "they are estimates")
 
     def _current(self) -> Measure:
         assert self._measure is not None, "it was measured before"
@@ -327,11 +336,26 @@ class Counter:
         """How many tokens each text has by itself."""
         counts = [_number(count) for count in self._model.count_texts(texts)] if texts else []
         if len(counts) != len(texts):
+            self._check_counted()
             raise CountError(f"{len(texts)} texts were to be counted, and {len(counts)} counts came back")
         for count, text in zip(counts, texts, strict=True):
             if count > 2 * most_tokens(text) + BESIDES:
                 raise CountError(f"a text of {most_tokens(text)} bytes is to have {count} tokens")
         return counts
+
+
+def _with_usual_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    return tuple([evolve(call, id=CALL_ID.format(999 - at // 90, 99 - at % 90)) for at, call in enumerate(calls)])
+
+
+def _calling(number: int) -> AssistantMessage:
+    """A reply of so many calls, each of one word."""
+    return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD)] * number))
+
+
+def _results(number: int) -> tuple[ToolMessage, ...]:
+    """Their results."""
+    return tuple([evolve(RESULT, call_id=call.id) for call in _calling(number).calls])
 
 
 def _json(text: str) -> str:

@@ -148,6 +148,15 @@ class Connection:
         Raises:
             FailedError: it can't be asked.
         """
+        status, answer = self.answer(exchange, path, question, root=root)
+        return answer if status == 200 else None
+
+    def answer(self, exchange: Exchange, path: str, question: Any = None, *, root: bool = False) -> tuple[int, Any]:
+        """The status of a server's answer to a question, and its JSON; None where it has none.
+
+        Raises:
+            FailedError: it can't be asked.
+        """
         body = None if question is None else json.dumps(question, ensure_ascii=False)
         headers = (("content-type", "application/json"), *self.backend.habits.headers)
         answer = self.send(exchange, path, headers, body, root=root)
@@ -155,12 +164,10 @@ class Connection:
             text = answer.read(LONGEST_ANSWER)
         except Exception as error:
             raise FailedError(self.failure(error, exchange)) from None
-        if answer.status != 200:
-            return None
         try:
-            return json.loads(text)
+            return answer.status, json.loads(text)
         except (ValueError, RecursionError):
-            return None
+            return answer.status, None
 
     def close(self) -> None:
         """Close what is open. What is on its way then fails."""

@@ -1,23 +1,54 @@
-"""How many tokens a prompt has, asked from servers that can count; an estimate elsewhere."""
+"""How many tokens prompts and texts have, asked from servers that can count; an estimate elsewhere.
+
+A count is asked for while a turn waits, so that it has little time, and what fails is not tried again for a while: an
+estimate is better than a turn that stands still.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cognition import ModelRequest
 from cognition.context.window import message_size, request_size
 from cognition.wire import WireRequest
+from runtime.errors import RuntimeClosedError, TemplateError
+from runtime.local.real_models import check_allowed
+from runtime.providers.backends import Timeouts
 from runtime.providers.connection import Connection, FailedError
 from runtime.providers.exchanges import Exchange
-from runtime.providers.facts import PATIENCE, ServerKind
+from runtime.providers.facts import ServerKind
 
 COUNTING: frozenset[ServerKind] = frozenset({"llama-server", "vllm", "anthropic"})
-"""Servers that count."""
+"""Servers that count prompts."""
+
+COUNTING_TEXTS: frozenset[ServerKind] = frozenset({"llama-server"})
+"""Those that count any number of bare texts in one round trip, so that sessions may know all their sizes."""
+
+PATIENCE = Timeouts(connect=2.0, first=5.0, silence=5.0, whole=5.0)
+"""For a count."""
+
+PAUSE = 60.0
+"""Seconds in which no count is asked for behind one that failed."""
+
+REMEMBERED = 512
+"""Counts that are not asked for again: a session that is resumed brings what another one has counted."""
 
 OF_TEMPLATE = ("messages", "tools", "tool_choice", "chat_template_kwargs", "parallel_tool_calls", "response_format")
 """What of a request is shown to a chat template."""
+
+REFUSED = (400, 422, 500)
+"""The status with which llama-server answers where the model's template refuses a conversation."""
+
+BETWEEN = -1
+"""No token is called so. llama-server takes numbers for tokens among the texts that it is to make tokens of, and gives
+them back where they stood: so it tells where one text ends."""
 
 
 def estimated_tokens(request: ModelRequest) -> int:
@@ -25,39 +56,142 @@ def estimated_tokens(request: ModelRequest) -> int:
     return math.ceil(request_size(request) + sum(map(message_size, request.messages)))
 
 
-def asked_tokens(connection: Connection, kind: ServerKind, wire: WireRequest) -> int | None:
-    """What the server says; None where it says nothing."""
-    exchange = Exchange(PATIENCE)
-    body: dict[str, Any] = json.loads(wire.body)
-    try:
-        match kind:
-            case "llama-server":
-                shown = {key: body[key] for key in OF_TEMPLATE if key in body}
-                prompt = _field(connection.ask(exchange, "/apply-template", shown, root=True), "prompt")
-                if not isinstance(prompt, str):
-                    return None
-                question = {"content": prompt, "add_special": True, "parse_special": True}
-                tokens = _field(connection.ask(exchange, "/tokenize", question, root=True), "tokens")
-                return len(tokens) if isinstance(tokens, list) else None
-            case "vllm":
-                shown = {
-                    key: body[key] for key in ("model", "messages", "tools", "chat_template_kwargs") if key in body
-                }
-                return _count(connection.ask(exchange, "/tokenize", shown, root=True), "count")
-            case "anthropic":
-                kept = ("model", "messages", "system", "tools", "tool_choice", "thinking")
-                shown = {key: body[key] for key in kept if key in body}
-                return _count(connection.ask(exchange, "/messages/count_tokens", shown), "input_tokens")
-            case _:
-                return None
-    except FailedError:
-        return None
+class _UncountedError(Exception):
+    """The server has not counted; the message says why."""
+
+
+class Counts:
+    """Asks one server. From any thread."""
+
+    def __init__(self, connection: Connection, kind: ServerKind, model: str) -> None:
+        """Ask nothing yet. ``model`` is its name in errors."""
+        self.closed = False
+        """Set by the runtime when it is closed."""
+        self._connection = connection
+        self._kind = kind
+        self._model = model
+        self._problem = ""
+        self._until = 0.0
+        self._in_one = True
+        """Whether llama-server is taken to know a route that renders and counts at once; older ones have two."""
+        self._known: OrderedDict[bytes, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is counted just now; empty where counts are the server's."""
+        return self._problem if self._problem and time.monotonic() < self._until else ""
+
+    def of_request(self, wire: WireRequest) -> int | None:
+        """The tokens of a prompt; None where the server doesn't count, or does not just now.
+
+        Raises:
+            TemplateError: llama-server says that the model's template refuses these messages.
+            RuntimeClosedError: after the runtime's ``close()``.
+            RealModelBlockedError: a test run keeps real models out.
+        """
+        self._check()
+        if self._kind not in COUNTING or self.problem:
+            return None
+        body: dict[str, Any] = json.loads(wire.body)
+        try:
+            match self._kind:
+                case "llama-server":
+                    return self._remembered(_shown(body, OF_TEMPLATE), self._of_llama_server)
+                case "vllm":
+                    shown = _shown(body, ("model", "messages", "tools", "chat_template_kwargs"))
+                    return _count(self._asked("/tokenize", shown, root=True), "count")
+                case _:
+                    kept = ("model", "messages", "system", "tools", "tool_choice", "thinking")
+                    return _count(self._asked("/messages/count_tokens", _shown(body, kept)), "input_tokens")
+        except _UncountedError as error:
+            self._fail(str(error))
+            return None
+
+    def of_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """As ``runtime.protocol.TextCounter`` promises, of llama-server: none where it does not count just now."""
+        self._check()
+        if not texts or self.problem:
+            return ()
+        content = [part for text in texts for part in (text, BETWEEN)]
+        try:
+            tokens = self._tokens({"content": content, "add_special": False, "parse_special": False})
+            ends = [place for place, token in enumerate(tokens) if token == BETWEEN]
+            if len(ends) != len(texts):
+                raise _UncountedError("it did not say where one text ends and another begins")
+        except _UncountedError as error:
+            self._fail(str(error))
+            return ()
+        return tuple([end - before - 1 for before, end in zip([-1, *ends], ends, strict=False)])
+
+    def _check(self) -> None:
+        if self.closed:
+            raise RuntimeClosedError(self._model)
+        check_allowed(f"ask {self._model}")
+
+    # ----------------------------------------------------------------------------------------------------- one server
+
+    def _of_llama_server(self, shown: dict[str, Any]) -> int:
+        if self._in_one:
+            answer = self._asked("/v1/chat/completions/input_tokens", shown, root=True, unknown=(404, 405, 501))
+            if answer is not None:
+                return _count(answer, "input_tokens")
+            self._in_one = False
+        prompt = _field(self._asked("/apply-template", shown, root=True), "prompt")
+        if not isinstance(prompt, str):
+            raise _UncountedError("it gave no prompt")
+        return len(self._tokens({"content": prompt, "add_special": True, "parse_special": True}))
+
+    def _tokens(self, question: dict[str, Any]) -> list[Any]:
+        tokens = _field(self._asked("/tokenize", question, root=True), "tokens")
+        if not isinstance(tokens, list):
+            raise _UncountedError("it gave no tokens")
+        return tokens
+
+    def _asked(self, path: str, question: Any, *, root: bool = False, unknown: Sequence[int] = ()) -> Any:
+        """The server's answer, in JSON; None of a status that is ``unknown``."""
+        try:
+            status, answer = self._connection.answer(Exchange(PATIENCE), path, question, root=root)
+        except FailedError as error:
+            raise _UncountedError(error.failure.message) from None
+        if status in unknown:
+            return None
+        if status in REFUSED and self._kind == "llama-server":
+            said = _field(_field(answer, "error"), "message")
+            raise TemplateError(said if isinstance(said, str) else "the model's template refuses these messages")
+        if status != 200:
+            raise _UncountedError(f"it answered with the status {status}")
+        return answer
+
+    # ------------------------------------------------------------------------------------------------------- memory
+
+    def _remembered(self, question: dict[str, Any], count: Callable[[dict[str, Any]], int]) -> int:
+        key = hashlib.blake2b(json.dumps(question).encode(), digest_size=16).digest()
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        counted = count(question)
+        with self._lock:
+            self._known[key] = counted
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return counted
+
+    def _fail(self, problem: str) -> None:
+        self._problem, self._until = problem, time.monotonic() + PAUSE
+
+
+def _shown(body: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: body[key] for key in keys if key in body}
 
 
 def _field(answer: Any, key: str) -> Any:
     return answer.get(key) if isinstance(answer, dict) else None
 
 
-def _count(answer: Any, key: str) -> int | None:
+def _count(answer: Any, key: str) -> int:
     number = _field(answer, key)
-    return number if type(number) is int and number >= 0 else None
+    if type(number) is not int or number < 0:
+        raise _UncountedError("it gave no count")
+    return number

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import weakref
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from attrs import evolve
@@ -24,7 +25,7 @@ from runtime.local.real_models import check_allowed
 from runtime.protocol import ModelInfo
 from runtime.providers.backends import ANY_SERVER, Price
 from runtime.providers.connection import Answer, Connection
-from runtime.providers.counting import COUNTING, asked_tokens, estimated_tokens
+from runtime.providers.counting import COUNTING, COUNTING_TEXTS, Counts, estimated_tokens
 from runtime.providers.credentials import NoKeyError, key_of, scrubbed, scrubbed_failure
 from runtime.providers.exchanges import Exchange
 from runtime.providers.facts import Facts, ask_facts
@@ -49,6 +50,9 @@ class RemoteRuntime:
 
     A runtime that is no longer held, or still open when the program ends, is closed.
     """
+
+    count_texts: Callable[[Sequence[str]], Sequence[int]]
+    """Of servers that count bare texts alone, as ``runtime.protocol.TextCounter`` has it."""
 
     def __init__(
         self, name: RemoteName, *, context_tokens: int | None = None, queue_limit: int = QUEUE_LIMIT, ask: bool = True
@@ -84,6 +88,9 @@ class RemoteRuntime:
         self._info = _info_of(name, self._model, facts, self._habits, self._price, context_tokens)
         if name.backend.dialect == "ollama":  # or it would take a context of its own, and cut what doesn't fit
             self._habits = _with_context(self._habits, self._info.context_tokens)
+        self._counts = Counts(self._connection, facts.kind, self._info.name)
+        if facts.kind in COUNTING_TEXTS:
+            self.count_texts = self._counts.of_texts
         self._shut = weakref.finalize(self, self._connection.close)
 
     def __repr__(self) -> str:
@@ -138,27 +145,32 @@ class RemoteRuntime:
     def count_tokens(self, request: ModelRequest) -> int:
         """The tokens of a prompt: asked from the server where it can count, which takes a round trip or two.
 
-        Elsewhere, and where the server doesn't answer, it is an estimate by the prompt's length: then
+        Elsewhere, and where the server doesn't answer within seconds, it is an estimate by the prompt's length: then
         ``describe().features`` has ``estimated_counts``.
 
         Raises:
             RuntimeClosedError: after ``close()``.
             MediaError: a message holds what the model does not take.
+            TemplateError: the server says that the model's template refuses these messages.
         """
         self._check_open()
         self._check_media(request)
         counted = None
         if self._facts.kind in COUNTING:
-            check_allowed(f"ask {self._name.text}")
-            counted = asked_tokens(self._connection, self._facts.kind, self._encoded(self._whole(request)))
+            counted = self._counts.of_request(self._encoded(self._whole(request)))
         return estimated_tokens(request) if counted is None else counted
 
     def describe(self) -> ModelInfo:
-        return self._info
+        problem = self._counts.problem
+        if not problem:
+            return self._info
+        warning = f"the server did not count tokens when it was asked: {problem}"
+        features = (*self._info.features, "estimated_counts")
+        return evolve(self._info, features=features, warnings=(*self._info.warnings, warning))
 
     def close(self) -> None:
         """Cancel what runs, and close the connections. A second call does nothing."""
-        self._closed = True
+        self._closed = self._counts.closed = True
         for generation in tuple(self._running):
             generation.cancel()
         self._shut()

@@ -16,18 +16,28 @@ from interpreters.observing.events import ContextAssembled, Event
 from runtime import ModelServer, TextCounter, load_model
 from tests.interpreters.templated import CountingModel
 from tests.interpreters.test_counted_sizes import TURNS, Turn, run
+from tests.runtime.providers.servers import llama_server
 
 HELD = ["llama", "mlx", "llama in its own process", "llama of a server"]
 MODULES = {"llama": "llama_cpp", "mlx": "mlx_lm"}
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=getattr(pytest.mark, name.partition(" ")[0])) for name in HELD]
+    scope="module",
+    params=[
+        *(pytest.param(name, marks=getattr(pytest.mark, name.partition(" ")[0])) for name in HELD),
+        pytest.param("llama behind llama-server", marks=[pytest.mark.llama, pytest.mark.slow]),
+    ],
 )
 def model(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The shipped model, however it is held."""
     backend, _, how = str(request.param).partition(" ")
     pytest.importorskip(MODULES[backend], reason=f"the extra {backend!r} is not installed")
+    if how == "behind llama-server":
+        pytest.importorskip("httpcore2", reason="the extra `remote` is not installed")
+        with llama_server() as port, load_model(f"http://127.0.0.1:{port}/v1|small") as remote:
+            yield remote
+        return
     if how == "of a server":
         with ModelServer() as server, server.acquire(backend="llama") as shared:
             yield shared

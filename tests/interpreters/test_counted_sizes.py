@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import (
     AgentState,
+    AssistantMessage,
     CallModel,
     Candidate,
     EchoEngine,
@@ -287,6 +288,30 @@ def test_what_workers_and_notes_bring_is_counted() -> None:
         bare = len(result.content.encode())
         assert sum(result.tokens) < bare + 30
         assert len(result.tokens) == 1 + -(-len(result.content) // 100)
+
+
+def test_every_conversation_that_is_counted_is_a_sound_one() -> None:
+    """No two calls of a reply have one id, and each result is of a call before it: servers are told of no others."""
+    asked: list[ModelRequest] = []
+
+    def count(request: ModelRequest) -> int:
+        asked.append(request)
+        return FALLBACK(request)
+
+    steps: Steps = [[({"text": str(place)}, "found") for place in range(100)], [({"text": "more"}, "x" * 300)]]
+    _, _, agent = run(lambda say: CountingModel(count, say), [("Look.", steps, "Yes.", "")], 30_000)
+    run(
+        lambda say: CountingModel(count, say),
+        [("Again.", [], "Yes.", "")],
+        30_000,
+        state=evolve(agent.state, costs=None),
+    )
+
+    for request in asked:
+        calls = [[call.id for call in one.calls] for one in request.messages if isinstance(one, AssistantMessage)]
+        known = {id for ids in calls for id in ids}
+        assert all(len(ids) == len({*ids}) for ids in calls)
+        assert {one.call_id for one in request.messages if isinstance(one, ToolMessage)} <= known
 
 
 # ------------------------------------------------------------------------------------------------------ broken counters
