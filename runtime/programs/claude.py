@@ -24,7 +24,7 @@ from attrs import define, evolve
 
 from cognition import Failure, GenerationOptions, ModelRequest, Usage
 from runtime.programs.events import EventReader, WrongEventError, count, object_of, part, said, text_of
-from runtime.programs.failures import failure_of, resets_at
+from runtime.programs.failures import SESSION_GONE, failure_of, resets_at
 from runtime.programs.options import ClaudeOptions, McpServer
 from runtime.programs.program import Program
 
@@ -128,7 +128,8 @@ def _configured(server: McpServer) -> dict[str, Any]:
 
 def settings(options: GenerationOptions) -> dict[str, str]:
     """Variables that are set for a reply."""
-    told = {"DISABLE_AUTOUPDATER": "1"}
+    # A title would be one more request, with the beginning of the conversation in it.
+    told = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1"}
     if options.max_tokens is not None:
         told["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(options.max_tokens)
     if options.thinking is not None:
@@ -186,12 +187,12 @@ class ClaudeReader(EventReader):
         self.session = said(event, "session_id") or self.session
         if kind == "result":
             self._result(event)
-        elif self.ended or event.get("parent_tool_use_id") is not None:
+        elif self.ended or self.reason == "length" or event.get("parent_tool_use_id") is not None:
             return  # of a helper that it has started itself: what it says is for it
         elif kind == "system" and event.get("subtype") == "init":
             self._began(event)
         elif kind == "system" and event.get("subtype") == "api_retry":
-            self._code = said(event, "error") or self._code
+            self._tries_again(event)
         elif kind == "stream_event":
             self._streaming(object_of(event, "event"))
         elif kind == "assistant":
@@ -215,6 +216,12 @@ class ClaudeReader(EventReader):
         for server in servers if isinstance(servers, list) else ():
             if isinstance(server, dict) and server.get("status") in ("failed", "needs-auth"):
                 self.warn(f"the MCP server {said(server, 'name')!r} can't be used by claude ({server['status']})")
+
+    def _tries_again(self, event: Mapping[str, Any]) -> None:
+        """It asks its provider again, ten times in three minutes. A key that was refused twice is refused for good."""
+        self._code = said(event, "error") or self._code
+        if event.get("error_status") == 401 and count(event, "attempt") > 1:
+            self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=self._code)
 
     def _may_have(self, tool: str) -> bool:
         if tool in self._own or (self.structured and tool == STRUCTURED_OUTPUT):
@@ -290,7 +297,7 @@ class ClaudeReader(EventReader):
     def _stopped(self, why: str) -> None:
         """Why a message ended; the last one's counts."""
         if why in ("max_tokens", "model_context_window_exceeded"):
-            self.reason = "length"
+            self.reason = "length"  # it would have its model go on, three times
         elif why:
             self.reason = "stop"
         self.failure = _declined() if why == "refusal" else None
@@ -332,6 +339,8 @@ class ClaudeReader(EventReader):
         for denial in denials if isinstance(denials, list) else ():
             if isinstance(denial, dict) and (name := said(denial, "tool_name")):
                 self.warn(f"claude was refused a call of its tool {name!r}; ClaudeOptions.tools allows tools by name")
+        if self.reason == "length":
+            return
         if event.get("is_error") is not False or event.get("subtype") != "success":
             self._failed(event)
         elif self.structured:
@@ -342,7 +351,7 @@ class ClaudeReader(EventReader):
     def _structured(self, event: Mapping[str, Any]) -> None:
         if event.get("structured_output") is not None:
             self.text(json.dumps(event["structured_output"], ensure_ascii=False))
-        elif self.failure is None and self.reason == "stop":
+        elif self.failure is None:
             self.failure = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
 
     def _failed(self, event: Mapping[str, Any]) -> None:
@@ -368,7 +377,9 @@ class ClaudeReader(EventReader):
             "claude",
             words or f"it failed without a word ({subtype or 'no reason'})",
             status=status if type(status) is int else None,
-            code=self._code or (subtype if subtype != "success" else ""),
+            code="session_gone"
+            if SESSION_GONE.search(words)
+            else self._code or (subtype if subtype != "success" else ""),
         )
         self.limit_over = self.limit_over or resets_at(words)
 

@@ -19,11 +19,13 @@ tool that is not allowed ends the process.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cognition import GenerationOptions, ModelRequest, Usage
+from runtime.children.starting import SECRET
 from runtime.programs.events import EventReader, count, object_of, part, said, text_of
 from runtime.programs.failures import failure_of
 from runtime.programs.options import CodexOptions, McpServer
@@ -45,8 +47,11 @@ SWITCHES: Mapping[str, tuple[str, ...]] = {
     "apply_patch": ("include_apply_patch_tool", "features.apply_patch_freeform"),
 }
 """Settings that have to be off where a tool is not allowed. A version ignores those that it does not know."""
+WRITERS = ("shell", "apply_patch")
+"""What can write. Some models have ``apply_patch`` whatever the settings say; the sandbox keeps it from writing."""
 
 ALWAYS_OFF = (
+    "agents.enabled",
     "features.multi_agent",
     "features.multi_agent_v2",
     "features.apps",
@@ -56,11 +61,18 @@ ALWAYS_OFF = (
     "features.image_generation",
     "features.computer_use",
     "features.browser_use",
+    "features.goals",
+    "features.view_image",
     "tools.view_image",
 )
-"""What nothing in the options allows."""
-HOOKS = "features.hooks"
-"""Programs of the user's that it runs around its steps; they are settings as others are."""
+"""What nothing in the options allows. No event tells of a picture that its model looks at, or of a helper that it
+starts."""
+USERS_OWN = ("analytics.enabled", "features.hooks", "skills.include_instructions")
+"""What counts with the user's other settings alone: reports on the use of the program, programs that it runs around its
+steps, and texts that it puts into prompts."""
+OUTLIVED = re.compile(r"`(?:include_apply_patch_tool|tools\.view_image)` is ignored")
+"""Settings for older versions, which newer ones complain of and have others for."""
+IGNORED = re.compile(r"`[^`]*` is ignored")
 
 HARMLESS = ("todo_list", "plan")
 """Kinds of items that are no work of a tool, and nothing that has to be told."""
@@ -81,7 +93,8 @@ def arguments(request: ModelRequest, options: CodexOptions, model: str, files: P
     if options.dangerously_skip_permissions:
         told.append("--dangerously-bypass-approvals-and-sandbox")
     else:
-        told.append(f"--sandbox={options.sandbox}")
+        writes = any(tool in options.tools for tool in WRITERS)
+        told.append(f"--sandbox={options.sandbox if writes else 'read-only'}")
     if not options.user_settings:
         told += ["--ignore-user-config", "--ignore-rules"]
     if not options.sessions:
@@ -111,12 +124,20 @@ def _configured(options: CodexOptions) -> dict[str, str]:
             told |= dict.fromkeys(keys, "false")
     told |= dict.fromkeys(ALWAYS_OFF, "false")
     if not options.user_settings:
-        told[HOOKS] = "false"
+        told |= dict.fromkeys(USERS_OWN, "false")
+    told["shell_environment_policy.exclude"] = toml(_hidden(options))
     if options.effort:
         told["model_reasoning_effort"] = toml(options.effort)
     for server in options.mcp_servers:
         told |= _served(server, options)
     return told
+
+
+def _hidden(options: CodexOptions) -> list[str]:
+    """Variables that codex gets for itself and for its servers, and that its model's commands don't see."""
+    own = [name for name in VARIABLES if SECRET.search(name)]
+    own += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
+    return [name for name in dict.fromkeys(own) if name not in options.variables]
 
 
 def _served(server: McpServer, options: CodexOptions) -> dict[str, str]:
@@ -193,7 +214,7 @@ class CodexReader(EventReader):
             if whole:
                 self.note(said(item, "text"))
         elif kind == "error":
-            self.warn(f"codex says: {said(item, 'message')[:300]}")
+            self._complained(said(item, "message"))
         elif kind == "mcp_tool_call":
             self._called(item, f"mcp__{said(item, 'server')}__{said(item, 'tool')}", item.get("arguments"))
         elif kind in ITEMS:
@@ -203,6 +224,11 @@ class CodexReader(EventReader):
             self.refuse("has started a helper of its own, which it was told not to do")
         elif kind not in HARMLESS:
             self.warn(f"codex did something of a kind that is not known here: {kind[:60]!r}")
+
+    def _complained(self, message: str) -> None:
+        """Of settings that it does not know it says so; those that it has other ones for matter to nobody."""
+        if len(IGNORED.findall(message)) > len(OUTLIVED.findall(message)) or not OUTLIVED.search(message):
+            self.warn(f"codex says: {message[:300]}")
 
     def _called(self, item: Mapping[str, Any], tool: str, arguments: Any) -> None:
         if tool not in self._options.tools:
@@ -221,15 +247,28 @@ class CodexReader(EventReader):
     def _completed(self, usage: Mapping[str, Any]) -> None:
         self.ended = True
         self.failure = None  # a connection that was tried again, and came about
-        self.usage = Usage(
+        self.total = Usage(
             count(usage, "input_tokens"), count(usage, "output_tokens"), count(usage, "cached_input_tokens")
         )
+        self.usage = _since(self.before, self.total)
         self._finish()
 
     def _finish(self) -> None:
         if self._held is not None:
             self.text(self._held)
             self._held = None
+
+
+def _since(before: Usage, total: Usage) -> Usage:
+    """What was used since: codex adds up the tokens of a whole session, those of its earlier turns included."""
+    parts = (
+        (total.input_tokens, before.input_tokens),
+        (total.output_tokens, before.output_tokens),
+        (total.reused_tokens, before.reused_tokens),
+    )
+    if any(now < then for now, then in parts):  # it has begun to count anew
+        return total
+    return Usage(*(now - then for now, then in parts))
 
 
 CODEX = Program(

@@ -50,7 +50,11 @@ def conclude(
         return Conclusion("error", reader.wrong, warnings)
     if cut:
         return Conclusion("stop", warnings=warnings)
+    if reader.reason == "length":
+        return Conclusion("length", warnings=warnings)
     failure = reader.failure if reader.ended else _unended(program, reader, ended, patience)
+    if failure is not None and ended.how in ("deadline", "silence"):
+        failure = _unended(program, reader, ended, patience)  # what it said then is how it took the interruption
     if failure is None and ended.how == "itself" and ended.code != 0:
         failure = _said(program, ended, f"{_how(ended)} after its answer", "transient")
     if failure is not None:

@@ -79,9 +79,12 @@ class EventReader(ABC):
         self.session = ""
         """The id of the program's session, once it has told it."""
         self.usage = Usage()
+        self.before = self.total = Usage()
+        """What its session had used before this reply, and has with it, where the program counts by the session."""
         self.ended = False
         """Whether the program has said that its reply is over."""
         self.reason: FinishReason = "stop"
+        """``length`` ends the reply: nothing of what comes behind it counts."""
         self.failure: Failure | None = None
         """What the program says went wrong. It counts once nothing more comes."""
         self.limit_over: float | None = None

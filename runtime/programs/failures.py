@@ -49,7 +49,10 @@ WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
             r"could not resolve authentication",
         ),
     ),
-    ("context_overflow", (r"prompt is too long", r"context_length_exceeded", r"exceeds the context window")),
+    (
+        "context_overflow",
+        (r"prompt is too long", r"context_length_exceeded", r"exceeds the context window", r"ran out of room"),
+    ),
     (
         "rate_limit",
         (
@@ -70,6 +73,7 @@ WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
             r"ECONNRESET", r"ECONNREFUSED", r"ETIMEDOUT", r"EPIPE", r"connection error", r"stream disconnected",
             r"error sending request", r"request timed out", r"premature close", r"fetch failed",
             r"internal server error", r"no conversation found", r"no rollout found", r"exceeded retry limit",
+            r"high demand",
         ),
     ),
 )  # fmt: skip
@@ -85,7 +89,9 @@ RESETS_AT = re.compile(r"limit reached\|(\d{9,11})\b")
 """Claude Code's older form: the time at which a limit is over, in seconds since 1970."""
 
 TOO_OLD = re.compile(
-    r"unknown (?:option|argument|field|variant)|unexpected argument|unrecognized (?:option|argument)", re.IGNORECASE
+    r"unknown (?:option|argument|field|variant)|unexpected argument|unrecognized (?:option|argument)"
+    r"|invalid type: boolean",
+    re.IGNORECASE,
 )
 SESSION_GONE = re.compile(r"no conversation found|no rollout found|session .{0,80}not found", re.IGNORECASE)
 

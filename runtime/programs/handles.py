@@ -238,6 +238,7 @@ class Desk:
         about = f"{request.system}\n{request.options.response_format}"
         known = Known() if self._sessions is None else self._sessions.find(about, lines)
         reader = program.reader(self.options, bool(request.options.response_format))
+        reader.before = known.used
         files = self._place / f"reply-{next(self._numbers)}"
         try:
             launch = self._launch(request, lines, known, files, environ)
@@ -254,8 +255,9 @@ class Desk:
             reply.say(output)
         reply.let_go()
         reply.session = reader.session
-        # What was cancelled after its last word had been handed on is a whole reply.
-        cancelled = reply.running.cancelled and (reply.dropped or not reader.ended)
+        # What was cancelled after its last word had been handed on is a whole reply. A failure behind a cancellation is
+        # how the program took the interruption.
+        cancelled = reply.running.cancelled and (reply.dropped or not reader.ended or reader.failure is not None)
         end = conclude(program, reader, ended, self._patience, cut=reply.stops.hit, cancelled=cancelled)
         failure = _waiting(end.failure, reader)
         if failure is not None:
@@ -308,10 +310,10 @@ class Desk:
     def _keep(sessions: Sessions, about: str, lines: list[str], known: Known, done: Done, reader: EventReader) -> None:
         """Remember what the program's session has now; forget one that is gone."""
         if done.failure is not None and done.failure.code == "session_gone":
-            sessions.forget(known.session)
+            sessions.forget(about, lines, known.session)
         elif done.finish_reason == "stop" and reader.ended and reader.session:
             said = prompt.line_of({"role": "assistant", "content": done.text})
-            sessions.remember(about, [*lines, said], reader.session)
+            sessions.remember(about, [*lines, said], reader.session, reader.total)
 
 
 def _hear(reply: _Reply, reader: EventReader, data: bytes) -> Hearing:
@@ -319,7 +321,7 @@ def _hear(reply: _Reply, reader: EventReader, data: bytes) -> Hearing:
         reply.say(output)
     if reader.wrong is not None:
         return "kill"
-    if reply.stops.hit:
+    if reply.stops.hit or reader.reason == "length":
         return "stop"
     return "over" if reader.ended else "more"
 

@@ -9,7 +9,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
-from attrs import frozen
+from attrs import evolve, frozen
+
+from cognition import Usage
 
 MOST = 64
 """Conversations that are remembered; the one that went on longest ago is forgotten first."""
@@ -23,6 +25,8 @@ class Known:
     """Empty: there is none, and a new one begins."""
     lines: int = 0
     """How many of the conversation's lines it has."""
+    used: Usage = Usage()
+    """What the program said that the whole session has used, where it counts so."""
 
 
 class Sessions:
@@ -38,7 +42,7 @@ class Sessions:
         self._forks = forks
         self._first = first
         self._lock = threading.Lock()
-        self._known: dict[bytes, str] = {}
+        self._known: dict[bytes, Known] = {}
 
     def find(self, about: str, lines: Sequence[str]) -> Known:
         """The session that has most of a conversation, though not all of it.
@@ -51,7 +55,7 @@ class Sessions:
             found = Known()
             for number, key in enumerate(_keys(about, lines[:-1]), start=1):
                 if key in self._known:
-                    found = Known(self._known[key], number)
+                    found = evolve(self._known[key], lines=number)
             if found.session:
                 self._used(found.session)
                 return found
@@ -60,28 +64,29 @@ class Sessions:
                 self._first = ""
             return Known(first)
 
-    def remember(self, about: str, lines: Sequence[str], session: str) -> None:
-        """A session has all of these lines now, the reply included."""
+    def remember(self, about: str, lines: Sequence[str], session: str, used: Usage = Usage()) -> None:  # noqa: B008 - frozen
+        """A session has all of these lines now, the reply included, and has used so many tokens."""
         *_, key = _keys(about, lines)
         with self._lock:
             if not self._forks:
                 self._used(session)
             self._known.pop(key, None)
-            self._known[key] = session
+            self._known[key] = Known(session, used=used)
             while len(self._known) > MOST:
                 del self._known[next(iter(self._known))]
 
-    def forget(self, session: str) -> None:
-        """It is gone."""
+    def forget(self, about: str, lines: Sequence[str], session: str) -> None:
+        """It is gone, and so may be all that this conversation could go on in: it begins anew."""
         with self._lock:
-            self._known = {key: one for key, one in self._known.items() if one != session}
+            gone = set(_keys(about, lines))
+            self._known = {key: one for key, one in self._known.items() if one.session != session and key not in gone}
             if self._first == session:
                 self._first = ""
 
     def _used(self, session: str) -> None:
         """Somebody goes on with it: where that changes it, nobody else does until the reply is there."""
         if not self._forks:
-            self._known = {key: one for key, one in self._known.items() if one != session}
+            self._known = {key: one for key, one in self._known.items() if one.session != session}
 
 
 def _keys(about: str, lines: Sequence[str]) -> Iterator[bytes]:

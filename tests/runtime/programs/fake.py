@@ -95,14 +95,26 @@ def session(given):
     old = (given.get("--resume") or given.get("resume") or [""])[0]
     folder = os.environ.get("FAKE_SESSIONS", "")
     if old and not os.path.exists(os.path.join(folder, old)):
-        words = "No conversation found with session ID: " if NAME == "claude" else "Error: no rollout found for id "
-        os.write(2, (words + old).encode())
+        if NAME == "claude":
+            claude_fails(f"No conversation found with session ID: {old}")
+        else:
+            os.write(2, f"Error: no rollout found for id {old}".encode())
         sys.exit(1)
     new = old if old and NAME == "codex" else f"session-{os.getpid()}"
     if folder and not {"--no-session-persistence", "--ephemeral"} & given.keys():
-        with open(os.path.join(folder, new), "w", encoding="utf-8"):
-            pass
+        with open(os.path.join(folder, new), "a", encoding="utf-8") as file:
+            file.write("a turn\n")
     return new
+
+
+def claude_fails(*errors):
+    """How it ends a turn that can't begin, and one that is interrupted."""
+    tell({"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": errors})
+
+
+def interrupted(_number, _frame):
+    claude_fails("[ede_diagnostic] result_type=user last_content_type=n/a stop_reason=null")
+    os._exit(1)
 
 
 def claude_begins(name, **more):
@@ -137,12 +149,18 @@ def claude_says(name, text, given):
 
 
 def codex_says(name, text, _given):
+    kept = os.path.join(os.environ.get("FAKE_SESSIONS", ""), name)
+    turns = 1
+    if os.path.exists(kept):
+        with open(kept, encoding="utf-8") as file:
+            turns = len(file.readlines())
+    usage = {"input_tokens": 20, "cached_input_tokens": 5, "output_tokens": 7}
     tell(
         {"type": "thread.started", "thread_id": name},
         {"type": "turn.started"},
         {"type": "item.completed", "item": {"id": "item_0", "type": "reasoning", "text": "**Thinking**"}},
         {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": text}},
-        {"type": "turn.completed", "usage": {"input_tokens": 20, "cached_input_tokens": 5, "output_tokens": 7}},
+        {"type": "turn.completed", "usage": {key: turns * tokens for key, tokens in usage.items()}},  # of the session
     )
 
 
@@ -189,7 +207,7 @@ def step(name, told, given, word, *parts):
 
 
 def main():
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, interrupted if NAME == "claude" else signal.SIG_DFL)
     given = arguments()
     told = sys.stdin.buffer.read().decode()
     logged(given, told)

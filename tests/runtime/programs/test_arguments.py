@@ -115,10 +115,11 @@ class TestClaude:
     def test_options_that_it_knows_as_variables(self) -> None:
         assert claude.settings(ask(max_tokens=5, thinking=False).options) == {
             "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",
             "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5",
             "MAX_THINKING_TOKENS": "0",
         }
-        assert claude.settings(ask().options) == {"DISABLE_AUTOUPDATER": "1"}
+        assert claude.settings(ask().options).keys() == {"DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE"}
 
 
 class TestCodex:
@@ -139,10 +140,26 @@ class TestCodex:
             "features.unified_exec",
             "features.multi_agent",
             "features.hooks",
-            "tools.view_image",
+            "features.view_image",
+            "agents.enabled",
+            "skills.include_instructions",
+            "analytics.enabled",
         )
         assert {told[name] for name in off} == {"false"}
-        assert "features.hooks" not in settings(of_codex(user_settings=True))
+        assert not {"features.hooks", "analytics.enabled"} & settings(of_codex(user_settings=True)).keys()
+
+    def test_its_sandbox_lets_write_what_may_write(self) -> None:
+        """Some models have ``apply_patch`` whatever the settings say."""
+        assert "--sandbox=read-only" in of_codex(sandbox="workspace-write", tools=("web_search",))
+        assert "--sandbox=workspace-write" in of_codex(sandbox="workspace-write", tools=("apply_patch",))
+
+    def test_commands_of_its_model_see_no_key(self) -> None:
+        """Unless one is named as theirs."""
+        told = settings(of_codex(tools=("shell",), mcp_servers=(STDIO, HTTP), variables=("WEB_TOKEN",)))
+
+        assert told["shell_environment_policy.exclude"] == codex.toml(
+            ["CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY", "NOTES_KEY"]
+        )
 
     def test_tools_that_are_allowed_are_left_on(self) -> None:
         told = settings(of_codex(tools=("shell", "web_search"), sandbox="workspace-write"))

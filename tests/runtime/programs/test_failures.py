@@ -27,6 +27,8 @@ from runtime.programs.failures import failure_of, resets_at, seconds_to_wait
         ("API Error: 400 prompt is too long: 210000 tokens", "context_overflow"),
         ("API Error: 400 messages: at least one is needed", "fatal"),
         ("Your input exceeds the context window of this model.", "context_overflow"),
+        ("Codex ran out of room in the model's context window. Start a new thread.", "context_overflow"),
+        ("We’re currently experiencing high demand, which may cause temporary errors.", "transient"),
         ("API Error: Unable to connect to API (ENOTFOUND)", "offline"),
         ("API Error: Connection error.", "transient"),
         ("stream disconnected before completion: idle timeout", "transient"),
@@ -78,6 +80,7 @@ def test_the_time_at_which_a_limit_is_over_is_read() -> None:
     [
         "error: unknown option '--no-session-persistence'",
         "error: unexpected argument '--ignore-user-config' found",
+        "Error loading config: invalid type: boolean `false`, expected struct AgentRoleToml in `agents.enabled`",
         "unknown field `default_tools_approval_mode`, expected one of `command`, `args`",
     ],
 )

@@ -143,6 +143,15 @@ class TestEndsThatAreNone:
         assert failure.kind == "bad_output"
         assert time.monotonic() - started < 30  # half of the grace that it was not given
 
+    def test_the_longest_output_is_the_end(self, installed: Installed) -> None:
+        """Claude Code would have its model go on."""
+        event = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}
+        installed.plan(begun(installed), ["events", {"type": "stream_event", "event": event}], ["hang"])
+        with installed.load(grace=60.0) as runtime:
+            done = reply(runtime, ask())
+
+        assert (done.text, done.finish_reason, done.failure) == ("Hel", "length", None)
+
     def test_a_line_without_an_end(self, installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("runtime.programs.events.Lines", lambda _longest: Lines(100_000))
         _, failure = failed(installed, ["raw", "{"], ["flood", 1, 10_000_000])
@@ -265,6 +274,21 @@ class TestCancel:
         assert isinstance(done, Done)
         assert done.finish_reason == "cancelled"
         assert time.monotonic() - started < 30
+
+    def test_a_failure_by_which_it_takes_an_interrupt_is_none(self, installed: Installed) -> None:
+        """Claude Code says that its turn has failed when it is interrupted."""
+        installed.plan(["meet", str(installed.meeting)], ["hang"])
+        with installed.load(grace=60.0) as runtime, installed.load(grace=60.0, deadline=0.1) as hasty:
+            generation = runtime.submit(ask())
+            installed.met()
+            generation.cancel()
+            (done,) = generation
+            late = reply(hasty, ask())
+
+        assert isinstance(done, Done)
+        assert (done.finish_reason, done.failure) == ("cancelled", None)
+        assert late.failure is not None
+        assert late.failure.code == "deadline"
 
     def test_what_waits_for_its_turn_never_starts(self, installed: Installed) -> None:
         installed.plan(["meet", str(installed.meeting)], ["hang"])
@@ -472,6 +496,7 @@ class TestSessions:
         opened, resumed, new = installed.calls
 
         assert (again.text, other.text) == ("You said: And now?", "You said: And now?")
+        assert again.usage.output_tokens == done.usage.output_tokens
         assert generation.session in " ".join(resumed["arguments"])
         assert "Hello" in opened["stdin"]
         assert "Hello" not in resumed["stdin"]

@@ -227,6 +227,26 @@ class TestClaude:
 
         assert (streamed.reason, told_at_end.reason) == ("length", "length")
 
+    def test_nothing_counts_behind_a_reply_that_was_cut(self) -> None:
+        """It would have its model go on three times, and end as an error."""
+        reader = claude()
+        failed = result(is_error=True, result="API Error", total_cost_usd=0.5)
+        heard = read(reader, starts("m1"), text("x"), stops("max_tokens"), starts("m2"), text("y"), failed)
+
+        assert (heard, reader.reason, reader.failure, reader.usage.cost) == (("x", ""), "length", None, 0.5)
+
+    def test_a_key_that_is_refused_again_is_not_tried_ten_times(self) -> None:
+        """Once it may be a sign-in that is renewed; other errors may pass."""
+        retry = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
+        once, again, busy = claude(), claude(), claude()
+        read(once, {**retry, "attempt": 1})
+        read(again, {**retry, "attempt": 1}, {**retry, "attempt": 2})
+        read(busy, {**retry, "attempt": 2, "error_status": 529, "error": "overloaded"})
+
+        assert (once.wrong, busy.wrong) == (None, None)
+        assert again.wrong is not None
+        assert (again.wrong.kind, "ANTHROPIC_API_KEY" in again.wrong.message) == ("auth", True)
+
     def test_its_own_error_at_the_token_limit_is_a_length_too(self) -> None:
         """It words that as an error of the API."""
         reader = claude()
@@ -420,6 +440,25 @@ class TestCodex:
         read(reader, item("todo_list", items=[]), item("telepathy"), message("Hello"), COMPLETED)
 
         assert reader.warnings == ["codex did something of a kind that is not known here: 'telepathy'"]
+
+    def test_settings_for_older_versions_are_no_warning(self) -> None:
+        """It complains of each that it does not know; one that is to keep something off is worth a word."""
+        words = "Codex is ignoring 1 unrecognized configuration setting.\n  session-flags: `{}` is ignored."
+        for name, warnings in (("tools.view_image", 0), ("features.shell_tool", 1)):
+            reader = codex()
+            read(reader, item("error", message=words.format(name)), message("Hello"), COMPLETED)
+
+            assert len(reader.warnings) == warnings
+
+    def test_of_a_session_that_goes_on_it_counts_what_is_new(self) -> None:
+        """Codex adds up the tokens of the whole session."""
+        total = {"input_tokens": 50, "output_tokens": 10, "cached_input_tokens": 8}
+        for before, used in ((Usage(20, 7, 5), Usage(30, 3, 3)), (Usage(60, 7, 5), Usage(50, 10, 8))):
+            reader = codex()
+            reader.before = before
+            read(reader, message("Hello"), {"type": "turn.completed", "usage": total})
+
+            assert (reader.usage, reader.total) == (used, Usage(50, 10, 8))
 
     def test_an_error_of_an_item_is_a_warning(self) -> None:
         """It ends nothing."""

@@ -56,9 +56,16 @@ def test_what_is_gone_is_forgotten() -> None:
     """So the next attempt sends the whole conversation."""
     sessions = Sessions(forks=True, first="one")
     sessions.remember("", ["a", "b"], "one")
-    sessions.forget("one")
+    sessions.remember("", ["a", "b", "c", "d"], "two")
+    sessions.remember("", ["x"], "three")
+    sessions.forget("", ["a", "b", "c", "d", "e"], "two")
 
-    assert sessions.find("", ["a", "b", "c"]) == Known()
+    assert sessions.find("", ["a", "b", "c", "d", "e"]) == Known(
+        "one", 0
+    )  # the first one, which is not known to be gone
+    assert sessions.find("", ["x", "y"]) == Known("three", 1)
+    sessions.forget("", ["a"], "one")
+    assert sessions.find("", ["a", "b", "c", "d", "e"]) == Known()
 
 
 def test_only_so_many_are_remembered() -> None:
