@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import evolve
 
 from cognition.candidates import Briefing
-from cognition.content import Image, TextPart
+from cognition.content import TextPart
 from cognition.context.briefing import briefing_size
 from cognition.context.counting import counted
 from cognition.context.results import kept_result
@@ -204,10 +206,17 @@ class Draft:
             content, tokens = kept_result(result, self.costs, own, limit, note, again, call.name)
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
 
-    def show_images(self, call: ToolCall, images: tuple[Image, ...]) -> None:
-        """Show the model the pictures of a result: in the user's role, since no template has a place for them there."""
-        told = TextPart(IMAGES_NOTE.format(name=call.name, id=call.id))
-        self.append(UserMessage(self.new_message_id(), "", "engine", (told, *images)))
+    def record_results(self, results: Sequence[tuple[ToolCall, ToolResult, str]]) -> None:
+        """Write the results of all calls of a reply, each with its note, and behind them their pictures.
+
+        Results have to stand together. Pictures are in the user's role, since no template has a place for them there.
+        """
+        for call, result, note in results:
+            self.record_result(call, result, note)
+        for call, result, _ in results:
+            if result.images:
+                told = TextPart(IMAGES_NOTE.format(name=call.name, id=call.id))
+                self.append(UserMessage(self.new_message_id(), "", "engine", (told, *result.images)))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""

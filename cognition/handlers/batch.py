@@ -268,11 +268,7 @@ def _conclude(
     now: float,
 ) -> None:
     """Write the results of all calls into history, in call order, and ask the model again."""
-    for slot, result in zip(slots, results, strict=True):
-        draft.record_result(slot.call, result, slot.context)
-    for slot, result in zip(slots, results, strict=True):
-        if result.images:  # behind all results, which have to stand together
-            draft.show_images(slot.call, result.images)
+    draft.record_results([(slot.call, result, slot.context) for slot, result in zip(slots, results, strict=True)])
     tell_malformed(draft, phase.malformed)
     if phase.cut:
         draft.stop_cut(phase.cut, phase.answer)

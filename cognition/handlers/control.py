@@ -159,8 +159,7 @@ def _stop(draft: Draft, outcome: Cancelled, known: CancelAsked = NOTHING_KNOWN) 
     if isinstance(phase, Thinking):
         draft.keep_partial(known.partial_text)
     elif isinstance(phase, Acting):
-        for slot in phase.slots:
-            draft.record_result(slot.call, _result(draft.setup, slot, known))
+        draft.record_results([(slot.call, _result(draft.setup, slot, known), "") for slot in phase.slots])
     draft.finish(outcome)
 
 

@@ -56,12 +56,16 @@ def test_a_result_without_pictures_brings_no_note() -> None:
     assert isinstance(done.next_state.history[-1], ToolMessage)
 
 
-def test_a_cancelled_turn_keeps_results_and_leaves_their_pictures() -> None:
+def test_a_cancelled_turn_keeps_results_and_their_pictures() -> None:
+    """The model sees in the next turn what had come before the cancellation: behind all results here too."""
     state = called("act", "act")
     state = ENGINE.step(state, ToolReturned(effect_id(1, 1, 1), "seen", images=(DOT,))).next_state
     done = ENGINE.step(state, CancelAsked("enough")).next_state
+    *_, first, second, shown = done.history
 
-    assert [type(message).__name__ for message in done.history[-2:]] == ["ToolMessage", "ToolMessage"]
+    assert [message.status for message in (first, second) if isinstance(message, ToolMessage)] == ["ok", "cancelled"]
+    assert isinstance(shown, UserMessage)
+    assert shown.parts == (TextPart("The images of the result of act (call-1-1-1):"), DOT)
 
 
 def test_pictures_have_a_size() -> None:
