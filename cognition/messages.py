@@ -54,7 +54,7 @@ def schema_text(value: str | Mapping[str, Any]) -> str:
     try:
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False, allow_nan=False)
-        if text and not isinstance(json.loads(text), dict):
+        if text and not isinstance(NUMBERS.decode(text), dict):
             raise ValueError("it is no object")
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"a JSON Schema has to be a JSON object: {error}") from error

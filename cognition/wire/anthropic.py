@@ -50,6 +50,7 @@ PATH = "/messages"
 NO_TEXT = "(no text)"
 """Stands for a message without any, which the server refuses."""
 THINKING = {"type": "thinking"}
+COUNTS = ("output_tokens", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 GO_ON = "(go on)"
 """What the user says where the conversation would begin or end with the model."""
 
@@ -61,7 +62,7 @@ def encode(making: Making) -> WireRequest:
     body, request = making.body, making.request
     body["model"] = making.model
     turns = making.turns()
-    if request.system:
+    if request.system.strip():  # the server refuses white space alone
         body["system"] = request.system
     body["messages"] = _messages(making, turns)
     if making.stream:
@@ -247,10 +248,6 @@ def _read_usage(reply: Gathering, usage: Object) -> None:
     """Counts so far. Those that an event leaves out stay as they were; what a cache holds is counted apart there."""
     if not usage:
         return
-    parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    before = reply.usage
-    told = any(tokens_in(usage, part) for part in parts)
-    prompt = sum(tokens_in(usage, part) for part in parts) if told or before is None else before.input_tokens
-    reused = tokens_in(usage, parts[2]) if told or before is None else before.reused_tokens
-    output = tokens_in(usage, "output_tokens") or (before.output_tokens if before is not None else 0)
-    reply.usage = counted(prompt, output, reused)
+    reply.counts = {name: tokens_in(usage, name) or reply.counts.get(name, 0) for name in COUNTS}
+    output, *prompt, reused = reply.counts.values()
+    reply.usage = counted(sum(prompt) + reused, output, reused)

@@ -7,7 +7,8 @@ result without its call, and a call without its result: the one is told as text,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -20,8 +21,12 @@ from cognition.strict_json import NUMBERS
 from cognition.wire.habits import Dialect, Habits
 from cognition.wire.names import Ids, Names
 
+DATED = re.compile(r"(?:[-@:]\d[-\d]*)?")
+"""What may stand behind a model's name in a more exact one."""
 NO_RESULT = "(no result: the call was interrupted)"
 """The result of a call that has none in the messages."""
+SEEN = "(seen)"
+"""What the model says between results and a message of the user, for servers that insist on a reply there."""
 RESULT_NOTE = "Result of {name}:\n{content}"
 """How a result is told as text of the user."""
 
@@ -71,6 +76,12 @@ def turns_of(request: ModelRequest, habits: Habits, names: Names, model: str) ->
     """The messages of a request in order. With a text protocol, calls and results are texts."""
     if request.protocol != "native":
         return [_as_text(message) for message in request.messages]
+    turns = _native_turns(request, habits, names, model)
+    return list(_with_replies(turns)) if habits.reply_before_user else turns
+
+
+def _native_turns(request: ModelRequest, habits: Habits, names: Names, model: str) -> list[Turn]:
+    """The messages, with each call answered."""
     turns: list[Turn] = []
     ids = Ids(habits)
     waiting: dict[str, Called] = {}  # calls of the newest reply, by their own ids, that have no result yet
@@ -82,7 +93,8 @@ def turns_of(request: ModelRequest, habits: Habits, names: Names, model: str) ->
         turns += _unanswered(waiting)
         if isinstance(message, AssistantMessage):
             calls = {
-                call.id: Called(ids[call.id], names.to_wire[call.name], call.arguments_json) for call in message.calls
+                call.id: Called(ids[call.id], names.to_wire[call.name], _object_text(call.arguments_json))
+                for call in message.calls
             }
             waiting = dict(calls)
             kept = continued(message.continuation, habits.dialect, model)
@@ -97,24 +109,28 @@ def continuation_of(dialect: Dialect, model: str, kept: Iterable[tuple[int, Mapp
     items = [[at, value] for at, value in kept]
     if not items:
         return ""
-    text = json.dumps(items)
+    try:
+        text = json.dumps(items, allow_nan=False)
+    except (ValueError, RecursionError):  # no server means what is no number, or is nested that deep
+        return ""
     return json.dumps({"dialect": dialect, "model": model, "kept": text, "checksum": _checksum(text)})
 
 
 def continued(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
     """What a message kept, where it is for the same model in the same format; else nothing, since no other takes it.
 
-    Servers name a model more exactly than it was asked for: ``m-2026-02-01`` for ``m``.
+    Servers name a model more exactly than it was asked for: ``m-2026-02-01`` for ``m``; ``m-mini`` is another one.
     """
     if not continuation:
         return ()
     try:
         known = json.loads(continuation)
-        if known["dialect"] != dialect or not known["model"].startswith(model):
+        name = known["model"]
+        if known["dialect"] != dialect or not name.startswith(model) or not DATED.fullmatch(name, len(model)):
             return ()
         if known["checksum"] != _checksum(known["kept"]):  # a recording hides what looks like a secret
             return ()
-        return tuple((int(at), dict(value)) for at, value in json.loads(known["kept"]))
+        return tuple((int(at), dict(value)) for at, value in NUMBERS.decode(known["kept"]))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()  # of a session that somebody else wrote
 
@@ -128,6 +144,16 @@ def _unanswered(waiting: dict[str, Called]) -> list[Turn]:
     left: list[Turn] = [Resulted(call.id, call.name, NO_RESULT, failed=True) for call in waiting.values()]
     waiting.clear()
     return left
+
+
+def _with_replies(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """The messages with a reply wherever one of the user's would stand right behind results."""
+    before: Turn | None = None
+    for turn in turns:
+        if isinstance(turn, Said) and isinstance(before, Resulted):
+            yield Replied(SEEN)
+        yield turn
+        before = turn
 
 
 def _as_text(message: Message) -> Turn:
@@ -155,7 +181,16 @@ def placed(
 
 def arguments_object(text: str) -> dict[str, Any]:
     """The arguments of a call, of formats that have them as an object."""
+    return read_arguments("", text, NUMBERS)
+
+
+def _object_text(text: str) -> str:
+    """The arguments of a call as they are, or, where they are no JSON object, one that holds them.
+
+    An engine makes no such call, but a session that somebody else wrote may have one, and servers refuse it.
+    """
     try:
-        return read_arguments("", text, NUMBERS)
+        read_arguments("", text, NUMBERS)
     except (ValueError, RecursionError):
-        return {"arguments": text}  # of a session that somebody else wrote: an engine makes no such call
+        return json.dumps({"arguments": text})
+    return text

@@ -78,6 +78,8 @@ class WirePlan:
     """The model that was asked for."""
     blank_behind_thoughts: bool = False
     """As of ``Habits``."""
+    cut_at: int | None = None
+    """The tokens at which a reply counts as cut, of a server that doesn't tell; None: it does, or there is no limit."""
 
 
 @frozen
@@ -95,7 +97,8 @@ class WireState:
 def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = "") -> WirePlan:
     """How the reply to a request is read, which has to be encoded with the same habits, for the same model."""
     held = habits or DEFAULTS[dialect]
-    return WirePlan(dialect, names_of(request, held), model, held.blank_behind_thoughts)
+    cut_at = None if held.tells_cuts else request.options.max_tokens
+    return WirePlan(dialect, names_of(request, held), model, held.blank_behind_thoughts, cut_at)
 
 
 def advance(plan: WirePlan, state: WireState, data: bytes) -> tuple[WireState, Outputs]:
@@ -233,6 +236,8 @@ def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply
         if reply.reason not in FINISH_REASONS and refused is None:
             reply.warn(f"the server ended the reply for a reason that is not known, {reply.reason[:40]!r}")
         reason = FINISH_REASONS.get(reply.reason, "stop")
+        if plan.cut_at is not None and reply.usage is not None and reply.usage.output_tokens >= plan.cut_at:
+            reason = "length"
     elif not reply.ended:
         reply.fail(cut or BROKE_OFF)
     elif not (reply.text or reply.reasoning or reply.calls):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from cognition.outcomes import Failure
 from cognition.requests import ModelRequest
 from cognition.wire import anthropic, ollama, openai_chat, responses
 from cognition.wire.habits import DEFAULTS, Dialect, Habits
-from cognition.wire.making import Making, WireRequest
+from cognition.wire.making import Making, UnsayableError, WireRequest
 
 ENCODERS: Mapping[Dialect, Callable[[Making], WireRequest]] = {
     "openai": openai_chat.encode,
@@ -32,4 +33,8 @@ def encode(
     Raises:
         UnsayableError: the server can't be asked this at all, such as a picture where it takes none.
     """
-    return ENCODERS[dialect](Making(request, habits or DEFAULTS[dialect], model, stream))
+    try:
+        return ENCODERS[dialect](Making(request, habits or DEFAULTS[dialect], model, stream))
+    except RecursionError:
+        failure = Failure("the conversation holds JSON that is nested too deeply to be sent", "fatal")
+        raise UnsayableError(failure) from None

@@ -77,8 +77,10 @@ def objects_in(value: Object, key: str) -> list[Object]:
 
 
 def number_in(value: Object, key: str, missing: int = 0) -> int:
-    """A place in a list, or another number that isn't negative."""
-    number = value.get(key, missing)
+    """A place in a list, or another number that isn't negative; ``missing`` where there is none, or null."""
+    number = value.get(key)
+    if number is None:
+        return missing
     if type(number) is not int or number < 0:
         raise _wrong(key, "a whole number from 0", number)
     return number

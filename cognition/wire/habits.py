@@ -101,6 +101,11 @@ class Habits:
     """Whether names of tools may have dots; else such a tool goes by another name."""
     nine_ids: bool = False
     """Whether ids of calls must have nine letters and digits."""
+    reply_before_user: bool = False
+    """Whether no message of the user may follow results at once: then one of the model's, of a word, stands between."""
+    tells_cuts: bool = True
+    """Whether a reply that was cut at its limit is told from one that had ended. Otherwise one that has as many tokens
+    as were allowed counts as cut, which now and then it was not."""
     reasoning_field: str = "reasoning_content"
     """Where a message that goes back has what the model thought."""
     reasoning_back: ReasoningBack = "never"
@@ -209,6 +214,19 @@ HABITS: Mapping[str, Habits] = {
         reasoning_back="always",
         **_TEMPLATE_SWITCH,
     ),  # https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
+    "llama-server-responses": Habits(
+        dialect="responses",
+        sampling=(
+            *PLAIN,
+            *names(top_k="top_k", min_p="min_p", typical_p="typical_p", repeat_penalty="repeat_penalty"),
+        ),
+        max_tokens="max_output_tokens",
+        tool_choice="words",
+        response_format="none",
+        any_names=True,
+        tells_cuts=False,  # each reply is "completed"
+        **_TEMPLATE_SWITCH,
+    ),  # the same server's route /v1/responses
     "llama-cpp-python": Habits(
         sampling=(
             *OPENAI.sampling,
@@ -288,6 +306,7 @@ HABITS: Mapping[str, Habits] = {
         ),
         usage_option=False,
         nine_ids=True,
+        reply_before_user=True,
     ),  # https://docs.mistral.ai/api
     "gemini": Habits(
         sampling=PLAIN,

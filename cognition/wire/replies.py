@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from attrs import define, fields_dict, frozen
+from attrs import define, field, fields_dict, frozen
 
 from cognition.messages import MalformedToolCall, ProposedCall, Usage
 from cognition.outcomes import Failure, FinishReason
@@ -33,6 +33,8 @@ LARGEST_REPLY = 1 << 26
 """Characters of a reply, everything in it together: 64 Mi. What has more is no reply of a model."""
 MOST_CALLS = 1000
 """Calls of a reply."""
+LONGEST_NAME = 4096
+"""Characters of the name of a call."""
 MOST_KEPT = 1000
 """Parts of a reply that go back to the server."""
 
@@ -112,6 +114,8 @@ class ReplyState:
     ended: bool = False
     """Whether the format's end marker has come."""
     usage: Usage | None = None
+    counts: Mapping[str, int] = field(factory=dict)
+    """What ``usage`` was made of, of formats that tell it in parts."""
     failure: Failure | None = None
     model: str = ""
     response_id: str = ""
@@ -139,6 +143,7 @@ class Gathering:
     reason: str
     ended: bool
     usage: Usage | None
+    counts: Mapping[str, int]
     failure: Failure | None
     model: str
     response_id: str
@@ -252,7 +257,10 @@ class Gathering:
         for name, piece in pieces.items():
             self._grow(piece)
             grown[name] = added(grown.get(name, EMPTY), piece)
-        self.kept[key] = known._replace(value={**known.value, **value}, grown=tuple(grown.items()))
+        merged = {**known.value, **value}
+        if merged != known.value or key not in self.kept:
+            self._grow(repr(value))
+        self.kept[key] = known._replace(value=merged, grown=tuple(grown.items()))
 
     def first(self, key: str) -> bool:
         """Whether a part of the reply is read for the first time."""
@@ -305,6 +313,8 @@ class Gathering:
         """The name with another piece of it; some servers tell the whole name again with each piece of arguments."""
         if call.told or (piece == call.name and call.name in self.names.on_wire):
             return call.name
+        if len(call.name) + len(piece) > LONGEST_NAME:
+            raise BadOutputError(f"the reply has a call whose name has more than {LONGEST_NAME} characters")
         return call.name + piece
 
     def _certain(self, name: str) -> bool:

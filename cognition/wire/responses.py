@@ -36,6 +36,7 @@ from cognition.wire.openai_chat import data_url
 from cognition.wire.replies import Gathering
 
 PATH = "/responses"
+KNOWN_CUTS = ("", "max_output_tokens", "content_filter")
 
 # ------------------------------------------------------------------------------------------------------- a request
 
@@ -198,6 +199,9 @@ def _read_response(reply: Gathering, response: Object) -> None:
     if status == "failed" or response.get("error"):
         reply.fail(failure_in(response))
     elif status == "incomplete":
-        reply.reason = text_in(object_in(response, "incomplete_details"), "reason") or "length"
+        why = text_in(object_in(response, "incomplete_details"), "reason")
+        if why not in KNOWN_CUTS:
+            reply.warn(f"the server cut the reply for a reason that is not known, {why[:40]!r}")
+        reply.reason = why if why == "content_filter" else "length"
     else:
         reply.reason = status

@@ -29,13 +29,18 @@ from runtime.providers.backends import Timeouts
 from runtime.providers.connection import Connection, FailedError
 from runtime.providers.exchanges import Exchange
 
-ServerKind = Literal["", "llama-server", "llama-cpp-python", "vllm", "mlx", "ollama", "anthropic"]
+ServerKind = Literal[
+    "", "llama-server", "llama-server-responses", "llama-cpp-python", "vllm", "mlx", "ollama", "anthropic"
+]
 
 PATIENCE = Timeouts(connect=5.0, first=10.0, silence=10.0, whole=15.0)
 """For a question about a model."""
 
 OWNERS: dict[str, ServerKind] = {"llamacpp": "llama-server", "vllm": "vllm", "me": "llama-cpp-python"}
 """What servers call themselves in their lists of models (``owned_by``)."""
+
+OWNERS_OF_RESPONSES: dict[str, ServerKind] = {"llamacpp": "llama-server-responses"}
+"""The same of servers that are spoken to in responses, which count no prompt of that form."""
 
 CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
 
@@ -92,10 +97,10 @@ def _of_list(connection: Connection, exchange: Exchange, model: str) -> Facts:
         name = model
         about = next((one for one in models if one.get("id") == model), models[0] if len(models) == 1 else {})
     context = next((found for key in CONTEXT_FIELDS if (found := _tokens(about.get(key)))), None)
-    # What such servers are asked, and their habits, are those of chat completions.
-    kind = OWNERS.get(str(about.get("owned_by")), "") if connection.backend.dialect == "openai" else ""
+    owners = OWNERS if connection.backend.dialect == "openai" else OWNERS_OF_RESPONSES
+    kind = owners.get(str(about.get("owned_by")), "")
     facts = Facts(kind, name, context, sampling=GREEDY if kind == "llama-cpp-python" else GenerationOptions())
-    return _of_llama_server(connection, exchange, facts) if kind == "llama-server" else facts
+    return _of_llama_server(connection, exchange, facts) if kind.startswith("llama-server") else facts
 
 
 def _of_llama_server(connection: Connection, exchange: Exchange, facts: Facts) -> Facts:

@@ -18,7 +18,7 @@ from cognition import Failure, ModelRequest, Usage
 from cognition.content import MEDIA_TYPES, Image, images_of
 from cognition.messages import UserMessage
 from cognition.parsing import FormatSpec
-from cognition.wire import HABITS, Decoder, Habits, UnsayableError, WireRequest, decode_error, encode
+from cognition.wire import DEFAULTS, HABITS, Decoder, Habits, UnsayableError, WireRequest, decode_error, encode
 from runtime.backend import DEFAULT_CONTEXT
 from runtime.errors import MediaError, ModelOptionsError, RuntimeClosedError
 from runtime.local.real_models import check_allowed
@@ -223,7 +223,8 @@ def _not_taken(info: ModelInfo, image: Image) -> str:
 def _habits_of(name: RemoteName, facts: Facts) -> Habits:
     """Those that the backend has, or, of a server of which nothing was known, those of its kind."""
     habits = name.backend.habits
-    found = HABITS.get(facts.kind) if habits is ANY_SERVER else None
+    nobody_s = habits is ANY_SERVER or habits is DEFAULTS["responses"]
+    found = HABITS.get(facts.kind) if nobody_s else None
     return found or habits
 
 
