@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Literal
@@ -71,6 +72,9 @@ class RequestRegistry:
         self._running: dict[str, tuple[RequestEntry, Generation | AsyncGeneration]] = {}
         self._over: dict[str, RequestEntry] = {}
         """In the order in which they ended."""
+        self._dropped: deque[tuple[str, float]] = deque()
+        """Requests whose reply nobody reads any more, and since when. The garbage collector says so, which may come in
+        the middle of anything: so it takes no lock."""
         self._numbers = count(1)
 
     def watch(self, runtime: Runtime, origin: str = "") -> WatchedRuntime:
@@ -95,6 +99,7 @@ class RequestRegistry:
     def cancel(self, id: str) -> bool:
         """Stop a request; whether there was one that ran. It runs until its reply says that it was cancelled."""
         with self._lock:
+            self._bury()
             running = self._running.get(id)
         if running is None:
             return False
@@ -107,25 +112,43 @@ class RequestRegistry:
             return self._forget(max_age)
 
     def _forget(self, max_age: float) -> int:
-        latest, before = self._now() - max_age, len(self._over)
-        over = [(id, entry) for id, entry in self._over.items() if (entry.ended or 0.0) > latest]
-        self._over = dict(over[max(0, len(over) - self._keep) :])
-        return before - len(self._over)
+        self._bury()
+        latest = self._now() - max_age
+        old = [id for id, entry in self._over.items() if (entry.ended or 0.0) <= latest]
+        for id in old:
+            del self._over[id]
+        return len(old)
 
     def _begin(self, request: ModelRequest, model: str, origin: str, generation: Generation | AsyncGeneration) -> str:
         id = f"req-{next(self._numbers)}-{secrets.token_hex(4)}"
         newest = (one.text for one in reversed(request.messages) if isinstance(one, UserMessage))
         entry = RequestEntry(id, origin, model, "running", self._now(), preview=next(newest, "")[:PREVIEW])
         with self._lock:
+            self._bury()
             self._running[id] = entry, generation
         return id
 
     def _end(self, id: str, state: RequestState, usage: Usage = Usage(), error: str = "") -> None:  # noqa: B008 - frozen
+        at = self._now()
         with self._lock:
-            running = self._running.pop(id, None)
-            if running is not None:
-                self._over[id] = evolve(running[0], state=state, ended=self._now(), usage=usage, error=error)
-                self._forget(self._max_age)
+            self._bury()
+            self._finish(id, state, at, usage, error)
+
+    def _drop(self, id: str) -> None:
+        """Nobody reads its reply any more. Called by the garbage collector."""
+        self._dropped.append((id, self._now()))
+
+    def _bury(self) -> None:
+        while self._dropped:
+            id, at = self._dropped.popleft()
+            self._finish(id, "cancelled", at, Usage(), "nobody reads the reply")
+
+    def _finish(self, id: str, state: RequestState, at: float, usage: Usage, error: str) -> None:
+        running = self._running.pop(id, None)
+        if running is not None:
+            self._over[id] = evolve(running[0], state=state, ended=at, usage=usage, error=error)
+        while len(self._over) > self._keep:
+            del self._over[next(iter(self._over))]
 
 
 class WatchedRuntime:
@@ -153,6 +176,12 @@ class WatchedRuntime:
     def close(self) -> None:
         """As ``Runtime.close``."""
         self._runtime.close()
+
+    def __enter__(self) -> WatchedRuntime:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
 
     def _stream(self, request: ModelRequest) -> AsyncGeneration:
         inner: AsyncGeneration = self._runtime.stream(request)  # type: ignore[attr-defined]  # asked for before
@@ -199,7 +228,7 @@ class _Watching:
         """Nobody reads it any more, so that nobody will hear of its end."""
         registry = getattr(self, "_registry", None)
         if registry is not None and hasattr(self, "_id"):
-            registry._end(self._id, "cancelled", error="nobody reads the reply")
+            registry._drop(self._id)
 
 
 class WatchedGeneration(_Watching):

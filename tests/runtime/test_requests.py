@@ -94,6 +94,43 @@ def test_a_reply_that_nobody_reads_any_more_does_not_run_for_ever() -> None:
     assert (entry.state, entry.error) == ("cancelled", "nobody reads the reply")
 
 
+def test_a_reply_may_be_collected_in_the_middle_of_anything() -> None:
+    """The collector of garbage takes no lock, which the same thread may hold right then."""
+
+    def now() -> float:
+        gc.collect()
+        return 0.0
+
+    registry = RequestRegistry(now=now)
+    model = registry.watch(ScriptedModel(["Hello."] * 3))
+
+    def lose() -> None:
+        lost: list[Any] = [model.submit(request())]
+        lost.append(lost)  # so that only the collector finds it
+
+    def work() -> None:
+        gc.disable()
+        lose()
+        gc.enable()
+        done.append(states(registry))
+
+    done: list[list[str]] = []
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    worker.join(30)
+
+    assert len(done) == 1, "it waits for itself"
+    assert states(registry) == ["cancelled"]
+
+
+def test_a_watched_runtime_closes_what_it_watches() -> None:
+    registry = RequestRegistry()
+    with registry.watch(ScriptedModel(["Hello."])) as model:
+        list(model.submit(request()))
+    with pytest.raises(RuntimeClosedError):
+        model.submit(request())
+
+
 def test_a_runtime_that_breaks_off_or_raises_has_failed() -> None:
     class Broken:
         def __init__(self, error: BaseException) -> None:
