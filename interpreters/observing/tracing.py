@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 MISSING = "spans need OpenTelemetry's interface: pip install 'cogstep[otel]'"
 
 
+BEGINNINGS = (UserSpoke, ModelCalled, CallTool, SpawnWorker)
+"""By which a session is known; it is known until its turn ends."""
+
+
 class Names:
     """Names of the conventions for generative AI, of October 2026."""
 
@@ -75,6 +79,8 @@ class _Session:
     now: int
     """Of the newest input, in nanoseconds since the epoch."""
     turn: Span | None = None
+    """Of a worker, the span of the call that spawned it, which its parent's session ends."""
+    worker: bool = False
     step: Span | None = None
     number: int = 0
     """Of the step."""
@@ -113,6 +119,8 @@ class Tracing:
         value = event.value
         session = self._sessions.get(event.session)
         if session is None:
+            if not isinstance(value, BEGINNINGS):
+                return
             session = self._sessions[event.session] = _Session(0)
         at = getattr(value, "at", 0.0)
         if at > 0.0:
@@ -124,9 +132,10 @@ class Tracing:
                 self._call_model(event, session, value)
             case CallTool(effect_id=effect_id, call=call):
                 named = {Names.TOOL: call.name, Names.TOOL_CALL: call.id, Names.TOOL_TYPE: "function"}
-                self._begin(session, effect_id, Names.EXECUTE_TOOL, call.name, named)
+                self._begin(event, session, effect_id, Names.EXECUTE_TOOL, call.name, named)
             case SpawnWorker(effect_id=effect_id, worker=worker):
-                span = self._begin(session, effect_id, Names.INVOKE_AGENT, worker.name, {Names.AGENT: worker.name})
+                named = {Names.AGENT: worker.name}
+                span = self._begin(event, session, effect_id, Names.INVOKE_AGENT, worker.name, named)
                 self._workers[worker_session(event.session, value)] = span
             case ModelReplied(effect_id=effect_id, usage=usage, finish_reason=reason):
                 self._end(session, effect_id, {**_used(usage), Names.FINISH_REASONS: [reason]})
@@ -152,6 +161,7 @@ class Tracing:
                 self._note(session, "limit", {"cogstep.limit": limit})
             case TurnFinished():
                 self._end_turn(session, value)
+                self._leave(event.session)
             case SessionClosed():
                 self._leave(event.session)
             case _:
@@ -164,13 +174,16 @@ class Tracing:
 
     def _begin_turn(self, event: Event, session: _Session) -> None:
         self._give_up(session)
-        name = self._agent or event.session
+        spawned = self._workers.get(event.session)
+        if spawned is not None:
+            session.turn, session.worker = spawned, True
+            return
         attributes: dict[str, Any] = {Names.OPERATION: Names.INVOKE_AGENT, Names.CONVERSATION: event.session}
         attributes["cogstep.turn"] = event.turn
-        if self._agent:
-            attributes[Names.AGENT] = self._agent
-        parent = self._workers.get(event.session)
-        session.turn = self._start(session, f"{Names.INVOKE_AGENT} {name}", attributes, parent)
+        for key, value in ((Names.AGENT, self._agent), (Names.PROVIDER, self._system), (Names.MODEL, self._model)):
+            if value:
+                attributes[key] = value
+        session.turn = self._start(session, f"{Names.INVOKE_AGENT} {self._agent}".rstrip(), attributes, None)
 
     def _call_model(self, event: Event, session: _Session, called: ModelCalled) -> None:
         if session.step is None or session.number != event.step:
@@ -182,12 +195,20 @@ class Tracing:
         if self._system and not called.model:
             named[Names.PROVIDER] = self._system
         own = {"cogstep.purpose": called.purpose, "cogstep.messages": called.messages, "cogstep.attempt": event.attempt}
-        self._begin(session, called.effect_id, Names.CHAT, model, {**named, **own}, client=True)
+        self._begin(event, session, called.effect_id, Names.CHAT, model, {**named, **own}, client=True)
 
     def _begin(
-        self, session: _Session, effect_id: str, operation: str, name: str, own: dict[str, Any], *, client: bool = False
+        self,
+        event: Event,
+        session: _Session,
+        effect_id: str,
+        operation: str,
+        name: str,
+        own: dict[str, Any],
+        *,
+        client: bool = False,
     ) -> Span:
-        attributes = {Names.OPERATION: operation, **own}
+        attributes = {Names.OPERATION: operation, Names.CONVERSATION: event.session, **own}
         parent = session.step or session.turn
         span = self._start(session, f"{operation} {name}".rstrip(), attributes, parent, client=client)
         session.open[effect_id] = span
@@ -221,7 +242,7 @@ class Tracing:
 
     def _end_turn(self, session: _Session, finished: TurnFinished) -> None:
         outcome = finished.outcome
-        if session.turn is not None:
+        if session.turn is not None and session.turn.is_recording():
             session.turn.set_attributes({**_used(finished.usage), "cogstep.outcome": outcome.tag})
         error = outcome.kind if isinstance(outcome, Failed) else "" if isinstance(outcome, Completed) else outcome.tag
         self._give_up(session, error)
@@ -231,17 +252,22 @@ class Tracing:
         for effect_id in list(session.open):
             self._end(session, effect_id, error="cancelled")
         self._end_span(session, session.step)
-        self._end_span(session, session.turn, error)
+        if not session.worker:
+            self._end_span(session, session.turn, error)
         session.turn = session.step = None
 
     def _leave(self, name: str) -> None:
         session = self._sessions.pop(name, None)
-        self._workers.pop(name, None)
+        for worker in [one for one in self._workers if one == name or one.startswith(f"{name}/")]:
+            del self._workers[worker]  # also of one that never came to its turn
         if session is not None:
             self._give_up(session)
 
 
 def _used(usage: Usage) -> dict[str, Any]:
+    """Tokens, where any are known."""
+    if usage == Usage():
+        return {}
     used: dict[str, Any] = {Names.INPUT_TOKENS: usage.input_tokens, Names.OUTPUT_TOKENS: usage.output_tokens}
     if usage.reused_tokens:
         used[Names.CACHED_TOKENS] = usage.reused_tokens

@@ -132,7 +132,34 @@ def test_workers_are_within_the_turn_that_spawned_them() -> None:
 
     ways = [way for way in kept.tree() if "scout" in way]
     assert ways[0] == "invoke_agent baker > step 1 > invoke_agent scout"
-    assert any(way.startswith(f"{ways[0]} > invoke_agent baker > step 1 > chat") for way in ways)
+    assert f"{ways[0]} > step 1 > chat" in ways
+    assert len(kept.named("invoke_agent baker")) == 1, "a worker is no baker"
+    (scout,) = kept.named("invoke_agent scout")
+    assert (scout.attributes[Names.AGENT], scout.attributes["cogstep.outcome"]) == ("scout", "completed")
+
+
+def test_a_name_of_a_span_is_of_no_single_session() -> None:
+    """Backends group by it; the session is an attribute of each span in which something was called."""
+    kept = Kept()
+    with Agent(ScriptedModel([call("look", n=1), "Done."]), [look], observers=[Tracing(kept.provider)]) as agent:
+        agent.run("Look.")
+
+    assert {span.name for span in kept.all} == {"invoke_agent", "step 1", "step 2", "chat", "execute_tool look"}
+    known = [span.attributes.get(Names.CONVERSATION) for span in kept.all if not span.name.startswith("step")]
+    assert len(known) == 4
+    assert len(set(known)) == 1
+    assert None not in known
+    assert not any(Names.INPUT_TOKENS in span.attributes for span in kept.all), "nobody knows them"
+
+
+def test_of_sessions_that_nobody_closes_nothing_is_kept() -> None:
+    kept = Kept()
+    tracing = Tracing(kept.provider)
+    agent = Agent(ScriptedModel(["Done."]), observers=[events.Inline(tracing)])
+    agent.run("Hi")
+
+    assert (tracing._sessions, tracing._workers) == ({}, {})
+    agent.close()
 
 
 def test_what_ends_otherwise_is_an_error_and_what_is_left_open_is_ended() -> None:
@@ -140,7 +167,7 @@ def test_what_ends_otherwise_is_an_error_and_what_is_left_open_is_ended() -> Non
     tracing = Tracing(kept.provider)
     with Agent(ScriptedModel([Failure("no", kind="fatal")]), observers=[events.Inline(tracing)], session="a") as agent:
         agent.run("Hi")
-    (turn,) = kept.named("invoke_agent a")
+    (turn,) = kept.named("invoke_agent")
     assert turn.attributes[Names.ERROR] == "fatal"
 
     def stop(request: object) -> str:
@@ -149,13 +176,13 @@ def test_what_ends_otherwise_is_an_error_and_what_is_left_open_is_ended() -> Non
 
     with Agent(FunctionModel(stop), observers=[events.Inline(tracing)], session="b") as agent:
         agent.run("Hi")
-    (turn,) = kept.named("invoke_agent b")
+    (_, turn) = kept.named("invoke_agent")
     assert turn.attributes["cogstep.outcome"] == "cancelled"
     event = events.Event("c", 1, 0, 1, 1, events.UserSpoke("Hi", at=5.0))
     tracing(event)
-    assert not kept.named("invoke_agent c")
+    assert len(kept.named("invoke_agent")) == 2
     tracing.close()
-    (turn,) = kept.named("invoke_agent c")
+    turn = kept.named("invoke_agent")[-1]
     assert turn.start_time == turn.end_time == 5_000_000_000
 
 
