@@ -22,6 +22,7 @@ from interpreters.cli.terminal import StatusLine
 from interpreters.toolbox.shell.sandbox import shell_report
 from runtime.files import state_directory
 from runtime.models.specs import PACKAGES, BackendName, installed
+from runtime.programs.installed import InstalledProgram, installed_programs
 
 NAMES: Mapping[BackendName, str] = {"llama": "llama.cpp", "mlx": "MLX"}
 DISTRIBUTIONS: Mapping[BackendName, tuple[str, ...]] = {"llama": ("llama-cpp-python",), "mlx": ("mlx-lm", "mlx")}
@@ -194,6 +195,8 @@ class Report:
     shell: str = ""
     """What runs the commands of the tool ``Bash``, and whether it can be confined."""
     shell_found: bool = False
+    programs: tuple[InstalledProgram, ...] = ()
+    """Other agents' command lines, which can be models."""
 
     @property
     def healthy(self) -> bool:
@@ -215,6 +218,7 @@ def examine(seconds: float, status: StatusLine) -> Report:
         backends.append(BackendReport(backend, installed(backend), versions, finding))
     status.spin("trying the shell")
     shell_found, shell = shell_report()
+    status.spin("asking claude and codex for their versions")
     return Report(
         own_version(),
         f"{platform.python_version()} ({platform.python_implementation()})",
@@ -227,6 +231,7 @@ def examine(seconds: float, status: StatusLine) -> Report:
         install_lines(machine),
         shell,
         shell_found,
+        installed_programs(),
     )
 
 
@@ -278,6 +283,8 @@ def report_lines(report: Report) -> Iterator[tuple[str, Style]]:
     yield _place_line("models", report.hub_cache, f"; {hub}")
     yield _place_line("state", report.state, "")
     yield f"{GOOD if report.shell_found else NEUTRAL} shell: {report.shell}", "plain"
+    for program in report.programs:
+        yield _program_line(program)
     yield "", "plain"
     yield "Install lines for this machine:", "plain"
     for line in report.install:
@@ -301,6 +308,15 @@ def _backend_line(report: BackendReport) -> tuple[str, Style]:
         f"{GOOD} {name} ({versions}) on the {finding.device}: works; loaded in {finding.load_seconds:.2f} s, "
         f"answered {finding.answer!r} in {finding.answer_seconds:.2f} s"
     ), "plain"
+
+
+def _program_line(program: InstalledProgram) -> tuple[str, Style]:
+    if not program.path:
+        return f"{NEUTRAL} {program.name}: {program.problem}", "plain"
+    where = shown_name(program.path)
+    if program.problem:
+        return f"{BAD} {program.name}: {where} {program.problem}", "error"
+    return f"{GOOD} {program.name} {program.version}: {where}", "plain"
 
 
 def _gpu_text(machine: Machine) -> str:

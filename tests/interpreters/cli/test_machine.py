@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from interpreters.cli.machine import (
     WHEELS,
@@ -21,6 +22,7 @@ from interpreters.cli.machine import (
 )
 from interpreters.cli.probe import Finding, understand
 from runtime.files import state_directory
+from runtime.programs.installed import InstalledProgram
 
 LINUX = Machine("Linux", "x86_64", (3, 12), (2, 36))
 H200 = Machine("Linux", "x86_64", (3, 12), (2, 36), ("NVIDIA H200",), (12, 8))
@@ -129,6 +131,21 @@ def test_a_report_says_what_works_and_what_to_do() -> None:
     assert lines[5] == ("✗ state: /state can't be written; see to its permissions", "error")
     assert texts[6] == "✓ shell: /bin/bash; commands can be confined by /usr/bin/bwrap"
     assert not any("no backend works" in text for text in texts)
+
+
+def test_programs_that_can_be_models_have_a_line_each() -> None:
+    programs = (
+        InstalledProgram("claude", "/usr/bin/claude", "2.1.197"),
+        InstalledProgram("codex", problem="not installed; npm install"),
+        InstalledProgram("codex", "/x/codex", problem="did not say its version (code 1)"),
+    )
+    lines = list(report_lines(evolve(report(), programs=programs)))
+
+    assert lines[5:8] == [
+        ("✓ claude 2.1.197: /usr/bin/claude", "plain"),
+        ("· codex: not installed; npm install", "plain"),
+        ("✗ codex: /x/codex did not say its version (code 1)", "error"),
+    ]
 
 
 def test_a_machine_without_a_backend_is_told_so_at_the_end() -> None:
