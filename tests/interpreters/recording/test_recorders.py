@@ -35,9 +35,11 @@ from interpreters.recording.journal import (
     NotAJournalError,
 )
 from interpreters.recording.sessions import read_transcript
+from interpreters.recording.store import SqlStore
 from interpreters.testing.contracts import calls_of
 from interpreters.testing.fakes import FunctionModel, ScriptedModel, call
 from interpreters.testing.recorders import PROMISES, Promise, RecorderError
+from tests.interpreters.databases import needs_postgres, postgres
 from tests.interpreters.recording.sqlite_recorder import SqliteRecorder
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.test_later import CASES, in_a_process, options, resumed, tools_of
@@ -53,8 +55,20 @@ def sqlite(folder: Path, name: str) -> Recorder:
     return SqliteRecorder(folder / "sessions.db", name)
 
 
-KINDS: dict[str, Make] = {"file": file, "sqlite": sqlite}
-each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def in_sqlite(folder: Path, name: str) -> Recorder:
+    return SqlStore(f"sqlite:///{folder / 'store.db'}").recorder(name)
+
+
+def in_postgres(folder: Path, name: str) -> Recorder:
+    return SqlStore(postgres().url).recorder(f"{folder}/{name}")
+
+
+KINDS: dict[str, Make] = {"file": file, "sqlite": sqlite, "store-sqlite": in_sqlite}
+each_kind = pytest.mark.parametrize(
+    "kind",
+    [*KINDS.values(), pytest.param(in_postgres, marks=needs_postgres)],
+    ids=[*KINDS, "store-postgresql"],
+)
 
 
 @pytest.mark.behaviour("P16r")

@@ -1,0 +1,283 @@
+"""A process's connections to one database: opened where they are needed, and put right where they break."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+from weakref import WeakSet, WeakValueDictionary
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from interpreters.recording.store import schema
+from interpreters.recording.store.errors import StoreError
+from interpreters.recording.store.locations import Location, locate
+from runtime.files import make_private
+
+T = TypeVar("T")
+
+PATIENCE = 20.0
+"""Seconds that work goes on being tried while a database that was there can't be reached: it is being restarted."""
+
+LONGEST_PAUSE = 0.5
+"""Seconds between two tries, at most."""
+
+BUSY = 30.0
+"""Seconds that SQLite waits while another process writes."""
+
+CHECKPOINT = 8000
+"""Pages of SQLite's log, 32 MB, after which they are put in their places. That waits for the disk, so that it is done
+less often than by SQLite itself."""
+
+SCHEMA_LOCK = 0x636F6773
+"""PostgreSQL's advisory lock under which the tables are made: two who make one at once would disturb each other."""
+
+SQLITE_HELP = {
+    "full": "make room on its disk",
+    "readonly": "name one that this user can write",
+    "unable to open": "see that its directory is there and can be written",
+    "locked": "another process has been writing to it for long; see which",
+}
+"""What to do, by words of what SQLite says."""
+
+# A vanished machine is found within seconds, and not when the system's two hours are over.
+POSTGRESQL: dict[str, Any] = {
+    "connect_timeout": 10,
+    "application_name": "cogstep",
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+
+
+class Database:
+    """What one process uses of one database. ``database_of`` gives the same one for equal URLs."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.now = schema.NOW[location.kind]
+        self._engine = self._new_engine()
+        self._ready = False
+        """The tables are there, and have our version."""
+        self._making = threading.Lock()
+        _databases.add(self)
+
+    @property
+    def shown(self) -> str:
+        """Its name, without a password."""
+        return self.location.shown
+
+    def _new_engine(self) -> Engine:
+        location = self.location
+        given: dict[str, Any] = {"timeout": BUSY}
+        if location.kind == "postgresql":
+            given = {name: value for name, value in POSTGRESQL.items() if name not in location.url.query}
+        try:
+            engine = create_engine(
+                location.url,
+                isolation_level="AUTOCOMMIT",  # a statement is a transaction, in one round trip
+                connect_args=given,
+                hide_parameters=True,  # what a session said stands in no error
+                pool_size=4,
+                max_overflow=60,
+                pool_use_lifo=True,
+            )
+        except (SQLAlchemyError, ImportError) as error:
+            raise self.error(error) from None
+        event.listen(engine, "connect", _sqlite if location.kind == "sqlite" else _postgresql)
+        return engine
+
+    def error(self, error: BaseException, what: str = "") -> StoreError:
+        """What a driver said, as one line without a password and without values."""
+        cause = getattr(error, "orig", None) or error
+        said = self.location.hidden(str(cause)).strip().partition("\n")[0]
+        if self.location.kind == "sqlite":
+            help_ = next((text for word, text in SQLITE_HELP.items() if word in said), "name the store that is meant")
+        else:
+            help_ = "start PostgreSQL there, or name the store that is meant"
+            if getattr(cause, "sqlstate", None) is not None:
+                help_ = "see that the user may do that"
+        return StoreError(f"{what or 'the database can not be used'} ({said}); {help_}", store=self.shown)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is anything to be read: for SQLite, whether there is such a file."""
+        return self.location.kind != "sqlite" or os.path.exists(self.location.path)
+
+    def read(self, work: Callable[[Connection], T], otherwise: T) -> T:
+        """What is found; ``otherwise`` where there are no tables yet, of which none are made.
+
+        Raises:
+            StoreError: it can't be reached, or has another schema.
+        """
+        if not self._ready and not self._look():
+            return otherwise
+        return self.run(work)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Do something, once the tables are there. Raises as ``read``."""
+        if not self._ready:
+            self._make()
+        return self.run(work)
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do something that may be done again: where the connection breaks, it is.
+
+        Raises:
+            StoreError: it can't be reached for longer than it takes to restart it, or refuses.
+        """
+        until = time.monotonic() + PATIENCE
+        pause = 0.01
+        while True:
+            try:
+                with self._engine.connect() as connection:
+                    return work(connection)
+            except SQLAlchemyError as error:
+                # A server that was never reached is not one that is being restarted.
+                if not self._ready or not _is_away(error) or time.monotonic() > until:
+                    raise self.error(error) from error
+            time.sleep(random.uniform(0.0, pause))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    @contextlib.contextmanager
+    def transaction(self, connection: Connection) -> Iterator[None]:
+        """Several statements as one; nobody else writes meanwhile to what they have read for writing."""
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if self.location.kind == "sqlite" else "BEGIN")
+        try:
+            yield
+            connection.exec_driver_sql("COMMIT")
+        except BaseException:
+            with contextlib.suppress(Exception):
+                connection.exec_driver_sql("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def forced(self, connection: Connection, force: bool) -> Iterator[None]:
+        """What is done within, stands on the disk when it returns if that is wanted. A process that is killed loses
+        nothing either way, since what it wrote is the system's or the server's by then.
+        """
+        if not force:
+            yield
+            return
+        sqlite = self.location.kind == "sqlite"
+        connection.exec_driver_sql("PRAGMA synchronous=FULL" if sqlite else "SET synchronous_commit=on")
+        yield
+        connection.exec_driver_sql("PRAGMA synchronous=NORMAL" if sqlite else "SET synchronous_commit=off")
+
+    def _look(self) -> bool:
+        """Whether the tables are there.
+
+        Raises:
+            StoreError: they are another version's.
+        """
+        if not self.is_there:
+            return False
+        self._ready = self.run(self._has_version)
+        return self._ready
+
+    def _has_version(self, connection: Connection) -> bool:
+        if not inspect(connection).has_table(schema.store.name):
+            return False
+        found = connection.execute(select(schema.store.c.version)).scalars().all()
+        if found != [schema.VERSION]:
+            raise StoreError(
+                f"the store has the schema version {', '.join(map(str, found)) or 'none'} and this cogstep knows "
+                f"version {schema.VERSION}; use the cogstep that made it, or name another store. Nothing was changed",
+                store=self.shown,
+            )
+        return True
+
+    def _make(self) -> None:
+        with self._making:
+            if self._look():
+                return
+            if self.location.kind == "sqlite":
+                try:
+                    with contextlib.suppress(FileExistsError):
+                        make_private(self.location.path)  # what is said in sessions is the user's alone
+                except OSError as error:
+                    raise StoreError(
+                        f"can't be made ({error.strerror}); choose another place", store=self.shown
+                    ) from error
+            self.run(self._make_tables)
+            self._ready = True
+
+    def _make_tables(self, connection: Connection) -> None:
+        with self.transaction(connection):
+            if self.location.kind == "postgresql":
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
+            if not self._has_version(connection):
+                schema.tables.create_all(connection)
+                connection.execute(schema.store.insert().values(version=schema.VERSION))
+
+    def _after_fork(self) -> None:
+        """In a child: the parent's connections are not used, and not closed either."""
+        _parents.append(self._engine)
+        self._engine = self._new_engine()
+        self._making = threading.Lock()
+
+    def __del__(self) -> None:
+        engine = getattr(self, "_engine", None)
+        if engine is not None:
+            with contextlib.suppress(Exception):
+                engine.dispose()
+
+
+_parents: list[Engine] = []
+_databases: WeakSet[Database] = WeakSet()
+_known: WeakValueDictionary[str, Database] = WeakValueDictionary()
+_knowing = threading.Lock()
+
+
+def database_of(url: str) -> Database:
+    """What this process uses of the database of a URL; nothing is opened yet.
+
+    Raises:
+        StoreError: see ``locate``.
+    """
+    location = locate(url)
+    name = location.url.render_as_string(hide_password=False)
+    with _knowing:
+        database = _known.get(name)
+        if database is None:
+            database = _known[name] = Database(location)
+        return database
+
+
+def _after_fork() -> None:
+    global _knowing
+    _knowing = threading.Lock()
+    for database in list(_databases):
+        database._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _is_away(error: SQLAlchemyError) -> bool:
+    """Whether the server has gone, or does not answer: it may be back in a moment."""
+    if not isinstance(error, DBAPIError):
+        return False
+    # Of a connection that can't be made, no state is known, or the one of a server that starts or stops.
+    state = getattr(error.orig, "sqlstate", None)
+    refused = type(error.orig).__name__ == "OperationalError" and (state is None or state.startswith("57P"))
+    return error.connection_invalidated or (refused and type(error.orig).__module__.startswith("psycopg"))
+
+
+def _sqlite(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")  # who reads keeps nobody from writing
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
+    cursor.close()
+
+
+def _postgresql(connection: Any, _record: Any) -> None:
+    connection.autocommit = True
+    connection.execute("SET synchronous_commit=off")

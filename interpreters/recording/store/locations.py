@@ -1,0 +1,90 @@
+"""Which database a URL names, and by which name people see it: never with its password."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from typing import TYPE_CHECKING, Literal
+
+from attrs import field, frozen
+
+from interpreters.recording.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+Kind = Literal["sqlite", "postgresql"]
+
+EXAMPLES = "sqlite:///sessions.db or postgresql://user@host/database"
+
+DRIVERS: dict[str, tuple[Kind, str, str]] = {
+    "sqlite": ("sqlite", "sqlite+pysqlite", "sqlite3"),
+    "postgresql": ("postgresql", "postgresql+psycopg", "psycopg"),
+    "postgres": ("postgresql", "postgresql+psycopg", "psycopg"),
+    "postgresql+psycopg": ("postgresql", "postgresql+psycopg", "psycopg"),
+}
+"""By a URL's scheme: the kind, SQLAlchemy's name for it with the driver, and that driver's module."""
+
+
+@frozen
+class Location:
+    """A database."""
+
+    kind: Kind
+    shown: str
+    """What errors and reports call it: the path of the file, or ``user@host:port/database``."""
+    url: URL = field(repr=False)  # it holds the password
+    path: str = ""
+    """The whole path of SQLite's file."""
+    secret: str = field(default="", repr=False)
+    """The password, to be taken out of whatever a driver says."""
+
+    def hidden(self, text: str) -> str:
+        """A driver's message without the password, should it repeat it."""
+        return text.replace(self.secret, "***") if self.secret else text
+
+
+def locate(text: str) -> Location:
+    """The database of a URL.
+
+    Args:
+        text: ``sqlite:///`` and a path, or ``postgresql://user:password@host:port/database``. What a PostgreSQL URL
+            leaves out is libpq's to find: PGUSER, PGPASSWORD, ``~/.pgpass``, a service.
+
+    Raises:
+        StoreError: it is no such URL, or what reads it is not installed. Repeats nothing of it but its scheme.
+    """
+    scheme = text.partition(":")[0] if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text) else ""
+    if importlib.util.find_spec("sqlalchemy") is None:
+        raise StoreError("sessions in a database need SQLAlchemy; pip install 'cogstep[sql]'", store=scheme or "store")
+    if scheme not in DRIVERS:
+        what = f"a store can't be at {scheme}:" if scheme else "this is no URL"
+        raise StoreError(f"{what}; expected one such as {EXAMPLES}", store="store")
+    kind, driver, module = DRIVERS[scheme]
+    if importlib.util.find_spec(module) is None:
+        raise StoreError(f"the driver {module} is not installed; pip install 'cogstep[sql]'", store=scheme)
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(text).set(drivername=driver)
+    except (ArgumentError, ValueError):  # whose message may repeat the password
+        raise StoreError(f"the URL can't be read; expected one such as {EXAMPLES}", store=scheme) from None
+    if kind == "sqlite":
+        return _file(url)
+    host = url.host or str(url.query.get("host", "")) or "localhost"
+    port = f":{url.port}" if url.port else ""
+    user = f"{url.username}@" if url.username else ""
+    secret = url.password or str(url.query.get("password", ""))
+    return Location("postgresql", f"{user}{host}{port}/{url.database or ''}".rstrip("/"), url, secret=secret)
+
+
+def _file(url: URL) -> Location:
+    if url.host or not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        raise StoreError(
+            "SQLite's URL needs the path of a file: sqlite:///sessions.db, or with four strokes from the root on",
+            store="sqlite",
+        )
+    path = os.path.abspath(url.database)  # wherever the program stands later
+    return Location("sqlite", url.database, url.set(database=path), path)

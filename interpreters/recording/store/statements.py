@@ -1,0 +1,96 @@
+"""The statements that a session's writer runs for each line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from attrs import frozen
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Delete,
+    Dialect,
+    Insert,
+    Integer,
+    LargeBinary,
+    Select,
+    String,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    select,
+)
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+
+from interpreters.recording.store.locations import Kind
+from interpreters.recording.store.schema import NOW, lines, sessions
+
+NUMBERED = {"preserve_rowcount": True}
+"""So that an insertion tells whether it took place."""
+
+DIALECTS: dict[Kind, Callable[[], Dialect]] = {"sqlite": SQLiteDialect_pysqlite, "postgresql": PGDialect_psycopg}
+
+
+@frozen
+class Prepared:
+    """A statement as its driver takes it. SQLAlchemy's way from the expression to that takes as long as the rest of
+    what a line costs, so that it is gone once.
+    """
+
+    text: str
+    order: tuple[str, ...] | None
+    """The names of its values, where they are told by their places."""
+
+    def run(self, connection: Connection, values: dict[str, object]) -> int:
+        """The number of rows that it has inserted."""
+        given: Any = values if self.order is None else tuple(values[name] for name in self.order)
+        done = connection.exec_driver_sql(self.text, given, execution_options=NUMBERED)
+        return int(done.rowcount)
+
+
+@frozen
+class Statements:
+    """Bound by ``s``, the session; ``t``, the writer's token; ``n``, a line's number; ``b``, the number before that."""
+
+    append: Prepared
+    """Keep a line behind another one, if the session is still this writer's: one statement, and so one moment."""
+    begin: Insert
+    """The same for the first line."""
+    holds: Select[Any]
+    """Finds something if the session is still this writer's, and then nobody takes it over until the end of the
+    transaction."""
+    before: Select[Any]
+    """Whether the line before is there."""
+    cut: Delete
+    """Delete a line and all behind it."""
+
+
+@cache
+def statements_for(kind: Kind) -> Statements:
+    """The statements of a kind of database."""
+    session, token = bindparam("s", type_=String), bindparam("t", type_=BigInteger)
+    number = bindparam("n", type_=Integer)
+    line = bindparam("line", type_=LargeBinary)
+    # The row is locked for the statement's time. Else one that began before a takeover could end behind it.
+    owned = (
+        select(session, number, line, NOW[kind])
+        .select_from(sessions)
+        .where(sessions.c.name == session, sessions.c.token == token)
+        .with_for_update(read=True)
+    )
+    there = exists().where(lines.c.session == session, lines.c.number == bindparam("b"))
+    columns = ["session", "number", "line", "written"]
+    append: Any = insert(lines).from_select(columns, owned.where(there)).compile(dialect=DIALECTS[kind]())
+    return Statements(
+        append=Prepared(str(append), None if append.positiontup is None else tuple(append.positiontup)),
+        begin=insert(lines).from_select(columns, owned),
+        holds=select(sessions.c.token)
+        .where(sessions.c.name == session, sessions.c.token == token)
+        .with_for_update(read=True),
+        before=select(lines.c.number).where(lines.c.session == session, lines.c.number == bindparam("b")),
+        cut=delete(lines).where(lines.c.session == session, lines.c.number >= number),
+    )

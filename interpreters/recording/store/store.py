@@ -1,0 +1,119 @@
+"""A store of sessions: a database, by its URL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
+
+from sqlalchemy import Connection, Select, select
+
+from cognition import ConfigError
+from interpreters.recording.store.database import Database, database_of
+from interpreters.recording.store.executors import Executor, Membership, all_executors
+from interpreters.recording.store.recorder import SqlRecorder
+from interpreters.recording.store.schema import LONGEST_NAME, lines
+
+PAGE = 500
+"""Names that are read at once."""
+
+
+class SqlStore:
+    """Many sessions in one database, SQLite's or PostgreSQL's.
+
+    Nothing is opened before it is used, and the tables are made when the first session is recorded. May be used by all
+    threads, and in children of a fork.
+
+    Args:
+        url: ``sqlite:///sessions.db`` or ``postgresql://user:password@host/database``.
+        executor: what this process is called in ``executors``; for a program that runs several.
+
+    Raises:
+        StoreError: the URL names no such database, or the extra ``sql`` is not installed.
+    """
+
+    def __init__(self, url: str, *, executor: str = "") -> None:
+        self._database = database_of(url)
+        self._membership = _membership_of(self._database)
+        if executor:
+            self._membership.name = executor
+
+    @property
+    def name(self) -> str:
+        """What errors and reports call it: no password is in it."""
+        return self._database.shown
+
+    def __repr__(self) -> str:
+        return f"<SqlStore {self.name}>"
+
+    def recorder(self, session: str, *, take_over: bool = False) -> SqlRecorder:
+        """The place of a session, by its name in this store.
+
+        Args:
+            session: 1 to 200 characters, which can be printed.
+            take_over: whether ``lock`` takes it also from a writer that may be alive, which can write nothing from
+                then on: for who knows that it is not, or is told by an engine whose session it is.
+
+        Raises:
+            ConfigError: that can't be a name.
+        """
+        if not session or len(session) > LONGEST_NAME or not session.isprintable():
+            raise ConfigError(
+                f"a session's name in a store has 1 to {LONGEST_NAME} characters that can be printed, not {session!r}"
+            )
+        return SqlRecorder(self._database, self._membership, session, take_over)
+
+    def names(self) -> Iterator[str]:
+        """The names of all sessions, sorted by their characters.
+
+        Raises:
+            StoreError: the database can't be used.
+        """
+        after = ""
+        while True:
+            found = (
+                select(lines.c.session)
+                .where(lines.c.number == 0, lines.c.session > after)
+                .order_by(lines.c.session)
+                .limit(PAGE)
+            )
+            page: list[str] = self._database.read(partial(_names, found), [])
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1]
+
+    def executors(self) -> list[Executor]:
+        """The processes that write to this store, and those that died within a day.
+
+        Raises:
+            StoreError: the database can't be used.
+        """
+        return all_executors(self._database)
+
+    def join(self) -> str:
+        """Be one of them from now on, though nothing is written yet, and give this process's id.
+
+        Raises:
+            StoreError: the database can't be used.
+        """
+        return self._membership.join()
+
+
+def _names(found: Select[Any], connection: Connection) -> list[str]:
+    return list(connection.execute(found).scalars())
+
+
+_memberships: WeakValueDictionary[int, Membership] = WeakValueDictionary()
+"""By the identity of their database, which each of them holds."""
+_joining = threading.Lock()
+
+
+def _membership_of(database: Database) -> Membership:
+    with _joining:
+        found = _memberships.get(id(database))
+        if found is None:
+            found = _memberships[id(database)] = Membership(database)
+        return found
