@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cognition import Input, Transition, to_data
-from interpreters.durable.errors import DurableDivergedError, TakenOverError
+from interpreters.durable.errors import DurableDivergedError
 from interpreters.recording.differences import differences
-from interpreters.recording.journal import DecisionWriter, Journal, JournalLockedError, Record
+from interpreters.recording.journal import DecisionWriter, Journal, Record
 from interpreters.recording.replaying import compare
 from interpreters.recording.veil import Redacted, Veil
 
@@ -83,10 +83,7 @@ class Ahead:
             self._ahead.popleft()
             self.repeated = True
         else:
-            try:
-                self._journal.write(event, transition, redacted)
-            except JournalLockedError as error:
-                raise TakenOverError(str(error)) from error
+            self._journal.write(event, transition, redacted)
             self.repeated = False
         self._written += 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any, Unpack
 
 from attrs import evolve
@@ -87,6 +88,12 @@ class DurableAgent:
             assert self._load is not None
             self._model = self._load()
         return self._model
+
+    def on(self, model: Runtime | Callable[[], Runtime]) -> DurableAgent:
+        """The same definition with another model, such as that of a host."""
+        other = copy(self)
+        other._model, other._load = (model, None) if isinstance(model, Runtime) else (None, model)
+        return other
 
     def close(self) -> None:
         """Close the model, if this definition has loaded it."""

@@ -13,7 +13,3 @@ class DurableDivergedError(DurableError):
     """An execution of a run decided something else than an earlier one of the same run: the agent's logic was changed
     between them. The message shows both.
     """
-
-
-class TakenOverError(DurableError):
-    """Another process has taken this session over, and this one must decide nothing more of it."""

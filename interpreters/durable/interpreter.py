@@ -38,7 +38,7 @@ from interpreters.aio import AsyncInterpreter
 from interpreters.driver import SECRET_LOST, Handlers
 from interpreters.durable.ahead import Ahead
 from interpreters.durable.context import DurableContext
-from interpreters.durable.errors import DurableDivergedError, DurableError, TakenOverError
+from interpreters.durable.errors import DurableDivergedError, DurableError
 from interpreters.durable.texts import Ended, Errand, Happened
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.letters import Fault, NotBegun, Postponed, Turn
@@ -141,7 +141,7 @@ class DurableInterpreter(AsyncInterpreter):
                 self._start_steps()
                 await self._take_next()
             return self._ended()
-        except (TakenOverError, DurableDivergedError, JournalError):  # nothing can be recorded of it, or must not be
+        except (DurableDivergedError, JournalError):  # nothing can be recorded of it, or must not be
             raise
         except CogstepError as error:
             await self._close_turn(describe(error))
@@ -180,6 +180,7 @@ class DurableInterpreter(AsyncInterpreter):
             self._reply.cancel()
         for task in self._steps.values():
             task.cancel()
+            task.add_done_callback(_seen)
         self._steps.clear()
         self._unstarted.clear()
 
@@ -350,6 +351,7 @@ class DurableInterpreter(AsyncInterpreter):
         task = self._steps.pop(effect_id, None)
         if task is not None:
             task.cancel()
+            task.add_done_callback(_seen)
 
     def _forget(self) -> None:
         super()._forget()
@@ -362,6 +364,12 @@ class DurableInterpreter(AsyncInterpreter):
         Remember: _remember,
         CallModel: _take,
     }
+
+
+def _seen(task: asyncio.Task[str]) -> None:
+    """Of a step that nobody awaits any more asyncio is not to log how it ended."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _as_it_is(value: Any) -> Any:

@@ -33,7 +33,7 @@ from interpreters.recording.veil import NUMBERED, Veil
 
 Take = Callable[[str], Recorder]
 """Gives the recorder of a session by its name. Its ``lock`` takes the session over: whoever had it before can append
-no more, and is told so by a ``JournalLockedError``."""
+no more, and is told so by a ``TakenOverError``."""
 
 
 @frozen(eq=False)

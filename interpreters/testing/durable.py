@@ -20,7 +20,7 @@ from interpreters.durable.context import Work
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.run import run_durably, run_worker
 from interpreters.durable.texts import Ended, input_text
-from interpreters.recording.journal import JournalLockedError
+from interpreters.recording.journal import TakenOverError
 from interpreters.recording.recorder import path_of
 
 
@@ -191,11 +191,11 @@ class MemoryRecorder:
         """See ``Recorder.append``.
 
         Raises:
-            JournalLockedError: another one has taken the session over.
+            TakenOverError: another one has taken the session over.
         """
         self._pass_moment()
         if self._engine._owners.get(self._session) is not self:
-            raise JournalLockedError("another process has taken this session over", path=path_of(self))
+            raise TakenOverError("another process has taken this session over", path=path_of(self))
         lines = self._engine.sessions.setdefault(self._session, [])
         lines[number:] = [line]
         self._pass_moment()

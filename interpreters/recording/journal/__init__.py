@@ -29,6 +29,7 @@ from interpreters.recording.journal.errors import (
     JournalVersionError as JournalVersionError,
     JournalWriteError as JournalWriteError,
     NotAJournalError as NotAJournalError,
+    TakenOverError as TakenOverError,
     UnknownTagError as UnknownTagError,
 )
 from interpreters.recording.journal.file import FileRecorder as FileRecorder

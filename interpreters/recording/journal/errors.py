@@ -92,3 +92,7 @@ class JournalLockedError(JournalError):
 
 class JournalWriteError(JournalError):
     """A record can't be written. Everything before it is on file, and its decisions were not carried out."""
+
+
+class TakenOverError(JournalWriteError):
+    """Another process has taken the session over. Nothing was written, and nothing can be by whoever gets this."""

@@ -23,47 +23,14 @@ from cognition import (
 from interpreters import replay, tool
 from interpreters.durable.ahead import Ahead
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableDivergedError, TakenOverError
+from interpreters.durable.errors import DurableDivergedError
 from interpreters.durable.texts import Ended
 from interpreters.loop.settling import CALL_UNKNOWN
-from interpreters.recording.journal import Journal, JournalReader
+from interpreters.recording.journal import Journal, JournalReader, TakenOverError
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
-from tests.interpreters.durable.worlds import Said, Story, World, bare, durably, on_asyncio
-
-NUMBERS = st.integers(1, 14)
-CALLS = st.one_of(
-    st.lists(st.builds(lambda n: call("look", n=n), NUMBERS), min_size=1, max_size=3),
-    st.lists(
-        st.one_of(
-            st.builds(lambda n: call("send", n=n), NUMBERS),
-            st.builds(lambda n: call("pay", n=n), NUMBERS),
-            st.builds(lambda n: call("look", n=n), NUMBERS),
-            st.just(call("fetch")),
-            st.just(call("unknown")),
-        ),
-        min_size=1,
-        max_size=3,
-    ),
-    st.just([call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}])]),
-    st.just([call("spawn_worker", name="ann", objective="look", tools=["look"])]),
-    st.just([call("remember", text="a"), call("recall", query="a")]),
-)
-SAID = st.builds(Said, st.builds(Reply, st.sampled_from(["", "I do."]), CALLS), st.sampled_from([0, 0, 0, 1, 2]))
-STORIES = st.builds(
-    Story,
-    st.lists(st.lists(SAID, max_size=3).map(tuple), min_size=1, max_size=2).map(tuple),
-    st.sampled_from([None, None, 0, 1]),
-)
-
-
-def lines_of_asyncio(story: Story) -> tuple[World, list[bytes]]:
-    async def main() -> tuple[World, list[bytes]]:
-        elsewhere = MemoryEngine()
-        world = await on_asyncio(story, elsewhere.recorder("s"))
-        return world, elsewhere.sessions["s"]
-
-    return asyncio.run(main())
+from tests.interpreters.durable.stories import FULL, STORIES, lines_of_asyncio
+from tests.interpreters.durable.worlds import Said, Story, bare, durably
 
 
 def check(story: Story, kills: list[int], usual: list[Any]) -> int:
@@ -98,19 +65,6 @@ def test_it_decides_what_asyncio_does_wherever_it_is_killed_once_and_twice(story
         first = data.draw(st.integers(1, moments))
         check(story, [first], usual)
         check(story, [first, first + data.draw(st.integers(1, 40))], usual)
-
-
-FULL = Story(
-    (
-        (
-            Said(Reply("I look.", [call("look", n=1), call("look", n=13), call("send", n=2)]), 1),
-            Said(Reply("", [call("pay", n=4), call("fetch")])),
-            Said(Reply("", [call("spawn_worker", name="ann", objective="look", tools=["look"])])),
-            Said(Reply("All is done.")),
-        ),
-        (Said(Reply("", [call("remember", text="a"), call("send", n=7)])),),
-    )
-)
 
 
 @pytest.mark.slow
@@ -194,6 +148,20 @@ def test_a_session_whose_tools_have_changed_is_refused_by_their_names() -> None:
         return await engine.run(DurableAgent("greeter", model, [added]), "ada", UserSpoke("Hi!"))
 
     with pytest.raises(ConfigError, match=r"other tools.*added"):
+        asyncio.run(main())
+
+
+def test_a_session_that_other_logic_began_is_refused_with_the_difference() -> None:
+    async def main() -> None:
+        engine = MemoryEngine()
+        model = FunctionModel(lambda _request: "Hello.")
+        Shouting.made = 0
+        await engine.run(DurableAgent("greeter", model, engine=Shouting), "ada", UserSpoke("Hi!"))
+        await engine.run(DurableAgent("greeter", model, engine=Shouting), "ada", UserSpoke("Hi!"))
+
+    with pytest.raises(
+        DurableDivergedError, match=r"recorded by other agent logic(.|\n)*recorded:.*1(.|\n)*decided:.*2"
+    ):
         asyncio.run(main())
 
 
