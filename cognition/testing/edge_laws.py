@@ -369,8 +369,9 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
     whole = history[max(len(history) - len(shown), 0) :]
     if len(shown) > len(history) or not all(map(_is_shown, shown, whole)):
         return "leaves out messages between those that it shows, or shows what is not in history"
-    replies = [place for place, message in enumerate(whole) if isinstance(message, AssistantMessage)]
-    unread = replies[-1] + 1 if replies else 0
+    # Behind the newest reply; those of a turn that failed before its results were answered are as old as that turn.
+    read = [place for place, one in enumerate(whole) if isinstance(one, AssistantMessage) or _is_users(one)]
+    unread = read[-1] + 1 if read else 0
     if shown[unread:] != whole[unread:] and any(map(_is_users, shown[1:])):
         return "shortens results that the model has not answered, and shows an older turn"
     return _too_large(subject, request, state)

@@ -6,6 +6,8 @@ import pytest
 from attrs import evolve
 
 from cognition import (
+    AgentConfig,
+    AgentState,
     ApprovalGiven,
     ApprovalRefused,
     ApprovalsForgotten,
@@ -17,12 +19,16 @@ from cognition import (
     CancelEffect,
     Completed,
     Decision,
+    Failure,
     History,
     HookReturned,
+    Idle,
     Input,
     LimitReached,
     LLMEngine,
     ModeChanged,
+    ModelFailed,
+    ModelReplied,
     Policy,
     Rejected,
     RetryPlanned,
@@ -30,6 +36,7 @@ from cognition import (
     RulesForgotten,
     SpawnWorker,
     StartTimer,
+    Thinking,
     TimerFired,
     ToolCall,
     ToolFailed,
@@ -43,6 +50,7 @@ from cognition import (
 from cognition.decisions import Remember
 from cognition.phases import ModelAttempt
 from cognition.testing import laws
+from cognition.testing.search import Walk
 from tests.laws.tampering import (
     ANSWERED,
     CONFIG,
@@ -53,6 +61,7 @@ from tests.laws.tampering import (
     READ,
     READ_LATER,
     RETRYING,
+    SORT,
     SPAWN,
     WORKERS,
     Change,
@@ -500,3 +509,30 @@ def test_what_a_hook_changed_is_what_has_to_run() -> None:
 
     assert problem is not None
     assert "and it should be" in problem.text
+
+
+def test_results_of_a_turn_that_failed_before_they_were_answered_are_as_old_as_that_turn() -> None:
+    """They may be shortened where the next turn is shown; the law said that no result may be which nobody answered."""
+    engine = LLMEngine(AgentConfig(tools=(SORT,), compact_at=0.4, context_tokens=1200))
+    walk, now = Walk(laws(engine)), AgentState()
+
+    def take(event: Input) -> None:
+        nonlocal now
+        now = engine.step(now, event).next_state
+        walk.take(event)
+
+    overflow = Failure("too long", kind="context_overflow")
+    take(HELLO)
+    take(calling("1.1.0", "sort"))
+    take(ToolReturned(effect("1.1.1"), "x" * 400))
+    take(ModelReplied(effect("1.2.0"), "Done."))
+    take(HELLO)
+    take(ModelFailed(effect("2.1.0"), overflow))
+    take(calling("2.1.1", "sort"))
+    take(ToolReturned(effect("2.1.2"), "x" * 400))
+    take(ModelFailed(effect("2.2.0"), overflow))
+    assert isinstance(now.phase, Idle)
+
+    take(HELLO)  # raises where a law is broken
+
+    assert isinstance(now.phase, Thinking)
