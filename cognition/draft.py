@@ -261,10 +261,16 @@ class Draft:
         )
         self.phase = Thinking(effect_id, attempt)
 
+    def has_room(self) -> bool:
+        """Whether what must be shown fits the budget."""
+        return self._fitting() is not None
+
+    def _fitting(self) -> Window | None:
+        return fit(self.history, self.window(), self.fixed, self.setup.budget, self.setup.note_with(self.costs))
+
     def _make_room(self) -> bool:
         """Move the window so that what is shown fits the budget; where nothing does, end the turn."""
-        budget = self.setup.budget
-        window = fit(self.history, self.window(), self.fixed, budget, self.setup.note_with(self.costs))
+        budget, window = self.setup.budget, self._fitting()
         if window is not None:
             self.move(window)
             return True

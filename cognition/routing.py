@@ -108,10 +108,15 @@ def check_models(models: Sequence[str], fallback: Sequence[str], routes: Routes)
             )
 
 
-def order_of(active: str, routes: Routes, fallback: Sequence[str], task: ModelTask) -> tuple[str, ...]:
-    """The models that may be called for a task, in the order in which they are tried."""
-    routed = [name for routed_task, name in routes if routed_task == task]
-    return tuple(dict.fromkeys([*routed, active, *fallback]))
+def order_of(chosen: str | None, routes: Routes, fallback: Sequence[str], task: ModelTask) -> tuple[str, ...]:
+    """The models that may be called for a task, in the order in which they are tried.
+
+    ``chosen``: the one that somebody chose to answer, which counts for more than what the program says of answers; None
+    where nobody did.
+    """
+    chosen_to_answer = task == "answer" and chosen is not None
+    routed = [name for routed_task, name in routes if routed_task == task and not chosen_to_answer]
+    return tuple(dict.fromkeys([*routed, OWN if chosen is None else chosen, *fallback]))
 
 
 def choose(order: Sequence[str], health: HealthOf, given_up: Sequence[str], now: float) -> str:
@@ -123,10 +128,16 @@ def choose(order: Sequence[str], health: HealthOf, given_up: Sequence[str], now:
     return next((name for name in left if not is_open(health, name, now)), left[0])
 
 
-def alternative(order: Sequence[str], health: HealthOf, given_up: Sequence[str], now: float) -> str | None:
-    """The model to turn to, where the turn has turned away from these; None where no other one works."""
-    left = (name for name in order if name not in given_up)
-    return next((name for name in left if not is_open(health, name, now)), None)
+def alternative(
+    order: Sequence[str], health: HealthOf, given_up: Sequence[str], now: float, *, last: bool = False
+) -> str | None:
+    """The model to turn to, where the turn has turned away from these; None where no other one works.
+
+    ``last``: whether there is nothing else to try, so that one whose breaker is open is better than none.
+    """
+    left = [name for name in order if name not in given_up]
+    works = next((name for name in left if not is_open(health, name, now)), None)
+    return left[0] if works is None and last and left else works
 
 
 def is_open(health: HealthOf, model: str, now: float) -> bool:
@@ -137,19 +148,32 @@ def is_open(health: HealthOf, model: str, now: float) -> bool:
 def after_failure(
     health: HealthOf, model: str, kind: ErrorKind, retry_after: float | None, breaker: Breaker, now: float
 ) -> tuple[HealthOf, float | None]:
-    """The health after a model has failed, and for how many seconds its breaker has opened by that; None: not."""
+    """The health after a model has failed, and for how many seconds its breaker has opened by that; None: not.
+
+    A model that is called while its breaker is open was called for want of another one. That is no trial, so it doesn't
+    double the time: else a short outage of all models would keep each of them from being called for very long.
+    """
     if kind not in OF_THE_MODEL:
         return health, None
     known = next((one for one in health if one.model == model), Health(model))
     said = kind == "rate_limit" and retry_after is not None and retry_after > 0
+    resting = known.is_open(now)
+    if resting and not said:
+        return health, None
     failures = breaker.failures if said or kind in AT_ONCE or known.opened else known.failures + 1
     failed, seconds = evolve(known, failures=min(failures, breaker.failures)), None
     if failed.failures == breaker.failures:
         seconds = breaker.cooldown * 2.0**known.opened if retry_after is None or not said else retry_after
         seconds = min(seconds, breaker.longest)
-        failed = evolve(failed, opened=min(known.opened + 1, MOST_DOUBLINGS), open_until=now + seconds)
+        opened = known.opened if resting else min(known.opened + 1, MOST_DOUBLINGS)
+        failed = evolve(failed, opened=opened, open_until=now + seconds)
     rest = [one for one in health if one.model != model]
     return tuple(sorted([*rest, failed], key=lambda one: one.model)), seconds
+
+
+def after_choice(health: HealthOf, model: str) -> HealthOf:
+    """The health after somebody has chosen a model, of which the next call is a trial at once."""
+    return tuple([evolve(one, open_until=None) if one.model == model else one for one in health])
 
 
 def after_reply(health: HealthOf, model: str) -> tuple[HealthOf, bool]:

@@ -129,7 +129,7 @@ class AgentState:
     """The sections that stand in this turn's requests; None where the newest message brought no candidates."""
     costs: TemplateCosts | None = None
     """What prompts have beside their messages, as an interpreter measured it; None: sizes are estimated."""
-    model: str = ""
-    """The name of the model that was chosen to answer; empty for the agent's own."""
+    model: str | None = None
+    """The name of the model that somebody chose to answer; empty for the agent's own, None where nobody chose one."""
     health: HealthOf = ()
     """What is known of models that have failed, of an agent that has several."""

@@ -33,7 +33,7 @@ from cognition.phases import (
     Thinking,
     in_flight,
 )
-from cognition.routing import OWN
+from cognition.routing import OWN, after_choice
 from cognition.shown import shown_name
 from cognition.state import AgentState
 from cognition.text_protocol import answer_so_far
@@ -124,7 +124,8 @@ def on_model_chosen(setup: Setup, state: AgentState, event: ModelChosen) -> Tran
         named = ", ".join(map(repr, known)) or "none"
         return reject(state, event, f"there is no model {shown_name(event.model)!r}; beside the agent's own: {named}")
     draft = Draft(setup, state)
-    draft.model = event.model
+    draft.model, draft.health = event.model, after_choice(draft.health, event.model)
+    draft.given_up = tuple([name for name in draft.given_up if name != event.model])
     return draft.seal()
 
 

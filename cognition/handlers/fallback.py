@@ -33,7 +33,9 @@ def note_reply(draft: Draft, model: str) -> None:
 def fall_back(draft: Draft, task: ModelTask, model: str, number: int, kind: ErrorKind, event: ModelFailed) -> bool:
     """Turn away from a model that has failed, for the rest of the turn, if another one works; else False.
 
-    One whose breaker has not opened is tried again first, where that may help. ``number``: of the attempt that failed.
+    One whose breaker has not opened is tried again first, where that may help. One whose breaker is open is called
+    where the turn would fail without it, but not for a summary, which a turn can do without. ``number``: of the attempt
+    that failed.
     """
     config = draft.setup.config
     if not config.models:
@@ -46,7 +48,8 @@ def fall_back(draft: Draft, task: ModelTask, model: str, number: int, kind: Erro
     if not between_turns and draft.exhausted(event.at) is not None:
         return False
     given_up = (*draft.given_up, *((model,) if model not in draft.given_up else ()))
-    to = alternative(draft.order(task), draft.health, given_up, event.at)
+    last = not worth_another and task != "summary"
+    to = alternative(draft.order(task), draft.health, given_up, event.at, last=last)
     if to is None:
         return False
     draft.given_up = given_up

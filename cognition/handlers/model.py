@@ -227,13 +227,23 @@ def _nudge(draft: Draft, event: ModelReplied) -> None:
 
 
 def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> None:
-    """Correct an estimate that was too low by what the runtime says, so that turns are left out, and retry once."""
+    """Correct an estimate that was too low by what the runtime says, so that turns are left out, and retry once.
+
+    Where nothing is left that could be left out, the next model may have a longer context, or count otherwise.
+    """
     exhausted = draft.exhausted(event.at)
     if exhausted is not None:
         draft.stop_at(exhausted)
         return
-    failure = event.failure
-    draft.scale = scale_overflowed(draft.scale, max(draft.fixed + draft.size, 1.0), draft.setup.budget, failure)
+    failure, scale = event.failure, draft.scale
+    corrected = scale_overflowed(scale, max(draft.fixed + draft.size, 1.0), draft.setup.budget, failure)
+    draft.scale = corrected
+    if not draft.has_room():
+        draft.scale = scale
+        if fall_back(draft, draft.task, attempt.model, attempt.number, "context_overflow", event):
+            draft.ask_model(evolve(attempt, number=1), event.at, new_step=False)
+            return
+        draft.scale = corrected
     draft.slack = 0.0
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
     draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), event.at, new_step=False)

@@ -90,7 +90,7 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
                 return Problem(f"worker {workers} of a turn that may have {limits.workers} is spawned")
         elif not isinstance(decision, AskApproval):
             continue
-        spent = _spent(limits, turn, event.at) if not isinstance(decision, AskApproval) else []
+        spent = spent_budgets(limits, turn, event.at) if not isinstance(decision, AskApproval) else []
         if spent:
             return Problem(f"{type(decision).__name__} {decision.effect_id} is decided though {spent[0]} are used up")
         if refusals >= limits.refusals and not subject.config.features:  # what the engine does itself is not seen
@@ -125,7 +125,7 @@ def _unlimited(config: AgentConfig, turn: Turn, event: Input, call: CallModel) -
     return None
 
 
-def _spent(limits: Limits, turn: Turn, now: float) -> list[str]:
+def spent_budgets(limits: Limits, turn: Turn, now: float) -> list[str]:
     """The budgets of tokens, cost and time that leave no room for anything more."""
     usage = turn.usage
     budgets = (
@@ -146,7 +146,7 @@ def _invented(subject: Subject, turn: Turn, event: Input, finished: TurnFinished
         return Problem("a reply that was cut at its token limit is taken for an answer") if cut else None
     limits, limit = subject.config.limits, finished.outcome.limit
     features = subject.config.features  # what the engine does itself counts as a call, and is not seen from outside
-    spent = _spent(limits, turn, event.at)
+    spent = spent_budgets(limits, turn, event.at)
     late = isinstance(event, ModelInterrupted) and event.late and limits.seconds is not None
     reached = {
         **{name: name in spent for name in ("input_tokens", "output_tokens", "cost")},

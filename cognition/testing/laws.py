@@ -60,7 +60,8 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
         "Every turn ends with exactly one TurnFinished, its last decision, with nothing left in flight. Steps, tool "
         "calls, refusals, tokens, cost and wall time are budgets that nothing overdraws. A summary is asked for once "
         "in some replies at most, never in place of the last one, and is taken only if it makes prompts smaller. A "
-        "call goes to the first model of its order that works, as far as its breaker and the turn know.",
+        "call goes to the first model of its order that works, as far as its breaker and the turn know, and no turn "
+        "fails while one of them was not asked.",
     ),
     (
         "L7",

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cognition.config import AgentConfig
-from cognition.decisions import CallModel, FellBack
+from cognition.decisions import CallModel, FellBack, TurnFinished
 from cognition.inputs import ModelFailed, ModelReplied
+from cognition.outcomes import Failed
 from cognition.retry import classify
 from cognition.routing import OF_THE_MODEL, OWN, ModelTask, is_open, order_of
 from cognition.state import AgentState
+from cognition.testing.budget_laws import spent_budgets
 from cognition.testing.subject import Found, Problem, Subject
-from cognition.testing.world import Edge, answered_effect, is_rejected
+from cognition.testing.world import Edge, answered_effect, count, is_rejected
 
 
 def routed(subject: Subject, edge: Edge) -> Found:
-    """L6, of models: a call goes to the first one of its order that works, and what each call came to is counted."""
+    """L6, of models: a call goes to the first one of its order that works, what each call came to is counted, and no
+    turn fails while there is a model that was not asked.
+    """
     config, state = subject.config, edge.transition.next_state
     if config is None or not isinstance(state, AgentState):
         return None
@@ -28,15 +32,14 @@ def routed(subject: Subject, edge: Edge) -> Found:
             fell_back = []
     if fell_back:
         return Problem(f"it turns to {fell_back[0].to!r}, and calls no model")
-    return _uncounted(config, state, edge)
+    return _uncounted(config, state, edge) or _unasked(config, state, edge)
 
 
 def _misrouted(config: AgentConfig, state: AgentState, call: CallModel, now: float, told: Sequence[FellBack]) -> str:
     model, given_up = call.model, state.spent.given_up
     if not config.models:
         return f"{call.effect_id} goes to {model!r}, and there are no other models" if model else ""
-    task: ModelTask = "summary" if call.purpose == "summary" else "plan" if state.mode == "plan" else "answer"
-    order = order_of(state.model, config.routes, config.fallback, task)
+    order = _order(config, state, call)
     if model not in order:
         return f"{call.effect_id} goes to {model!r}, which is none of {order}"
     left = [name for name in order if name not in given_up]
@@ -47,6 +50,27 @@ def _misrouted(config: AgentConfig, state: AgentState, call: CallModel, now: flo
         if one.to != model or one.model not in given_up or one.model == one.to:
             return f"it is told to turn from {one.model!r} to {one.to!r}, and {model!r} is called"
     return ""
+
+
+def _order(config: AgentConfig, state: AgentState, call: CallModel) -> tuple[str, ...]:
+    task: ModelTask = "summary" if call.purpose == "summary" else "plan" if state.mode == "plan" else "answer"
+    return order_of(state.model, config.routes, config.fallback, task)
+
+
+def _unasked(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
+    """A model that is left where a turn ends because the one that was called has failed."""
+    event, turn = edge.input, count(edge.before, edge.input)
+    if not isinstance(event, ModelFailed) or event.partial_text or not config.models or turn is None:
+        return None
+    finished = [one for one in edge.transition.decisions if isinstance(one, TurnFinished)]
+    if not finished or not isinstance(finished[0].outcome, Failed) or spent_budgets(config.limits, turn, event.at):
+        return None
+    call = answered_effect(edge.before, event)
+    assert isinstance(call, CallModel)
+    if call.purpose == "summary":  # what comes after it is not asked at all, where it finds no room
+        return None
+    left = [name for name in _order(config, state, call) if name not in (*state.spent.given_up, call.model)]
+    return Problem(f"the turn fails where {call.model!r} has failed, and {left} were not asked") if left else None
 
 
 def _uncounted(config: AgentConfig, state: AgentState, edge: Edge) -> Found:

@@ -28,6 +28,7 @@ from cognition import (
 from cognition.checking import nearest, shown
 from cognition.features import Mode
 from cognition.messages import schema_text
+from cognition.routing import order_of
 from cognition.shown import shown_name
 from interpreters.agents.answers import answer_schema, objection_to
 from interpreters.agents.assembly import NO_TYPE, Parts, assemble, start_of_turn, turn_result
@@ -303,8 +304,10 @@ class BaseAgent:
 
     @property
     def active_model(self) -> str:
-        """The name of the model that was chosen to answer; empty for the agent's own."""
-        return self.state.model
+        """The name of the model that is called first to answer, empty for the agent's own: the one that was chosen, and
+        where none was that of ``routes``.
+        """
+        return order_of(self.state.model, self.config.routes, (), "answer")[0]
 
     @checked_call
     def undo(

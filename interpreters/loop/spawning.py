@@ -27,7 +27,7 @@ from cognition import (
 from cognition.candidates import Briefing
 from cognition.context.briefing import with_standing
 from cognition.features import Feature, HookPoint
-from cognition.routing import Routes
+from cognition.routing import order_of
 from interpreters.program.program import Program
 
 NOT_FOR_WORKERS: frozenset[Feature] = frozenset({"plan", "workers"})
@@ -56,7 +56,7 @@ def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, 
     """The worker that an effect asks for: never with more tools, budget or permission than its parent has now.
 
     ``state`` is the parent's: of it come the system prompt that the parent works with, if that is another than its
-    configuration's, and the sections behind it.
+    configuration's, the sections behind it, and what is known of models that have failed.
     """
     config: AgentConfig | None = program.reveal(getattr(parent, "config", None))
     if config is None:
@@ -72,24 +72,27 @@ def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, 
         features=tuple(feature for feature in config.features if feature not in NOT_FOR_WORKERS),
         hooks=tuple(point for point in config.hooks if point in HOOKS_OF_WORKERS),
         recall_first=False,
-        routes=_routes(config),
     )
+    chosen: str | None = getattr(state, "model", None)
+    given = dict(config.routes).get("worker")
+    if given is not None:
+        own, chosen = _with_model(own, chosen), given
     parts = [spec.objective, *(f"Result of {name}:\n{text}" for name, text in effect.context)]
     return Worker(
         program.engine(own),
-        AgentState(remembered=effect.remembered, mode=effect.mode, model=getattr(state, "model", "")),
+        AgentState(remembered=effect.remembered, mode=effect.mode, model=chosen, health=getattr(state, "health", ())),
         program.for_worker(f"{program.session}/{effect.effect_id}", spec.tools),
         UserSpoke("\n\n".join(parts)),
     )
 
 
-def _routes(config: AgentConfig) -> Routes:
-    """A worker's own: its answers come from the model that workers are given, if there is one."""
-    named = dict(config.routes)
-    given = named.pop("worker", None)
-    if given is not None:
-        named["answer"] = named["plan"] = given
-    return tuple(named.items())
+def _with_model(config: AgentConfig, chosen: str | None) -> AgentConfig:
+    """The configuration of a worker whose answers come from the model that workers are given, and where that fails from
+    the one that answers its parent.
+    """
+    parents = order_of(chosen, config.routes, config.fallback, "answer")
+    routes = tuple((task, name) for task, name in config.routes if task == "summary")
+    return evolve(config, routes=routes, fallback=parents)
 
 
 def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerFinished | WorkerFailed:

@@ -29,6 +29,7 @@ from cognition import (
     NotCompacted,
     ProposedCall,
     Rejected,
+    RetryPlanned,
     RetryPolicy,
     StartTimer,
     Thinking,
@@ -232,10 +233,89 @@ def test_when_all_have_failed_the_turn_fails_and_the_next_one_tries_again() -> N
 
     of(UserSpoke("Hello?", at=1.0))
 
-    assert calls(of) == [""], "one of those that are open, rather than none"
-    fail(of, "auth", at=1.0)
-    assert not told(of, FellBack), "the others are known not to work"
+    known = of.state.health
+    for model in ("", "b", "c"):
+        assert calls(of) == [model], "one of those that are open, rather than none"
+        fail(of, "auth", at=1.0)
+        assert not told(of, BreakerOpened), "what is called for want of another is no trial"
     assert isinstance(of.state.phase, Idle)
+    assert of.state.health == known
+
+
+def test_a_model_whose_breaker_is_open_answers_where_the_turn_would_fail_without_it() -> None:
+    of = session(fallback=("b",))
+    of(UserSpoke("Hello"))
+    fail(of, "offline")
+    fail(of, "rate_limit", retry_after=30.0)
+    while isinstance(of.state.phase, Waiting):
+        wait(of)
+        assert calls(of) == ["b"]
+        fail(of, "transient")
+    of(UserSpoke("And now?", at=11.0))
+    assert calls(of) == [""]
+
+    fail(of, "fatal", at=11.0)
+
+    assert told(of, FellBack) == [FellBack("", "b", "fatal", "no: fatal")]
+    assert calls(of) == ["b"]
+    answer(of, at=11.0)
+    assert told(of, BreakerClosed) == [BreakerClosed("b")]
+
+
+def test_what_may_pass_is_tried_again_before_a_model_whose_breaker_is_open() -> None:
+    of = session(fallback=("b",), retry=RetryPolicy(attempts=2))
+    of.state = AgentState(health=(Health("b", 2, 1, 100.0),))
+    of(UserSpoke("Hello"))
+    fail(of, "rate_limit", retry_after=2.0)
+    wait(of, at=2.0)
+    assert calls(of) == [""]
+
+    fail(of, "rate_limit", at=2.0, retry_after=2.0)
+
+    assert calls(of) == ["b"]
+
+
+def test_a_summary_is_done_without_before_a_model_is_called_whose_breaker_is_open() -> None:
+    of = session(fallback=("b",), context_tokens=1200)
+    of.state = AgentState(health=(Health("b", 2, 1, 100.0),))
+    of(UserSpoke("Hello " * 100))
+    answer(of)
+    of(CompactionAsked())
+
+    fail(of, "fatal")
+
+    assert told(of, NotCompacted)
+    assert not calls(of)
+
+
+def test_a_model_that_says_how_long_while_its_breaker_is_open_is_believed_and_nothing_is_doubled() -> None:
+    health, _ = after_failure((), "b", "offline", None, CONFIG.breaker, 0.0)
+
+    said, seconds = after_failure(health, "b", "rate_limit", 3.0, CONFIG.breaker, 5.0)
+
+    assert (said, seconds) == ((Health("b", 2, 1, 8.0),), 3.0)
+    assert after_failure(health, "b", "auth", None, CONFIG.breaker, 9.0) == (health, None)
+    trial, _ = after_failure(health, "b", "auth", None, CONFIG.breaker, 10.0)
+    assert trial == (Health("b", 2, 2, 30.0),)
+
+
+def test_where_a_prompt_has_no_room_in_one_model_the_next_one_is_asked() -> None:
+    """Nothing can be left out of it; but another model may have a longer context, or count otherwise."""
+    of = session(context_tokens=1200)
+    of(UserSpoke("Hello"))
+    scale = of.state.window.scale
+
+    fail(of, "context_overflow", needed_tokens=5000)
+
+    assert told(of, FellBack) == [FellBack("", "b", "context_overflow", "no: context_overflow")]
+    assert calls(of) == ["b"]
+    assert not told(of, RetryPlanned)
+    assert of.state.window.scale == scale, "what one model counts says nothing of another"
+    fail(of, "context_overflow", needed_tokens=5000)
+    fail(of, "context_overflow", needed_tokens=5000)
+    (finished,) = told(of, TurnFinished)
+    assert finished.outcome.kind == "context_overflow"
+    assert "needs about 5000 tokens" in finished.outcome.message
 
 
 def test_a_text_that_the_user_has_read_is_not_begun_anew_elsewhere() -> None:
@@ -285,6 +365,37 @@ def test_a_model_is_chosen_from_the_next_call_on() -> None:
     assert "'b', 'c'" in rejected.detail
     of(ModelChosen(""))
     assert of.state.model == ""
+
+
+def test_who_is_chosen_has_a_trial_at_once_even_in_a_turn_that_has_turned_away_from_it() -> None:
+    of = session()
+    of(UserSpoke("Hello"))
+    fail(of, "auth")
+    assert calls(of) == ["b"]
+    of(ModelChosen(""))
+    assert of.state.health == (Health("", 2, 1, None),)
+
+    fail(of, "fatal", at=1.0)
+
+    assert calls(of) == [""]
+    fail(of, "auth", at=1.0)
+    assert told(of, BreakerOpened) == [BreakerOpened("", 20.0, "auth", "no: auth")]
+    assert calls(of) == ["c"]
+
+
+def test_what_somebody_chose_answers_in_place_of_what_the_program_says_of_answers() -> None:
+    of = session(routes=(("answer", "b"), ("plan", "c")), features=("plan",), fallback=())
+    of(UserSpoke("Hello"))
+    assert calls(of) == ["b"]
+    answer(of)
+    for name in ("c", "", "b"):
+        of(ModelChosen(name))
+        of(UserSpoke("Hello"))
+        assert calls(of) == [name]
+        answer(of)
+    of(ModeChanged("plan"))
+    of(UserSpoke("Plan"))
+    assert calls(of) == ["c"], "other tasks have their own"
 
 
 def test_each_task_has_its_own_model() -> None:
@@ -370,7 +481,8 @@ def test_a_breaker_opens_exactly_where_it_has_to(
             continue
         account.setdefault(model, []).append(kind)
         said = bool(kind == "rate_limit" and retry_after)
-        opens = said or kind in AT_ONCE or model in until or len(account[model]) >= failures
+        resting = now < until.get(model, 0.0)
+        opens = said or (not resting and (kind in AT_ONCE or model in until or len(account[model]) >= failures))
         assert (seconds is not None) == opens
         if seconds is not None:
             assert 0 < seconds <= breaker.longest
@@ -386,9 +498,9 @@ def test_a_breaker_opens_exactly_where_it_has_to(
         assert [one for one in health if one.model != name] == list(rest)
 
 
-@given(NAMES, st.lists(NAMES, unique=True), st.lists(NAMES, unique=True), FAILURES, st.floats(0, 100))
+@given(NAMES | st.none(), st.lists(NAMES, unique=True), st.lists(NAMES, unique=True), FAILURES, st.floats(0, 100))
 def test_the_first_one_that_works_is_called(
-    active: str, fallback: list[str], given_up: list[str], failed: list[Any], now: float
+    active: str | None, fallback: list[str], given_up: list[str], failed: list[Any], now: float
 ) -> None:
     health: HealthOf = ()
     for model, kind, retry_after, at in failed:
@@ -397,11 +509,13 @@ def test_the_first_one_that_works_is_called(
 
     chosen, other = choose(order, health, given_up, now), alternative(order, health, given_up, now)
 
-    assert order[:2] == ("d", active)[: len(order)] or active == "d"
+    assert order[:2] == ("d", active or "")[: len(order)] or active == "d"
     assert len(set(order)) == len(order)
     assert chosen in order
-    works = [name for name in order if name not in given_up and not is_open(health, name, now)]
+    left = [name for name in order if name not in given_up]
+    works = [name for name in left if not is_open(health, name, now)]
     assert other == (works[0] if works else None)
+    assert alternative(order, health, given_up, now, last=True) == ((works or left or [None])[0])
     assert not works or chosen == works[0]
 
 

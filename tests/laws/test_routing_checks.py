@@ -11,6 +11,7 @@ from cognition import (
     CallModel,
     FellBack,
     Input,
+    Limits,
     LLMEngine,
     ModeChanged,
     ModelChosen,
@@ -18,6 +19,7 @@ from cognition import (
     ModelReplied,
     ToolSpec,
     Transition,
+    Usage,
     UserSpoke,
 )
 from cognition.outcomes import Failure
@@ -83,6 +85,17 @@ def test_what_a_call_came_to_and_nobody_counted_is_found() -> None:
     known = "'b' has answered, and counts as one that has failed"
     health = edge_after(ENGINE, TURNED, lambda transition: transition).transition.next_state.health
     assert problem(state(health=(evolve(health[0], model="b"),)), back).startswith(known)
+
+
+def test_a_turn_that_fails_while_a_model_is_left_is_found() -> None:
+    failed = (*TURNED, ModelFailed(effect("1.1.1"), Failure("no", kind="fatal")))
+
+    assert problem(state(spent=UNSPENT), failed) == "the turn fails where 'b' has failed, and [''] were not asked"
+    read = (*TURNED, ModelFailed(effect("1.1.1"), Failure("no", kind="fatal"), "Hel"))
+    assert problem(state(spent=UNSPENT), read) == ""
+    poor = LLMEngine(evolve(CONFIG, limits=Limits(cost=1.0)))
+    costly = (*TURNED, ModelFailed(effect("1.1.1"), Failure("no", kind="fatal"), usage=Usage(cost=1.0)))
+    assert problem(state(spent=evolve(UNSPENT, usage=Usage(cost=1.0))), costly, poor) == ""
 
 
 @pytest.mark.parametrize("kind", ["fatal", "bad_output"])
