@@ -67,9 +67,10 @@ def _unasked(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
         return None
     call = answered_effect(edge.before, event)
     assert isinstance(call, CallModel)
-    if call.purpose == "summary":  # what comes after it is not asked at all, where it finds no room
-        return None
-    left = [name for name in _order(config, state, call) if name not in (*state.spent.given_up, call.model)]
+    asked = (*state.spent.given_up, call.model)
+    # Behind a summary that fails comes the turn's own call, which is not made at all where it finds no room.
+    order = () if call.purpose == "summary" else _order(config, state, call)
+    left = [name for name in order if name not in asked]
     return Problem(f"the turn fails where {call.model!r} has failed, and {left} were not asked") if left else None
 
 

@@ -104,8 +104,10 @@ def assemble(
     if given["context_tokens"] is None:  # a request has to fit whichever of them is called
         others = [other.describe().context_tokens for other in given["models"].values()]
         fields["context_tokens"] = min([info.context_tokens, *others])
-    # What the model's files say is recorded with what the program says, so that it is known what was used.
-    fields["options"] = with_own(fields["options"], info.sampling)
+    # What the model's files say is recorded with what the program says, so that it is known what was used. Of several
+    # models each has its own, and what one's files say may be refused by another.
+    if not given["models"]:
+        fields["options"] = with_own(fields["options"], info.sampling)
     fields["reply_tokens"] = max(1, fields["context_tokens"] // REPLY_SHARE)
     warning = ""
     if given["protocol"] is None:
@@ -132,8 +134,8 @@ def assemble(
         program = evolve(program, reveal=veil.reveal)
     engine = engine_of(program, config)
     start = kept if start is None else start
-    if start is not None and start.model not in ("", *config.models):  # chosen of models that this agent hasn't
-        start = evolve(start, model="")
+    if start is not None and start.model not in (None, "", *config.models):  # chosen of models that this agent hasn't
+        start = evolve(start, model=None)
     journal = None
     if path is not None:
         program.check(engine)  # before the recording begins: no file is left behind by a mistake
@@ -185,6 +187,7 @@ def make_parts(
 ) -> Parts:
     """As ``make_program``, for all parts of the session."""
     unsealed = "" if journal is None else journal.warning
+    untold = [left_out(config, each) for each in (program.model, *program.models.values())]
     return Parts(
         config=config,
         engine=engine,
@@ -195,7 +198,7 @@ def make_parts(
         clock=full["clock"],
         start=start,
         weakened=weakened,
-        warnings=tuple(filter(None, (*_idle_rules(config), left_out(config, program.model), unsealed))),
+        warnings=tuple(filter(None, (*_idle_rules(config), *untold, unsealed))),
     )
 
 

@@ -23,6 +23,7 @@ from cognition import (
     to_data,
 )
 from cognition.phases import Closed
+from cognition.routing import OWN
 from cognition.tools import ToolSpec
 from interpreters.agents.adopting import conversation_of
 from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil, weakened_in
@@ -146,7 +147,8 @@ def fork_parts(
     if given.get("state") is not None:
         raise ConfigError("fork: the session begins where the recorded one stood; state= is for a new one")
     standing = state_after(path, turn, foreign=foreign)
-    state, origin = standing.state, Origin(standing.header.session, standing.turn, bool(standing.foreign))
+    state = evolve(standing.state, health=())  # it is of the recorded session's models, which these may not be
+    origin = Origin(standing.header.session, standing.turn, bool(standing.foreign))
     recorded = given.get("journal") is not None
     if standing.foreign:
         veil = make_veil(given, tools)
@@ -157,6 +159,11 @@ def fork_parts(
     config = veil.reveal(standing.header.config or AgentConfig())
     # The context is the model's, which may be another one than then.
     defaults = {name: getattr(config, name) for name in CONFIGURED if name != "context_tokens"}
+    if models := given.get("models"):  # of which the new session may have others, or none
+        there = (OWN, *models)
+        defaults["fallback"] = tuple(name for name in config.fallback if name in there)
+        defaults["routes"] = {task: name for task, name in config.routes if name in there}
+        defaults["breaker"] = config.breaker
     if defaults["protocol"] == "native":  # of which another model may not be capable
         del defaults["protocol"]
     if isinstance(system, str):  # in place of what a function has made since

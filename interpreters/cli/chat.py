@@ -126,6 +126,9 @@ def _show_model(session: Session, name: str) -> None:
     from cognition.shown import shown_name
 
     agent = session.agent
+    if name and name != OWN_MODEL and not agent.config.models:
+        session.output.note(f"! there is no model {shown_name(name)!r}: --fallback SPEC brings others", "warning")
+        return
     if name:
         try:
             agent.use_model("" if name == OWN_MODEL else name)

@@ -140,7 +140,8 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             others[spec] = at_the_end.enter_context(contextlib.closing(_load(options, output, other=spec)))
         model = _load(options, output)
         try:
-            for warning in (*tool_warnings(options), *model.describe().warnings):
+            of_others = [f"{name}: {told}" for name, one in others.items() for told in one.describe().warnings]
+            for warning in (*tool_warnings(options), *model.describe().warnings, *of_others):
                 output.note(f"! {warning}", "warning")
             agent = begin(model, given)
         except BaseException:

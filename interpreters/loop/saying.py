@@ -6,21 +6,23 @@ on with the next message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
 from attrs import evolve
 
-from cognition import AgentConfig, Candidate, Image, Input, Message, UserMessage, UserSpoke
+from cognition import AgentConfig, AgentState, Candidate, Image, Input, Message, UserMessage, UserSpoke
 from cognition.candidates import CONVERSATION
 from cognition.content import images_of
 from cognition.context.window import before_window
+from cognition.routing import OWN, order_of
 from interpreters.driver import Driver
 from interpreters.program.gathering import ContextSourceError, Source
 from interpreters.program.program import Program
 from interpreters.program.prompting import UNSAID
 from runtime.errors import MediaError
+from runtime.protocol import ModelInfo
 
 
 class Saying:
@@ -38,7 +40,8 @@ class Saying:
         """See that the model takes what a new message would have it shown.
 
         Raises:
-            MediaError: there are pictures in the message, or in the conversation before it, that it doesn't take.
+            MediaError: there are pictures in the message, or in the conversation before it, that no model takes which
+                may be called.
         """
         if not isinstance(event, UserSpoke):
             return
@@ -47,21 +50,38 @@ class Saying:
         images = images_of(event.parts) if event.parts else ()
         if not images and not self._pictured:  # the usual case
             return
-        info = self._program.model.describe()
-        self._look(images, info.name, info.media, "this message has", "describe the picture in words")
         state = self._driver.state
-        for message in (*before_window(state.history, state.window), *state.history[state.window.first :]):
-            how = "begin anew with reset(), or fork the session from an earlier turn"
-            self._look(_images(message), info.name, info.media, "the conversation has", how)
+        shown = (*before_window(state.history, state.window), *state.history[state.window.first :])
+        kept = tuple(chain.from_iterable(map(_images, shown)))
+        found = [self._problem(info, images, kept) for info in self._models()]
+        if "" not in found:
+            raise MediaError(found[0])
         self._pictured = True
 
-    def _look(self, images: tuple[Image, ...], name: str, media: tuple[str, ...], where: str, how: str) -> None:
-        for image in images:
-            if image.media_type not in media:
-                takes = f"takes {', '.join(media)} beside text" if media else "takes text alone"
-                raise MediaError(
-                    f"the model {name!r} {takes}, and {where} {image}; use a model that takes such images, or {how}"
-                )
+    def _models(self) -> Iterator[ModelInfo]:
+        """What may be called to answer, the first one first: where that takes no such picture, another one may."""
+        config, state = getattr(self._driver.engine, "config", None), self._driver.state
+        names: tuple[str, ...] = (OWN,)
+        if isinstance(config, AgentConfig) and isinstance(state, AgentState):
+            names = order_of(state.model, config.routes, config.fallback, "plan" if state.mode == "plan" else "answer")
+        there = [name for name in names if name in (OWN, *self._program.models)]  # a performer may stand for the rest
+        return (self._program.runtime(name).describe() for name in there or [OWN])
+
+    def _problem(self, info: ModelInfo, images: tuple[Image, ...], kept: tuple[Image, ...]) -> str:
+        """Why a model can't be shown the pictures of a message, or those of the conversation before it; or empty."""
+        anew = "begin anew with reset(), or fork the session from an earlier turn"
+        for those, where, how in (
+            (images, "this message has", "describe the picture in words"),
+            (kept, "the conversation has", anew),
+        ):
+            for image in those:
+                if image.media_type not in info.media:
+                    takes = f"takes {', '.join(info.media)} beside text" if info.media else "takes text alone"
+                    return (
+                        f"the model {info.name!r} {takes}, and {where} {image}; use a model that takes such images, "
+                        f"or {how}"
+                    )
+        return ""
 
     def asks(self, event: Input | None) -> bool:
         """Whether the program's function is to make the prompt that comes with an input."""

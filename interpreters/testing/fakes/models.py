@@ -19,7 +19,7 @@ from cognition import (
     Usage,
     UserMessage,
 )
-from cognition.content import MEDIA_TYPES, MediaType
+from cognition.content import MEDIA_TYPES, MediaType, images_of
 from cognition.context.summaries import REQUEST_ID
 from cognition.parsing import (
     PLAIN,
@@ -68,6 +68,14 @@ class FakeModel:
         if self._closed:
             raise RuntimeClosedError(self._info.name)
 
+    def _refused(self, request: ModelRequest | None) -> Failure | None:
+        """The failure that every runtime gives for a picture that it doesn't take; None where it takes them all."""
+        for message in () if request is None else request.messages:
+            for image in images_of(message.parts) if isinstance(message, UserMessage) and message.parts else ():
+                if image.media_type not in self._info.media:
+                    return Failure(f"{self._info.name!r} doesn't take {image}", kind="modality")
+        return None
+
     def __enter__(self) -> Self:
         return self
 
@@ -109,7 +117,8 @@ class ScriptedModel(ReplyingModel):
             reply has to be asked for before ``close()``, see below.
         context_tokens: the context length that it reports.
         name: the name that it reports.
-        media: the images that it takes; none of them with ``()``, as most models.
+        media: the images that it takes; none of them with ``()``, as most models. A request with any other is refused,
+            and takes no reply of the script.
         summary: what it answers where a long conversation is summarised, which is no reply of the script; None: the
             script's next reply.
 
@@ -163,6 +172,8 @@ class ScriptedModel(ReplyingModel):
             raise RuntimeClosedError(self._info.name, f"{what}; {hint}")
 
     def _whole_reply(self, request: ModelRequest) -> Reply:
+        if (refused := self._refused(request)) is not None:
+            return reply_of(refused)
         if self._summary is not None and _asks_for_summary(request):
             self.summaries.append(request)
             return reply_of(self._summary)
@@ -253,6 +264,8 @@ class FunctionModel(FakeModel):
 
     def _answer(self, request: ModelRequest) -> Any:
         self._check_open()
+        if (refused := self._refused(request)) is not None:
+            return refused
         self.requests.append(request)
         return asked(self._function, request)
 

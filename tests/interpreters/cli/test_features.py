@@ -459,6 +459,8 @@ def test_a_chat_with_several_models_says_which_one_answers_and_takes_another(her
     first, other = ["* own", "  other.gguf"], ["  own", "* other.gguf"]
     assert done.stderr.splitlines() == [*first, *other, refused, *first]
     assert (again.returncode, again.stdout) == (0, "and now?\n"), again.stderr
+    alone = here("chat", replies=[], input="/model\n/model wild\n/model own\n")
+    assert alone.stderr.splitlines() == ["* own", "! there is no model 'wild': --fallback SPEC brings others"]
 
 
 def test_a_chat_that_waits_takes_the_answer(here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path) -> None:
