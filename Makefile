@@ -27,7 +27,7 @@ short = $(if $(SHORT),$(1),$(2))
 SECONDS ?= $(call short,5,600)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo servers test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills check clean
+.PHONY: help demo servers test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills durable-kills check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ kills: $(VENV)/.all ## eight sessions on a model whose process is killed a hundr
 
 memory-kills: $(VENV)/.all ## two processes at one memory for half a minute, one of which is killed three times
 	$(BIN)/python tests/runtime/memory_kills.py $(call short,--seconds 6) $(ARGS)
+
+durable-kills: $(VENV)/.all ## sessions on DBOS whose processes are killed a hundred times while others take over; ARGS="--on sqlite"
+	$(BIN)/python -m tests.interpreters.durable.kills $(call short,--kills 2 --sessions 4) $(ARGS)
 
 check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
 

@@ -54,7 +54,19 @@ def test_ci_runs_every_test_once() -> None:
 
 @needs_make
 @pytest.mark.parametrize(
-    "name", ["mutants", "prove", "fuzz", "conformance", "hammer", "hammer-isolated", "kills", "memory-kills", "bench"]
+    "name",
+    [
+        "mutants",
+        "prove",
+        "fuzz",
+        "conformance",
+        "hammer",
+        "hammer-isolated",
+        "kills",
+        "memory-kills",
+        "durable-kills",
+        "bench",
+    ],
 )
 def test_a_long_command_has_a_short_form(name: str) -> None:
     """``SHORT=1`` changes what is run, and what is given as ``ARGS`` still comes last."""

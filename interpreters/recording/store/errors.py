@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cognition import CogstepError
-from interpreters.recording.journal.errors import JournalWriteError, shortened
+from interpreters.recording.journal.errors import TakenOverError as TakenOverError, shortened
 
 
 class StoreError(CogstepError):
@@ -18,7 +18,3 @@ class StoreError(CogstepError):
         self.problem = shortened(" ".join(problem.split()))
         super().__init__(f"{store}: {self.problem}")
         self.store = store
-
-
-class TakenOverError(JournalWriteError):
-    """Another process has taken the session over. Nothing was written, and nothing can be by whoever gets this."""

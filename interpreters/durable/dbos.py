@@ -1,0 +1,466 @@
+"""Sessions on DBOS: on SQLite for one machine, on PostgreSQL for many. Needs the extra ``dbos``.
+
+    agent = DurableAgent("helper", load_model, tools=[pay], approve=ask_later)
+    sessions = DBOSSessions(agent, "postgresql://ada@db.example/agents")
+    with sessions.worker():          # in each process that is to work at sessions
+        ...
+    run = sessions.send("ada", "Pay the invoice.")
+    sessions.result(run).pending     # (AskApproval(effect_id='1.1.1', ...),)
+    sessions.answer("ada", "1.1.1", True)
+
+A run is a workflow, each effect a step of it, a timer a durable sleep and a worker a child workflow. Runs wait in a
+queue for each model host, which lets as many of them work as the host has slots, and one of each session. A session
+that waits for an answer has no workflow: so an approval needs no ``recv``, which would hold a process and a slot for as
+long as a person thinks.
+
+DBOS gives a dead process's workflows to nobody. Here each process gives signs of life by way of the store, and one of
+those that live resumes what belongs to none of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, Input
+from cognition.checking import shown
+from interpreters.agents.assembly import user_input
+from interpreters.agents.resuming import take_up
+from interpreters.driver import follower
+from interpreters.durable.context import Work
+from interpreters.durable.definition import NAME, DurableAgent
+from interpreters.durable.errors import DurableDivergedError, DurableError
+from interpreters.durable.hosts import ModelHost, preferred
+from interpreters.durable.run import Take, run_durably, run_worker
+from interpreters.durable.texts import Ended, input_text
+from interpreters.program.content import Content
+from interpreters.program.later import Postponable, outlives_its_run, waiting_under
+from interpreters.program.program import read_answer
+from interpreters.recording.journal import JournalError, JournalReader, TakenOverError
+from interpreters.recording.recorder import Recorder
+from interpreters.recording.replaying import engine_of
+
+try:
+    from dbos import DBOS, DBOSClient, DBOSConfig, Serializer, SetWorkflowID
+    from dbos._error import DBOSWorkflowConflictIDError  # its own way to say that another execution goes on
+except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
+    raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
+
+OLDEST_SQLITE = (3, 42)
+"""DBOS's tables need ``unixepoch('subsec')``; an older one fails in their defaults, with an error of no help."""
+
+QUEUE = "cogstep"
+"""The queue of sessions without hosts; with them, each has ``cogstep.NAME``."""
+
+POLLED_EVERY = 0.1
+"""Seconds between two looks at a queue."""
+
+LOOKED_AFTER_EVERY = 2.0
+"""Seconds between two looks for runs that belong to no living process."""
+
+RUN, WORK = "cogstep.run", "cogstep.work"
+"""The workflows' names."""
+
+
+N = TypeVar("N", DurableAgent, ModelHost)
+
+
+class JsonSerializer(Serializer):
+    """What DBOS keeps is JSON; an exception is its text, since an object of any class is never read back."""
+
+    def serialize(self, data: Any) -> str:
+        """See ``dbos.Serializer``."""
+        if isinstance(data, BaseException):
+            data = {"error": f"{type(data).__name__}: {data}"}
+        return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+
+    def deserialize(self, serialized_data: str) -> Any:
+        """See ``dbos.Serializer``."""
+        data = json.loads(serialized_data)
+        return DurableError(data["error"]) if isinstance(data, dict) and data.keys() == {"error"} else data
+
+    def name(self) -> str:
+        """See ``dbos.Serializer``."""
+        return "cogstep_json"
+
+
+class Steps:
+    """The ``DurableContext`` of a workflow of DBOS.
+
+    Args:
+        work: the workflow of a worker.
+        arguments: what it is given besides the session and the task.
+    """
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+        self._work = work
+        self._arguments = arguments
+
+    async def step(self, name: str, work: Work) -> str:
+        """See ``DurableContext.step``."""
+
+        async def perform() -> str:
+            return await work()
+
+        return await DBOS.run_step_async({"name": name, "preemptible": True}, perform)
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        """See ``DurableContext.sleep``."""
+        await DBOS.sleep_async(seconds)
+
+    async def child(self, name: str, session: str, task: str) -> str:
+        """See ``DurableContext.child``."""
+        with SetWorkflowID(f"{DBOS.workflow_id}/{name}"):
+            handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
+        text: str = await handle.get_result()
+        return text
+
+
+@frozen(eq=False)
+class Place:
+    """Where the tables are: those of the store, and DBOS's own."""
+
+    store: str
+    engine: str
+
+
+def place_of(url: str) -> Place:
+    """The databases of a URL: on PostgreSQL one for both; on SQLite two files, so that neither waits for the other.
+
+    Raises:
+        DurableError: this Python's SQLite is too old for DBOS.
+    """
+    if not url.startswith("sqlite"):
+        return Place(url, url)
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise DurableError(
+            f"DBOS needs SQLite {'.'.join(map(str, OLDEST_SQLITE))} and this Python has {sqlite3.sqlite_version}: use "
+            "a Python with a newer one (or pysqlite3-binary in its place, see docs/durable.md), or PostgreSQL"
+        )
+    return Place(url, f"{url}.dbos")
+
+
+class DBOSSessions:
+    """Sessions of one or more agents on one database: for programs that send messages, and those that work at them.
+
+    Args:
+        agents: the definitions, the same in each process.
+        url: ``postgresql://user@host/database`` or ``sqlite:///path``.
+        hosts: where models run, if not in the processes; the same in each process.
+        at_once: runs at which one process works at a time.
+
+    Raises:
+        StoreError, DurableError: the database can't be used; says what to start.
+        ConfigError: two agents or hosts have the same name.
+    """
+
+    def __init__(
+        self,
+        agents: DurableAgent | Iterable[DurableAgent],
+        url: str,
+        *,
+        hosts: Iterable[ModelHost] = (),
+        at_once: int = 100,
+    ) -> None:
+        from interpreters.recording.store import SqlStore
+
+        given = (agents,) if isinstance(agents, DurableAgent) else tuple(agents)
+        self.agents = _by_name(given, "agents")
+        self.hosts = _by_name(tuple(hosts), "hosts")
+        if not given:
+            raise ConfigError("sessions need at least one agent")
+        self._place = place_of(url)
+        self.store = SqlStore(self._place.store, executor="dbos")
+        self.version = f"{PROTOCOL_VERSION}-{'-'.join(agent.version for agent in given)}"
+        """What runs are bound to: cogstep's protocol, and the versions of the agents."""
+        self.at_once = at_once
+        self._client: DBOSClient | None = None
+        list(self.store.executors())  # says what is wrong with the database, in one line
+
+    # ------------------------------------------------------------------------------------------------ from the outside
+
+    def send(self, session: str, content: Content, *, agent: str | None = None, key: str | None = None) -> str:
+        """Say something to a session, which begins with its first message; gives the run's id.
+
+        When this returns, the message is kept: some process will work at it.
+
+        Args:
+            session: letters, digits, ``_``, ``.`` and ``-``, 64 characters at most.
+            content: as for ``Agent.run``.
+            agent: the definition's name; None where there is one.
+            key: whoever sends the same key again, sends nothing twice.
+
+        Raises:
+            ConfigError: the session's name is none, or the agent is unknown.
+            DurableError: the database can't be used; nothing was sent.
+        """
+        return self._enqueue(session, user_input(content), agent, key)
+
+    def answer(self, session: str, effect_id: str, answer: Any, *, agent: str | None = None) -> str:
+        """Hand in what a session waits for, as ``Agent.answer`` does; gives the run's id.
+
+        Raises:
+            CogstepError: nothing of this id is pending, or it is no answer to that.
+        """
+        own = self._agent(agent)
+        effect = waiting_under(effect_id, self.pending(session, agent=agent))
+        tools = {tool.spec.name: tool for tool in own.tools}
+        return self._enqueue(session, read_answer(effect, answer, tools), agent, None)
+
+    def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
+        """Stop what a session does or waits for; gives the id of the run that closes its turn.
+
+        A step under way is cancelled within a second where its process lives.
+        """
+        client = self._connected()
+        for one in self._runs(session, ["PENDING", "ENQUEUED"]):
+            with self._said():
+                client.cancel_workflow(one.workflow_id, cancel_children=True)
+        return self._enqueue(session, CancelAsked(reason), agent, None)
+
+    def go_on(self, session: str, *, agent: str | None = None) -> str:
+        """Carry on a turn that a failed run has left open; gives the run's id."""
+        return self._enqueue(session, None, agent, None)
+
+    def result(self, run: str) -> Ended:
+        """Wait for the end of a run. Its texts are as they are recorded, with placeholders for secrets.
+
+        Raises:
+            DurableError: the run failed, or was cancelled; or the database can't be used.
+        """
+        client = self._connected()
+        with self._said():
+            text: Any = client.retrieve_workflow(run).get_result(polling_interval_sec=POLLED_EVERY)
+        ended = Ended.read(str(text))
+        if ended.error:
+            raise DurableError(ended.error)
+        return ended
+
+    def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
+        """What a session waits for, oldest first; empty while its newest turn is at work."""
+        own = self._agent(agent)
+        tools = {tool.spec.name: tool for tool in own.tools}
+        with JournalReader(self.recorder(session)) as reader:
+            factory = own.given.get("engine")
+            engine = engine_of(reader.header) if factory is None else factory(reader.header.config)  # type: ignore[arg-type]  # recorded with one
+            driver = follower(engine, reader.header.start)
+            take_up(reader, driver)
+        effects: list[Any] = list(driver.in_flight.values())
+        return tuple(effect for effect in effects if outlives_its_run(effect, tools))
+
+    def recorder(self, session: str) -> Recorder:
+        """The recording of a session, for whoever reads it: ``replay``, ``transcript``, ``export_session``."""
+        return self.store.recorder(session)
+
+    def close(self) -> None:
+        """Let the database go."""
+        if self._client is not None:
+            self._client.destroy()
+            self._client = None
+
+    def __enter__(self) -> DBOSSessions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -------------------------------------------------------------------------------------------------- the enqueueing
+
+    def _enqueue(self, session: str, event: Input | None, agent: str | None, key: str | None) -> str:
+        own = self._agent(agent)
+        if not NAME.fullmatch(session):
+            raise ConfigError(
+                f"a session's name is letters, digits, '_', '.' and '-', 64 at most: not {shown(session)}"
+            )
+        hidden = None if event is None else own.veil().hide(event)[0]
+        run = f"{session}:{key or uuid.uuid4().hex}"
+        host = preferred(session, self.hosts) if self.hosts else ""
+        client = self._connected()
+        with self._said():
+            client.enqueue(
+                {
+                    "workflow_name": RUN,
+                    "queue_name": _queue(host),
+                    "workflow_id": run,
+                    "app_version": self._version_of(session),
+                    "queue_partition_key": session,
+                },
+                own.name,
+                host,
+                session,
+                input_text(hidden),
+            )
+        return run
+
+    def _version_of(self, session: str) -> str:
+        """That of the session's first run: by the logic that began it, it goes on."""
+        with self._said():
+            found = self._connected().list_workflows(
+                workflow_id_prefix=f"{session}:", limit=1, load_input=False, load_output=False
+            )
+        return (found[0].app_version or self.version) if found else self.version
+
+    def _runs(self, session: str, status: list[str]) -> list[Any]:
+        with self._said():
+            return self._connected().list_workflows(
+                workflow_id_prefix=f"{session}:", status=status, load_input=False, load_output=False
+            )
+
+    def _agent(self, name: str | None) -> DurableAgent:
+        if name is None and len(self.agents) == 1:
+            return next(iter(self.agents.values()))
+        if name is None or name not in self.agents:
+            raise ConfigError(f"agent has to be one of {', '.join(self.agents)}, not {shown(name)}")
+        return self.agents[name]
+
+    def _connected(self) -> DBOSClient:
+        if self._client is None:
+            with self._said():
+                DBOS.migrate(self._place.engine)
+                self._client = DBOSClient(
+                    system_database_url=self._place.engine,
+                    serializer=JsonSerializer(),
+                    application_name=QUEUE,
+                    retry_connection_errors=False,
+                )
+        return self._client
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """Whatever DBOS raises, as one line."""
+        try:
+            yield
+        except CogstepError:
+            raise
+        except Exception as error:
+            said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            raise DurableError(
+                f"DBOS can't use {self.store.name} ({type(error).__name__}: {said}); start the database, or name "
+                "another one. What was sent before is kept"
+            ) from error
+
+    # -------------------------------------------------------------------------------------------------- from the inside
+
+    @contextlib.contextmanager
+    def worker(self) -> Iterator[None]:
+        """Work at sessions in this process, until the block is left; what it leaves others go on with.
+
+        Raises:
+            StoreError, DurableError: the database can't be used; says what to start.
+        """
+        own = self.store.join()
+        self._connected()
+        stranded: set[str] = set()
+        config: DBOSConfig = {
+            "name": QUEUE,
+            "system_database_url": self._place.engine,
+            "application_version": self.version,
+            "executor_id": own,
+            "serializer": JsonSerializer(),
+            "log_level": "ERROR",
+        }
+        with self._said():
+            DBOS(config=config)
+            self._register(stranded)
+            queues = [_queue(name) for name in self.hosts] or [_queue("")]
+            DBOS.listen_queues(queues)
+            DBOS.launch()
+            slots: list[int | None] = [host.slots for host in self.hosts.values()] or [None]
+            for queue, most in zip(queues, slots, strict=True):
+                DBOS.register_queue(
+                    queue,
+                    partition_concurrency=1,
+                    worker_concurrency=self.at_once,
+                    global_concurrency=most,
+                    polling_interval_sec=POLLED_EVERY,
+                )
+        stop = threading.Event()
+        watch = threading.Thread(target=self._look_after, args=(own, stranded, stop), name="cogstep-takeover")
+        watch.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            watch.join()
+            DBOS.destroy(destroy_registry=True)
+
+    def _register(self, stranded: set[str]) -> None:
+        models: dict[tuple[str, str], DurableAgent] = {}
+
+        def agent_of(name: str, host: str) -> DurableAgent:
+            if (name, host) not in models:
+                own = self._agent(name)
+                models[name, host] = own.on(self.hosts[host].model) if host else own
+            return models[name, host]
+
+        def take(session: str) -> Recorder:
+            return self.store.recorder(session, take_over=True)
+
+        async def run(name: str, host: str, session: str, event: str) -> str:
+            return await _carried(run_durably, agent_of(name, host), session, event, Steps(work, (name, host)), take)
+
+        async def work(name: str, host: str, session: str, task: str) -> str:
+            return await _carried(run_worker, agent_of(name, host), session, task, Steps(work, (name, host)), take)
+
+        async def _carried(
+            execute: Any, agent: DurableAgent, session: str, text: str, context: Steps, take: Take
+        ) -> str:
+            try:
+                ended: str = await execute(agent, session, text, context, take)
+            except TakenOverError:
+                pass
+            except (JournalError, CogstepError) as error:
+                if isinstance(error, DurableDivergedError | ConfigError) or not _passes(error):
+                    return Ended(0.0, error=f"{type(error).__name__}: {error}").text()
+            else:
+                return ended
+            own = str(DBOS.workflow_id)
+            stranded.add(own)  # it goes on once the store is back, or ends where another execution has it
+            raise DBOSWorkflowConflictIDError(own)
+
+        work = DBOS.workflow(name=WORK, max_recovery_attempts=None)(work)
+        DBOS.workflow(name=RUN, max_recovery_attempts=None)(run)
+
+    def _look_after(self, own: str, stranded: set[str], stop: threading.Event) -> None:
+        """Resume the runs that belong to no living process, again and again: at each look anything may fail."""
+        while not stop.wait(LOOKED_AFTER_EVERY):
+            with contextlib.suppress(CogstepError):
+                self._take_over(own, stranded)
+
+    def _take_over(self, own: str, stranded: set[str]) -> None:
+        living = {one.id for one in self.store.executors() if one.expires_in > 0 and one.name == "dbos"}
+        left, stranded_now = own == min(living, default=own), set(stranded)
+        stranded.clear()
+        if not (left or stranded_now):
+            return
+        client = self._connected()
+        with self._said():
+            pending = client.list_workflows(status="PENDING", load_input=False, load_output=False)
+        for one in pending:
+            dead = left and one.executor_id not in living
+            if dead or (one.workflow_id in stranded_now and one.executor_id == own):
+                with self._said():
+                    client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
+
+
+def _passes(error: CogstepError) -> bool:
+    """Whether it is the store's trouble, after which the run can go on."""
+    return isinstance(error, JournalError) or type(error).__name__ == "StoreError"
+
+
+def _queue(host: str) -> str:
+    return f"{QUEUE}.{host}" if host else QUEUE
+
+
+def _by_name(given: tuple[N, ...], what: str) -> dict[str, N]:
+    named = {one.name: one for one in given}
+    if len(named) < len(given):
+        raise ConfigError(f"two {what} have the same name")
+    return named

@@ -1,0 +1,152 @@
+"""Processes that work at sessions are killed with SIGKILL, many times, while others take over.
+
+    make durable-kills                                          100 kills on SQLite, then on PostgreSQL
+    make durable-kills ARGS="--kills 5 --sessions 20 --on sqlite"
+
+They die by themselves, at random ones of the moments that matter (model, tool, commit), and are killed from outside at
+random times (timers, approvals, taking over). In the end every session has finished, every recording replays, and no
+tool that must happen once happened twice: that is counted in a file, where no kill takes it back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
+from cognition import CogstepError, Completed
+from interpreters import replay
+from interpreters.durable.dbos import DBOSSessions
+from tests.interpreters.databases import postgres, why_no_postgres
+from tests.interpreters.durable.shop import note, shop
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Worker:
+    """One process."""
+
+    def __init__(self, url: str, folder: Path, chance: float) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.interpreters.durable.working", url, str(folder)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=(folder / "said").open("ab"),
+            env={**os.environ, "COGSTEP_DIES": str(chance)},
+        )
+
+    @property
+    def dead(self) -> bool:
+        return self.process.poll() is not None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(60)
+
+
+def run(url: str, folder: Path, *, kills: int, sessions: int, workers: int, patience: float = 600.0) -> Counter[str]:
+    """Work at some sessions while processes are killed; how often they died, by what they did then.
+
+    Raises:
+        AssertionError: something did not hold.
+    """
+    names = [f"session-{number}" for number in range(sessions)]
+    face = DBOSSessions(shop(folder), url)
+    for name in names:
+        face.send(name, "Do it.")
+    chance = 0.02 if kills else 0.0
+    crew = [Worker(url, folder, chance) for _ in range(workers)]
+    waiting, died, until = set(names), 0, time.monotonic() + patience
+    turns = dict.fromkeys(names, 0)
+    try:
+        while waiting:
+            assert time.monotonic() < until, f"still at work: {sorted(waiting)}; see {folder / 'said'}"
+            for place, one in enumerate(crew):
+                if died < kills and not one.dead and random.random() < 0.05:
+                    note(folder / "deaths", "from outside")
+                    one.kill()
+                if one.dead:
+                    died += 1
+                    crew[place] = Worker(url, folder, chance if died < kills else 0.0)
+            for name in sorted(waiting):
+                if step(face, name):
+                    turns[name] += 1
+                    if died >= kills:
+                        waiting.discard(name)
+                    else:
+                        face.send(name, "Once more.")
+            time.sleep(0.2)
+    finally:
+        for one in crew:
+            (one.kill if waiting else one.end)()
+    check(face, folder, names)
+    face.close()
+    return Counter((folder / "deaths").read_text().splitlines() if kills else [])
+
+
+def step(face: DBOSSessions, name: str) -> bool:
+    """Answer what a session waits for; whether its turn has ended, and nothing more is sent to it."""
+    if face._runs(name, ["PENDING", "ENQUEUED"]):
+        return False
+    try:
+        pending = face.pending(name)
+    except CogstepError:  # not begun
+        return False
+    for effect in pending[:1]:
+        face.answer(name, str(effect.effect_id), True)
+    return not pending
+
+
+def check(face: DBOSSessions, folder: Path, names: list[str]) -> None:
+    """See that all of it holds."""
+    for name in names:
+        report = replay(face.recorder(name)).raise_for_divergence()
+        assert report.state.counters.turn >= 1
+        for one in face._runs(name, ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]):
+            raise AssertionError(f"{one.workflow_id} ended as {one.status}")
+        for one in face._runs(name, ["SUCCESS"]):
+            ended = face.result(one.workflow_id)
+            assert ended.pending or (ended.finished and isinstance(ended.finished.outcome, Completed)), ended
+    done = Counter((folder / "done").read_text().splitlines())
+    for what, times in done.items():
+        turns = replay(face.recorder(what.split()[2])).turns
+        assert times <= turns, f"{what} happened {times} times in {turns} turns"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--sessions", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--on", choices=["sqlite", "postgresql", "both"], default="both")
+    given = parser.parse_args()
+    for kind in ("sqlite", "postgresql") if given.on == "both" else (given.on,):
+        if kind == "postgresql" and (reason := why_no_postgres()):
+            print(f"postgresql: left out, since {reason}")
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            url = f"sqlite:///{place}/sessions.db" if kind == "sqlite" else postgres().url
+            began = time.monotonic()
+            died = run(url, Path(place), kills=given.kills, sessions=given.sessions, workers=given.workers)
+            print(
+                f"{kind}: {given.sessions} sessions, {sum(died.values())} deaths in {time.monotonic() - began:.0f} s:"
+            )
+            for what, times in died.most_common():
+                print(f"  {times:4} {what}")
+
+
+if __name__ == "__main__":
+    main()

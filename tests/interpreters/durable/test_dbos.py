@@ -1,0 +1,85 @@
+"""Sessions on DBOS: the same decisions, whatever is killed, and one line where something is missing."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cognition import CogstepError, ConfigError
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.errors import DurableError
+from interpreters.testing.fakes import FunctionModel
+from tests.interpreters.databases import needs_postgres, postgres
+
+pytest.importorskip("dbos", reason="needs the extra `dbos`")
+
+ROOT = Path(__file__).resolve().parents[3]
+AGENT = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."))
+
+
+def python(*arguments: str) -> str:
+    """What a program of these tests says."""
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_it_decides_on_sqlite_what_asyncio_does(tmp_path: Path) -> None:
+    assert "the same" in python("-m", "tests.interpreters.durable.same", f"sqlite:///{tmp_path}/sessions.db")
+
+
+@needs_postgres
+@pytest.mark.slow
+def test_it_decides_on_postgresql_what_asyncio_does() -> None:
+    assert "the same" in python("-m", "tests.interpreters.durable.same", postgres().url)
+
+
+@needs_postgres
+@pytest.mark.slow
+def test_processes_that_are_killed_are_taken_over() -> None:
+    said = python("-m", "tests.interpreters.durable.kills", "--kills", "3", "--sessions", "4", "--on", "postgresql")
+
+    assert "4 sessions" in said
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://nobody@127.0.0.1:1/agents", "start PostgreSQL there"),
+        ("mysql://127.0.0.1/agents", "expected one such as"),
+        ("agents", "this is no URL"),
+    ],
+)
+def test_without_a_database_one_line_says_what_to_start(url: str, said: str) -> None:
+    from interpreters.durable.dbos import DBOSSessions
+
+    with pytest.raises(CogstepError, match=said) as caught:
+        DBOSSessions(AGENT, url)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_an_sqlite_that_is_too_old_is_told_with_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from interpreters.durable.dbos import DBOSSessions
+
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 40, 1))
+    with pytest.raises(DurableError, match=r"pysqlite3-binary in its place.*or PostgreSQL"):
+        DBOSSessions(AGENT, "sqlite:///agents.db")
+
+
+@needs_postgres
+def test_names_that_can_not_be_are_refused_before_anything_is_sent() -> None:
+    from interpreters.durable.dbos import DBOSSessions
+
+    with DBOSSessions([AGENT, DurableAgent("other", AGENT.model)], postgres().url) as sessions:
+        with pytest.raises(ConfigError, match="a session's name"):
+            sessions.send("two words", "Hi!", agent="other")
+        with pytest.raises(ConfigError, match="agent has to be one of greeter, other"):
+            sessions.send("ada", "Hi!")
+    with pytest.raises(ConfigError, match="two agents have the same name"):
+        DBOSSessions([AGENT, AGENT], postgres().url)
