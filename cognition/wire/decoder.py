@@ -25,6 +25,7 @@ from cognition.wire.lines import LONGEST_LINE, Lines, LineState
 from cognition.wire.names import Names, names_of
 from cognition.wire.replies import Gathering, ReplyState, WireReply
 from cognition.wire.sse import Event, Events, EventState
+from cognition.wire.written import Writing, WrittenState, ended, fresh, read, writing_of
 
 Outputs = tuple[Output, ...]
 
@@ -62,6 +63,12 @@ REFUSED: Mapping[str, Failure] = {
 """Ends that are no end of a reply: what had come is not the answer."""
 
 BROKE_OFF = Failure("the connection ended before the reply did", "transient", code="incomplete_stream")
+GIVEN_UP = Failure("the server gave the reply up, as for another request", "transient", code="incomplete_stream")
+REFUSED_SILENTLY = Failure(
+    "the server ended the reply without a word, as it does where a prompt is longer than its context",
+    "context_overflow",
+    code="empty_stream",
+)
 NOTHING_CAME = Failure("the server ended the reply before anything had come", "transient", code="empty_stream")
 
 MOST_STRAY = 1 << 16
@@ -77,9 +84,13 @@ class WirePlan:
     model: str = ""
     """The model that was asked for."""
     blank_behind_thoughts: bool = False
-    """As of ``Habits``."""
+    """As of ``Habits``, and so ``says_why`` and ``refuses_silently``."""
     cut_at: int | None = None
     """The tokens at which a reply counts as cut, of a server that doesn't tell; None: it does, or there is no limit."""
+    says_why: bool = False
+    refuses_silently: bool = False
+    writing: Writing | None = None
+    """How its text is read, of a server that leaves thoughts and calls in it."""
 
 
 @frozen
@@ -92,13 +103,19 @@ class WireState:
     stray: tuple[bytes, ...] = ()
     events: bool = False
     """Whether any event has come."""
+    written: WrittenState | None = None
+    """What stood in its text, where the plan is to look there and any has come."""
 
 
 def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = "") -> WirePlan:
     """How the reply to a request is read, which has to be encoded with the same habits, for the same model."""
     held = habits or DEFAULTS[dialect]
     cut_at = None if held.tells_cuts else request.options.max_tokens
-    return WirePlan(dialect, names_of(request, held), model, held.blank_behind_thoughts, cut_at)
+    names = names_of(request, held)
+    writing = None if held.format is None else writing_of(held.format, names, request)
+    return WirePlan(
+        dialect, names, model, held.blank_behind_thoughts, cut_at, held.says_why, held.refuses_silently, writing
+    )
 
 
 def advance(plan: WirePlan, state: WireState, data: bytes) -> tuple[WireState, Outputs]:
@@ -125,11 +142,15 @@ class Run:
         self._stray = list(state.stray)
         self._room = MOST_STRAY - sum(len(line) + 1 for line in state.stray)
         self._any = state.events
+        self._writing = plan.writing
+        self._written = state.written
         self._by_line = plan.dialect == "ollama"
 
     @property
     def state(self) -> WireState:
-        return WireState(self._lines.state, self._events.state, self._reply.state, tuple(self._stray), self._any)
+        return WireState(
+            self._lines.state, self._events.state, self._reply.state, tuple(self._stray), self._any, self._written
+        )
 
     @property
     def over(self) -> bool:
@@ -158,7 +179,12 @@ class Run:
                     self._event(event, last=True)
         if not self.over and not self._any:
             self._read_stray()
-        return finished(self._plan, reply, cut)
+        if self._plan.refuses_silently and not self._any and cut is None:
+            reply.fail(REFUSED_SILENTLY)
+        whole = finished(self._plan, reply, cut)
+        if self._writing is None:
+            return whole
+        return ended(self._writing, self._written or fresh(self._writing), whole)
 
     # ------------------------------------------------------------------------------------------------------ events
 
@@ -223,7 +249,10 @@ class Run:
         if not outputs:
             return ()
         self._reply.outputs = []
-        return tuple(outputs)
+        if self._writing is None:
+            return tuple(outputs)
+        self._written, told = read(self._writing, self._written or fresh(self._writing), outputs)
+        return told
 
 
 def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply:
@@ -240,6 +269,8 @@ def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply
             reason = "length"
     elif not reply.ended:
         reply.fail(cut or BROKE_OFF)
+    elif plan.says_why:
+        reply.fail(GIVEN_UP)
     elif not (reply.text or reply.reasoning or reply.calls):
         reply.fail(NOTHING_CAME)
     else:
@@ -325,4 +356,5 @@ def decode_body(
         READERS[dialect](reply, value)
     except BadOutputError as error:
         reply.fail(Failure(str(error), "bad_output"))
-    return finished(plan, reply, None)
+    whole = finished(plan, reply, None)
+    return whole if plan.writing is None else ended(plan.writing, fresh(plan.writing), whole)

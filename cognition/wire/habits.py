@@ -16,6 +16,8 @@ from attrs import evolve, field, frozen
 
 from cognition.checking import checked
 from cognition.errors import ConfigError
+from cognition.parsing.formats import HERMES
+from cognition.parsing.spec import FormatSpec
 
 Dialect = Literal["openai", "responses", "anthropic", "ollama"]
 """A wire format.
@@ -29,8 +31,9 @@ Dialect = Literal["openai", "responses", "anthropic", "ollama"]
 """
 
 SystemRole = Literal["system", "developer", "user"]
-ToolChoices = Literal["named", "words", "none"]
-"""What a server takes to say whether to call: names of tools too, only ``auto``, ``none``, ``required``, or nothing."""
+ToolChoices = Literal["named", "words", "names", "none"]
+"""What a server takes to say whether to call: ``auto``, ``none``, ``required`` and names of tools, the words alone,
+names alone, or nothing."""
 
 ReplyFormat = Literal["schema", "object_schema", "object", "none"]
 """How a reply can be held to a schema: by ``json_schema``, by ``json_object`` with a schema, only to be JSON, or not at
@@ -111,6 +114,13 @@ class Habits:
     reasoning_back: ReasoningBack = "never"
     blank_behind_thoughts: bool = False
     """Whether the template's white space between what the model thought and its text stands in front of the text."""
+    format: FormatSpec | None = None
+    """How the model writes thoughts and calls, of a server that leaves them in the text as they were written; None: it
+    reads them itself."""
+    says_why: bool = False
+    """Whether the server says of every whole reply why it ended, so that one of which it says nothing was given up."""
+    refuses_silently: bool = False
+    """Whether a reply that the server can't begin ends without a word, which as a rule is one to a long prompt."""
     thinking_on: str = field(default="", converter=_body)
     """What the body has for ``thinking=True``, as JSON text (a mapping is encoded); empty: it can't be said."""
     thinking_off: str = field(default="", converter=_body)
@@ -233,8 +243,12 @@ HABITS: Mapping[str, Habits] = {
             *names(top_k="top_k", min_p="min_p", repeat_penalty="repeat_penalty"),
         ),
         parallel_field=False,
+        tool_choice="names",
         response_format="object_schema",
         any_names=True,
+        format=HERMES,  # most templates' way; which one a model has is not told
+        says_why=True,
+        refuses_silently=True,
     ),  # https://github.com/abetlen/llama-cpp-python
     "vllm": Habits(
         sampling=(

@@ -158,9 +158,9 @@ class Making:
             self.warn("this server takes no tools: they are left out")
             return ()
         choice = request.options.tool_choice
-        if choice == "none" and habits.tool_choice == "none":
+        if choice == "none" and habits.tool_choice in ("names", "none"):
             return ()
-        if choice not in ("auto", "none", "required") and habits.tool_choice != "named":
+        if choice not in ("auto", "none", "required") and habits.tool_choice in ("words", "none"):
             return tuple(tool for tool in request.tools if tool.name == choice)
         return request.tools
 
@@ -168,11 +168,12 @@ class Making:
         """``auto``, ``none``, ``required``, or the name of a tool as on the wire: as far as that can be said."""
         choice, habits = self.request.options.tool_choice, self.habits
         forced = choice not in ("auto", "none")
-        if forced and (habits.tool_choice == "none" or (self.request.options.thinking and not self._may_force)):
+        unsayable = habits.tool_choice == "none" or (habits.tool_choice == "names" and choice == "required")
+        if forced and (unsayable or (self.request.options.thinking and not self._may_force)):
             self.warn("a call can't be forced here: the model may answer without one")
             return "auto"
         if forced and choice != "required":
-            return self.names.to_wire.get(choice, choice) if habits.tool_choice == "named" else "required"
+            return "required" if habits.tool_choice == "words" else self.names.to_wire.get(choice, choice)
         return choice
 
     @property

@@ -204,7 +204,7 @@ def _read_choice(reply: Gathering, choice: Object) -> None:
         reply.warn("the model refused to answer: its text says why")
     for place, call in enumerate(objects_in(delta, "tool_calls")):
         _read_call(reply, call, place)
-    if delta.get("function_call"):
+    if delta.get("function_call") and not delta.get("tool_calls"):  # llama_cpp.server says a call in both ways
         _read_function(reply, "function_call", object_in(delta, "function_call"))
     if reason := text_in(choice, "finish_reason"):
         reply.reason = reason

@@ -8,6 +8,7 @@ server           asked at                        what it tells
 llama-server     ``/v1/models``, ``/props``      ``n_ctx`` of a slot, pictures, how it samples by default
 vLLM             ``/v1/models``                  ``max_model_len``
 Ollama           ``/api/show``                   the model's ``context_length``, ``num_ctx``, ``capabilities``
+llama_cpp.server ``/v1/models``                  nothing
 mlx_lm.server    ``/v1/models``, ``/health``     nothing
 Anthropic        ``/v1/models/NAME``             ``max_input_tokens``
 others           ``/v1/models``                  ``context_length``, ``context_window`` or ``max_context_length``
@@ -46,6 +47,9 @@ CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_cont
 
 GREEDY = GenerationOptions(temperature=0.0)
 """How a model is sampled by default that nobody has said anything else of, as a local one is."""
+
+PLAIN_GREEDY = evolve(GREEDY, repeat_penalty=1.0)
+"""The same of a server that would penalise repetitions, which JSON is full of: llama_cpp.server, by 1.1."""
 
 LLAMA_DEFAULTS = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
 """How llama-server samples where neither its command line nor the model's file says anything. They are nobody's
@@ -99,7 +103,7 @@ def _of_list(connection: Connection, exchange: Exchange, model: str) -> Facts:
     context = next((found for key in CONTEXT_FIELDS if (found := _tokens(about.get(key)))), None)
     owners = OWNERS if connection.backend.dialect == "openai" else OWNERS_OF_RESPONSES
     kind = owners.get(str(about.get("owned_by")), "")
-    facts = Facts(kind, name, context, sampling=GREEDY if kind == "llama-cpp-python" else GenerationOptions())
+    facts = Facts(kind, name, context, sampling=PLAIN_GREEDY if kind == "llama-cpp-python" else GenerationOptions())
     return _of_llama_server(connection, exchange, facts) if kind.startswith("llama-server") else facts
 
 

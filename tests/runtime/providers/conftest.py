@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from tests.runtime.conftest import load_or_skip
-from tests.runtime.providers.servers import llama_server, mlx_server
+from tests.runtime.providers.servers import llama_cpp_server, llama_server, mlx_server
 from tests.runtime.providers.speaking import SpeakingServer
 from tests.runtime.steering import Rig, Steering
 
@@ -26,6 +26,13 @@ KEY = "sk-test-0123456789abcdef"
 def llama_port() -> Iterator[int]:
     """A real llama-server."""
     with llama_server() as port:
+        yield port
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_port() -> Iterator[int]:
+    """A real llama_cpp.server."""
+    with llama_cpp_server() as port:
         yield port
 
 

@@ -1,4 +1,5 @@
-"""Other people's servers, started on the shipped model: llama.cpp's ``llama-server`` and ``mlx_lm.server``.
+"""Other people's servers, started on the shipped model: llama.cpp's ``llama-server``, llama-cpp-python's
+``llama_cpp.server`` and ``mlx_lm.server``.
 
 ``llama-server`` has to be compiled, which takes minutes: ``make servers`` does it, once, from the source of the
 installed llama-cpp-python. Where it is not there, its tests are skipped.
@@ -53,6 +54,21 @@ def llama_server(context: int = 2048, slots: int = 4) -> Iterator[int]:
 
 
 @contextmanager
+def llama_cpp_server() -> Iterator[int]:
+    """The port of a llama_cpp.server that has the shipped model, and lets a reply end before it begins another one."""
+    for package in ("llama_cpp", "fastapi", "pydantic_settings", "sse_starlette", "starlette_context", "uvicorn"):
+        if find_spec(package) is None:
+            pytest.skip(f"llama_cpp.server needs {package}, which is not installed")
+    model = next(iter(sorted(SMALL_MODEL.glob("*.gguf"))))
+    command = [
+        sys.executable, "-m", "llama_cpp.server", "--model", str(model), "--n_ctx", "2048", "--host", "127.0.0.1",
+        "--n_threads", "1", "--n_threads_batch", "1", "--interrupt_requests", "False",
+    ]  # fmt: skip
+    with serving(command, path="/v1/models") as port:
+        yield port
+
+
+@contextmanager
 def mlx_server() -> Iterator[int]:
     """The port of an mlx_lm.server that has the shipped model."""
     if find_spec("mlx_lm") is None:
@@ -63,8 +79,8 @@ def mlx_server() -> Iterator[int]:
 
 
 @contextmanager
-def serving(command: Sequence[str], environment: dict[str, str] | None = None) -> Iterator[int]:
-    """The port of a server that is ready, and is gone when the block is left."""
+def serving(command: Sequence[str], environment: dict[str, str] | None = None, path: str = "/health") -> Iterator[int]:
+    """The port of a server that is ready, and is gone when the block is left. ``path``: where a ready one answers."""
     for attempt in range(TRIES):
         port = free_port()
         with (
@@ -77,9 +93,9 @@ def serving(command: Sequence[str], environment: dict[str, str] | None = None) -
             ) as process,
         ):
             due = time.monotonic() + PATIENCE
-            while process.poll() is None and not ready(port) and time.monotonic() < due:
+            while process.poll() is None and not ready(port, path) and time.monotonic() < due:
                 time.sleep(0.05)
-            if process.poll() is None and ready(port):
+            if process.poll() is None and ready(port, path):
                 yield port
                 return
             log.seek(0)
@@ -98,11 +114,11 @@ def free_port() -> int:
     return port
 
 
-def ready(port: int) -> bool:
+def ready(port: int, path: str) -> bool:
     """Whether the server says that it is."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        connection.request("GET", "/health")
+        connection.request("GET", path)
         return connection.getresponse().status == 200
     except (OSError, http.client.HTTPException):
         return False

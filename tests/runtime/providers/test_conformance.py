@@ -30,7 +30,7 @@ OURS = [pytest.param(dialect, marks=pytest.mark.llama) for dialect in PATHS]
 THEIRS = [
     *(
         pytest.param(name, marks=[pytest.mark.llama, pytest.mark.slow])
-        for name in ("llama-server", "llama-server responses", "llama-server messages")
+        for name in ("llama-server", "llama-server responses", "llama-server messages", "llama_cpp.server")
     ),
     pytest.param("mlx_lm.server", marks=[pytest.mark.mlx, pytest.mark.slow]),
 ]
@@ -50,6 +50,8 @@ def theirs(name: str, request: pytest.FixtureRequest) -> Runtime:
     llama-server speaks the formats of responses and of messages too. What it is isn't asked there, and so neither is
     that nobody has chosen its temperature.
     """
+    if name == "llama_cpp.server":  # which doesn't tell its context
+        return load_model(f"http://127.0.0.1:{request.getfixturevalue('llama_cpp_port')}/v1", context_tokens=2048)
     if name == "mlx_lm.server":
         return load_model(f"http://127.0.0.1:{request.getfixturevalue('mlx_port')}/v1")
     url = f"http://127.0.0.1:{request.getfixturevalue('llama_port')}/v1"
@@ -112,7 +114,7 @@ def held(kind: type, places: Iterable[Any], only: str = "", leave_out: str = "")
 
 
 OPENAI, ANTHROPIC, OLLAMA, RESPONSES = ([one] for one in OURS)
-LLAMA_SERVER, RESPONSES_OF_LLAMA_SERVER, MESSAGES_OF_LLAMA_SERVER, MLX_SERVER = ([one] for one in THEIRS)
+LLAMA_SERVER, _, _, LLAMA_CPP_SERVER, MLX_SERVER = ([one] for one in THEIRS)
 
 TestStream = held(suite.TestStream, OURS)
 TestStopTexts = held(suite.TestStopTexts, [*OPENAI, *ANTHROPIC, *OLLAMA])  # responses have no word for them
@@ -170,6 +172,11 @@ TestUsageOfLlamaServer = held(suite.TestUsage, LLAMA_SERVER)
 TestUsageOfMlxServer = held(suite.TestUsage, MLX_SERVER, "test_timings_add_up")
 TestSamplingOfOthers = held(
     suite.TestSampling, THEIRS, "test_greedy_repeats test_options_that_leave_one_token_are_greedy"
+)
+TestSamplingOfLlamaCppServer = held(
+    suite.TestSampling,
+    LLAMA_CPP_SERVER,
+    leave_out="test_typical_sampling_differs_by_seed_and_repeats_with_one",  # the API has no word for it
 )
 TestSeedsOfLlamaServer = held(suite.TestSampling, LLAMA_SERVER, "test_a_seed_repeats_and_no_seed_does_not")
 TestCancelElsewhere = held(suite.TestCancel, THEIRS, "test_after_the_end_it_does_nothing")
