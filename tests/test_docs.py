@@ -19,6 +19,8 @@ from sybil.parsers.markdown import CodeBlockParser
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
+MODULES = {"restate": "restate", "temporal": "temporalio"}
+
 FENCE = re.compile(r"^ *```+ *([^`\n]*?) *\n(?:.*?\n)?? *```+ *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 PRINTED = re.compile(r"^ *#> ?(.*)$", re.MULTILINE)
@@ -65,6 +67,9 @@ def test_examples_run_and_print_what_they_say(
         pytest.skip("the page loads a model, and no backend is installed")
     if 'backend="llama"' in path.read_text("utf-8") and not find_spec("llama_cpp"):
         pytest.skip("the page is about llama.cpp, which is not installed")
+    for extra in ("restate", "temporal"):
+        if f"interpreters.durable.{extra} " in path.read_text("utf-8") and not find_spec(MODULES[extra]):
+            pytest.skip(f"the page needs the extra {extra}, which is not installed")
     monkeypatch.chdir(tmp_path)
 
     for example in parse_page(path).examples():

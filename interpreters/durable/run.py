@@ -28,7 +28,7 @@ from interpreters.durable.interpreter import DurableInterpreter, RunClock
 from interpreters.durable.texts import Ended, Errand, Happened, input_text, read_input
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, Record
 from interpreters.recording.recorder import Recorder
-from interpreters.recording.replaying import ReplayDivergedError
+from interpreters.recording.replaying import ReplayDivergedError, replay
 from interpreters.recording.veil import NUMBERED, Veil
 
 Take = Callable[[str], Recorder]
@@ -40,6 +40,7 @@ no more, and is told so by a ``TakenOverError``."""
 class Opened:
     """A session as one execution has taken it over."""
 
+    recorder: Recorder
     parts: Parts
     journal: Journal
     veil: Veil
@@ -133,7 +134,7 @@ def _opened(agent: DurableAgent, session: str, recorder: Recorder, errand: Erran
     assert journal is not None
     hidden = journal.veil
     assert hidden is not None
-    return Opened(parts, journal, hidden, records)
+    return Opened(recorder, parts, journal, hidden, records)
 
 
 def _is_there(recorder: Recorder) -> bool:
@@ -152,5 +153,9 @@ def _folded(one: Opened, lines: int, context: DurableContext, clock: RunClock) -
     try:
         take_up(folded, interpreter.driver)
     except ReplayDivergedError as error:
-        raise DurableDivergedError(str(error)) from error
+        # Of the newest record often nothing differs but a digest: the first one says what was changed.
+        first = replay(one.recorder, engine=interpreter.driver.engine).divergence or error
+        raise DurableDivergedError(
+            f"other agent logic began the session; its version has to finish it, or fork it to go on: {first}"
+        ) from error
     return interpreter

@@ -48,7 +48,7 @@ class MemoryEngine:
         self._owners: dict[str, object] = {}
         self._kept: dict[str, dict[int, tuple[str, str]]] = {}
         self._runs = 0
-        self._process = _Process()
+        self._process = _Process(None)
 
     async def run(self, agent: DurableAgent, session: str, event: Input | None) -> Ended:
         """Execute one run to its end, as often as that takes.
@@ -59,11 +59,12 @@ class MemoryEngine:
         self._runs += 1
         name, text = f"run-{self._runs}", input_text(event)
         while True:
-            process = self._process = _Process()
+            end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            process = self._process = _Process(end)
             self.executions += 1
             context = MemoryContext(self, process, agent, name)
             task = asyncio.ensure_future(run_durably(agent, session, text, context, process.taker(self)))
-            waited: list[asyncio.Future[Any]] = [task, process.end]
+            waited: list[asyncio.Future[Any]] = [task, end]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if not process.dead:
                 return Ended.read(await task)
@@ -82,7 +83,8 @@ class MemoryEngine:
         self.moments += 1
         if self.moments in self._kills and not process.dead:
             process.dead = True
-            process.end.set_result(None)
+            if process.end is not None:
+                process.end.set_result(None)
         if process.dead:
             raise Killed("the process was killed")
 
@@ -98,9 +100,9 @@ class MemoryEngine:
 class _Process:
     """One process: what runs in it is lost when it dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, end: asyncio.Future[None] | None) -> None:
         self.dead = False
-        self.end: asyncio.Future[None] = asyncio.Future()
+        self.end = end
 
     def taker(self, engine: MemoryEngine) -> Any:
         return lambda session: MemoryRecorder(engine, session, self)
