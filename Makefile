@@ -27,7 +27,7 @@ short = $(if $(SHORT),$(1),$(2))
 SECONDS ?= $(call short,5,600)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo servers test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills durable-kills check clean
+.PHONY: help demo servers test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills durable-kills restate-kills check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +37,8 @@ help: ## list the commands
 demo: $(VENV)/.demo-$(BACKEND) ## set up what the demo needs, then ask the shipped model one question
 	$(BIN)/cogstep run "What is 17 * 23?"
 
-servers: $(VENV)/.all ## compile llama-server, whose tests are skipped without it (4 minutes on two cores, once)
+servers: $(VENV)/.all ## compile llama-server (4 minutes on two cores, once) and get Restate's: tests are skipped without them
+	@! command -v npm >/dev/null || npm install --prefix .restate --ignore-scripts --no-audit --no-fund --silent @restatedev/restate-server@1.7
 	@command -v cmake >/dev/null || test -x $(BIN)/cmake || $(PIP) install cmake
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks.native_tools llama-server
 
@@ -97,6 +98,9 @@ memory-kills: $(VENV)/.all ## two processes at one memory for half a minute, one
 
 durable-kills: $(VENV)/.all ## sessions on DBOS whose processes are killed a hundred times while others take over; ARGS="--on sqlite"
 	$(BIN)/python -m tests.interpreters.durable.kills $(call short,--kills 2 --sessions 4) $(ARGS)
+
+restate-kills: $(VENV)/.all ## eight sessions on a Restate server, which is killed a hundred times, and the processes that work at them
+	$(BIN)/python tests/interpreters/durable/restate_kills.py $(call short,--times 2 --sessions 2) $(ARGS)
 
 check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
 

@@ -65,6 +65,7 @@ def test_ci_runs_every_test_once() -> None:
         "kills",
         "memory-kills",
         "durable-kills",
+        "restate-kills",
         "bench",
     ],
 )

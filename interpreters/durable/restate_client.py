@@ -1,0 +1,160 @@
+"""Calls of a Restate server: its ingress, which takes what is sent to sessions, and its administration."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import Request, urlopen
+
+from attrs import frozen
+
+from cognition import ConfigError
+from cognition.checking import shown
+from interpreters.durable.errors import DurableError
+
+SECONDS = 30.0
+"""How long one call may take that has nothing to wait for."""
+
+
+@frozen
+class Reply:
+    status: int
+    body: bytes
+
+    def json(self, url: str) -> Any:
+        """The body as data.
+
+        Raises:
+            DurableError: it is no JSON, so that something else than Restate answered.
+        """
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise DurableError(f"what answers at {url} is no Restate server") from error
+
+    def problem(self) -> str:
+        """What the server says is wrong."""
+        try:
+            return str(json.loads(self.body)["message"])
+        except (ValueError, KeyError, TypeError):
+            return f"status {self.status}"
+
+
+@frozen
+class RestateServer:
+    """Where a server is."""
+
+    ingress: str
+    admin: str
+
+    @classmethod
+    def at(cls, ingress: str, admin: str) -> RestateServer:
+        """By its two addresses.
+
+        Raises:
+            ConfigError: one of them is none.
+        """
+        for what, url in (("ingress", ingress), ("admin", admin)):
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.netloc:
+                raise ConfigError(f"{what} has to be an address such as http://127.0.0.1:8080, not {shown(url)}")
+        return cls(ingress.rstrip("/"), admin.rstrip("/"))
+
+    def send(self, service: str, key: str, body: str, idempotency: str = "") -> str:
+        """Have a session run; gives the invocation's id, once the server has it on its disk.
+
+        Raises:
+            DurableError: there is no server, or it has no such service.
+        """
+        headers = {"Idempotency-Key": idempotency} if idempotency else {}
+        path = f"/{service}/{quote(key, safe='')}/run/send"
+        reply = _called("POST", self.ingress, path, body.encode(), headers)
+        if reply.status == 404:
+            raise DurableError(
+                f"the Restate server at {self.ingress} knows no {service.partition('.')[2]!r}: start a process that "
+                "serves this agent"
+            )
+        if reply.status >= 300:
+            raise DurableError(f"the Restate server at {self.ingress} refused the message: {reply.problem()}")
+        return str(reply.json(self.ingress)["invocationId"])
+
+    def output(self, invocation: str, seconds: float | None) -> Reply | None:
+        """What came of an invocation; None: it has not ended within this time.
+
+        Raises:
+            DurableError: there is no server, or it knows no such invocation.
+        """
+        path = f"/restate/invocation/{quote(invocation, safe='')}/"
+        try:
+            wait = "output" if seconds == 0 else "attach"
+            reply = _called("GET", self.ingress, path + wait, None, {}, SECONDS if seconds == 0 else seconds)
+        except TimeoutError:
+            return None
+        if reply.status == 470:  # not ready
+            return None
+        if reply.status == 404:
+            raise DurableError(f"the Restate server at {self.ingress} knows no run {invocation!r}")
+        return reply
+
+    def cancel(self, invocation: str) -> bool:
+        """Cancel an invocation; False: it has ended.
+
+        Raises:
+            DurableError: there is no server.
+        """
+        reply = _called("PATCH", self.admin, f"/invocations/{quote(invocation, safe='')}/cancel", b"", {})
+        return reply.status < 300
+
+    def register(self, url: str) -> None:
+        """Make the services known that a process serves at an address.
+
+        Raises:
+            DurableError: there is no server, or it does not reach this address.
+        """
+        body = json.dumps({"uri": url}).encode()
+        reply = _called("POST", self.admin, "/deployments", body, {})
+        if reply.status >= 300:
+            raise DurableError(f"the Restate server at {self.admin} did not take {url}: {reply.problem()}")
+        reply.json(self.admin)
+
+    def running(self, service: str, key: str) -> list[str]:
+        """The invocations of an object that have begun and not ended.
+
+        Raises:
+            DurableError: there is no server.
+        """
+        key = key.replace("'", "''")
+        statement = (
+            f"SELECT id FROM sys_invocation WHERE target_service_name = '{service}' AND target_service_key = '{key}' "
+            "AND status NOT IN ('completed', 'inboxed', 'scheduled')"
+        )
+        reply = _called("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
+        if reply.status >= 300:
+            raise DurableError(f"the Restate server at {self.admin} can't say what runs: {reply.problem()}")
+        return [str(row["id"]) for row in reply.json(self.admin)["rows"]]
+
+
+def _called(
+    method: str, base: str, path: str, body: bytes | None, headers: dict[str, str], seconds: float | None = SECONDS
+) -> Reply:
+    types = {"Content-Type": "application/json", "Accept": "application/json"}
+    request = Request(base + path, body, types | headers, method=method)
+    try:
+        with urlopen(request, timeout=seconds) as answer:
+            return Reply(answer.status, answer.read())
+    except HTTPError as error:
+        with error:
+            return Reply(error.code, error.read())
+    except TimeoutError:
+        raise
+    except (OSError, HTTPException) as error:
+        why = error.reason if isinstance(error, URLError) else error
+        if isinstance(why, TimeoutError):
+            raise why from error
+        raise DurableError(
+            f"no Restate server answers at {base} ({why}): start one (npx @restatedev/restate-server) or say where it "
+            "is"
+        ) from error

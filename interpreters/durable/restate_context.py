@@ -1,0 +1,178 @@
+"""One invocation of Restate as the engine that a durable run sees.
+
+Restate's own futures may be awaited by one task at a time: each wait reads the one connection of the invocation, and
+would take away what another one waits for. Effects run together in tasks of their own, so they only note what they wait
+for, and one task waits for all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from restate import ObjectContext, RunOptions, TerminalError
+from restate.exceptions import RetryableError
+from restate.serde import BytesSerde
+from restate.server_context import ServerInvocationContext
+from restate.vm import FirstCompletedUnresolvedFuture, SingleUnresolvedFuture
+
+from cognition import CogstepError
+from interpreters.durable.context import Work
+from interpreters.durable.texts import Ended
+from interpreters.recording.journal import JournalLockedError, JournalWriteError
+from interpreters.recording.store import StoreError
+
+BYTES: Final = BytesSerde()
+RUNS: Final = RunOptions[bytes](serde=BYTES)
+
+WAKE: Final[Any] = {"type": "restate.run_completed", "data": None}
+"""Has whoever waits at the connection look again at what has completed."""
+
+LEAVE: Final[Any] = {"type": "http.disconnect"}
+"""Has whoever waits at the connection stop, at a point where nothing is half sent."""
+
+REFUSED = 422
+"""The status of an invocation that failed by our own errors, which another attempt would only repeat."""
+
+
+class RestateContext:
+    """A ``DurableContext`` for one attempt of an invocation.
+
+    Args:
+        context: that the handler was given.
+        service: the virtual object that runs workers.
+    """
+
+    def __init__(self, context: ObjectContext, service: str) -> None:
+        assert isinstance(context, ServerInvocationContext)
+        self._context = context
+        self._service = service
+        self._awaited: dict[int, tuple[Any, asyncio.Future[Any] | None]] = {}
+        """For each handle its future, and who waits for it; None: nobody does any more."""
+        self._open = FirstCompletedUnresolvedFuture([])
+        """The handles, in a list that is read anew at each look."""
+        self._waiting: asyncio.Task[None] | None = None
+        self.failure: BaseException | None = None
+        """Why this attempt ends: it was cancelled, has lost its server, or goes on in another attempt."""
+
+    async def step(self, name: str, work: Work) -> str:
+        at_work: list[asyncio.Task[Any]] = []
+        given_up = False
+
+        async def action() -> bytes:
+            task = asyncio.current_task()
+            if given_up or task is None:  # cancelled before it began: it must not begin any more
+                raise asyncio.CancelledError
+            at_work.append(task)
+            try:
+                return (await work()).encode()
+            except CogstepError as error:
+                raise told(error) from error
+
+        future = self._context.run_typed(name, action, RUNS)
+        try:
+            result: bytes = await self._result(future)
+        except asyncio.CancelledError:
+            given_up = True
+            for task in at_work:
+                task.cancel()
+            raise
+        return result.decode()
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        await self._result(self._context.sleep(timedelta(seconds=seconds), name))
+
+    async def child(self, name: str, session: str, task: str) -> str:
+        future = self._context.generic_call(self._service, "work", task.encode(), key=session)
+        try:
+            result: bytes = await self._result(future)
+        except TerminalError as error:
+            return Ended(0.0, error=error.message).text()
+        return result.decode()
+
+    async def close(self) -> None:
+        """Let nothing of this attempt read its connection any more."""
+        if self._waiting is not None:
+            await self._context.receive.enqueue_restate_event(LEAVE)
+            await asyncio.wait([self._waiting])
+
+    async def _result(self, future: Any) -> Any:
+        if self.failure is not None:
+            raise asyncio.CancelledError
+        handle: int = future.handle
+        settled: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._awaited[handle] = future, settled
+        self._open.children.append(SingleUnresolvedFuture(handle))
+        if self._waiting is None:
+            self._waiting = asyncio.create_task(self._wait())
+        else:
+            await self._context.receive.enqueue_restate_event(WAKE)
+        try:
+            return await settled
+        except asyncio.CancelledError:
+            if handle in self._awaited:
+                self._awaited[handle] = future, None
+            raise
+
+    async def _wait(self) -> None:
+        try:
+            while any(settled is not None for _, settled in self._awaited.values()):
+                await self._context.create_poll_or_cancel_coroutine(self._open)
+                for handle, (future, settled) in list(self._awaited.items()):
+                    if self._context.vm.is_completed(handle):
+                        del self._awaited[handle]
+                        self._open.children.remove(SingleUnresolvedFuture(handle))
+                        await _settle(future, settled)
+        except BaseException as error:  # whatever it is, the handler raises it, where the server's code expects it
+            self.failure = error
+            for _, settled in self._awaited.values():
+                if settled is not None:
+                    settled.cancel()
+        finally:
+            self._waiting = None
+
+
+async def _settle(future: Any, settled: asyncio.Future[Any] | None) -> None:
+    try:
+        result = await future
+    except TerminalError as error:
+        if settled is not None and not settled.done():
+            settled.set_exception(error)
+    else:
+        if settled is not None and not settled.done():
+            settled.set_result(result)
+
+
+async def executed(context: ObjectContext, service: str, run: Callable[[RestateContext], Awaitable[str]]) -> bytes:
+    """One attempt of an invocation, with errors as the server takes them: those that last end it, and after all others
+    it is attempted again.
+    """
+    engine = RestateContext(context, service)
+    try:
+        return (await run(engine)).encode()
+    except asyncio.CancelledError:
+        if engine.failure is None:
+            raise
+        raise engine.failure from None
+    except CogstepError as error:
+        raise told(error) from error
+    finally:
+        await engine.close()
+
+
+def told(error: CogstepError) -> TerminalError | RetryableError:
+    """An error as the server takes it."""
+    text = f"{type(error).__name__}: {error}"
+    return RetryableError(text) if is_passing(error) else TerminalError(text, REFUSED)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether another attempt may fare better: the database is away, or another process has the session."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StoreError | JournalWriteError | JournalLockedError | OSError):
+            return True
+        cause = cause.__cause__
+    return False

@@ -1,0 +1,153 @@
+"""What a process serves to a Restate server: for each agent a virtual object that runs its sessions, and one that says
+which version of the agent a session is run by.
+
+    cogstep.assistant              key: session    run: by the version that began the session, or by this one
+    cogstep-version.assistant.2    key: session    run, work: of version 2
+
+The server sends an invocation of the first to the newest deployment, and those of the others to the deployment that has
+them; so a session that an older version began is finished by it, and others begin with the newest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from restate import ObjectContext, VirtualObject
+from restate.endpoint import Endpoint
+from restate.retry_policy import InvocationRetryPolicy
+
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.restate_context import BYTES, executed
+from interpreters.durable.run import Take, run_durably, run_worker
+
+IDLE: Final = timedelta(minutes=1)
+"""After so long in which nothing happens an invocation that only waits for a timer or a worker leaves its process."""
+
+PATIENCE: Final = timedelta(days=1)
+"""How long a step may take, such as a tool: then it is taken to be stuck, and the run is attempted again."""
+
+RETRIES: Final = InvocationRetryPolicy(
+    initial_interval=timedelta(milliseconds=100),
+    exponentiation_factor=2.0,
+    max_interval=timedelta(seconds=10),
+    max_attempts=1000,
+    on_max_attempts="pause",
+)
+"""A run whose process or database is gone is attempted for hours, and then waits for a person. It is never dropped:
+what was sent has been acknowledged.
+"""
+
+VERSION: Final = "version"
+
+BACKLOG: Final = 100
+
+
+def entrance(agent: str) -> str:
+    """The object that says which version runs a session of an agent."""
+    return f"cogstep.{agent}"
+
+
+def versioned(agent: str, version: str) -> str:
+    """The object that runs the sessions of one version."""
+    return f"cogstep-version.{agent}.{version}"
+
+
+def objects(agent: DurableAgent, take: Take) -> tuple[VirtualObject, VirtualObject]:
+    """What a process serves for one agent."""
+    return _entrance(agent), _sessions(agent, take)
+
+
+def _object(name: str) -> VirtualObject:
+    return VirtualObject(
+        name, inactivity_timeout=IDLE, abort_timeout=PATIENCE, invocation_retry_policy=RETRIES, state_preload=True
+    )
+
+
+def _entrance(agent: DurableAgent) -> VirtualObject:
+    made = _object(entrance(agent.name))
+
+    @made.handler("run", input_serde=BYTES, output_serde=BYTES)
+    async def run(context: ObjectContext, event: bytes) -> bytes:
+        version: str | None = await context.get(VERSION, type_hint=str)
+        if version is None:
+            version = agent.version
+            context.set(VERSION, version)
+        return await context.generic_call(versioned(agent.name, version), "run", event, key=context.key())
+
+    return made
+
+
+def _sessions(agent: DurableAgent, take: Take) -> VirtualObject:
+    name = versioned(agent.name, agent.version)
+    made = _object(name)
+
+    @made.handler("run", input_serde=BYTES, output_serde=BYTES)
+    async def run(context: ObjectContext, event: bytes) -> bytes:
+        return await executed(
+            context, name, lambda engine: run_durably(agent, context.key(), event.decode(), engine, take)
+        )
+
+    @made.handler("work", input_serde=BYTES, output_serde=BYTES)
+    async def work(context: ObjectContext, task: bytes) -> bytes:
+        return await executed(
+            context, name, lambda engine: run_worker(agent, context.key(), task.decode(), engine, take)
+        )
+
+    return made
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that several processes of this machine may have, each of which takes connections: where one of them
+    ends, the server connects to another.
+
+    Raises:
+        OSError: the address can't be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if hasattr(socket, "SO_REUSEPORT"):
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(BACKLOG)  # whoever connects now, is answered as soon as this process has begun to serve
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+async def serve_on(
+    listener: socket.socket, agents: Sequence[DurableAgent], take: Take, ended: asyncio.Event, keys: Sequence[str]
+) -> None:
+    """Serve until ``ended`` is set, on a socket that is closed then."""
+    endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
+    for agent in agents:
+        endpoint.bind(*objects(agent, take))
+    for key in keys:
+        endpoint.identity_key(key)
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]  # which closes it in the end
+    config.graceful_timeout = 1.0
+    config.loglevel = "WARNING"
+    await serve(_without_lifespan(endpoint.app()), config, shutdown_trigger=ended.wait)
+
+
+def _without_lifespan(app: Any) -> Any:
+    """The same, but for what the server asks at its start and end, which needs no warning that there is no answer."""
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+
+    return asked

@@ -1,0 +1,7 @@
+"""Tests of engines whose extra is not installed are left out."""
+
+from importlib.util import find_spec
+
+NEEDS = {"test_restate.py": "restate", "test_temporal.py": "temporalio"}
+
+collect_ignore = [name for name, module in NEEDS.items() if find_spec(module) is None]

@@ -1,0 +1,144 @@
+"""Sessions on a real Restate server, whose processes are killed a hundred times at random moments, and itself too.
+
+    python tests/interpreters/durable/restate_kills.py               # a hundred times
+    python tests/interpreters/durable/restate_kills.py --times 5
+
+Two processes work at all sessions; SIGKILL ends one of them, or the server, and another one is started. Every session
+has to finish, with nothing lost that was acknowledged and nothing done twice that must not be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from cognition import Completed
+from interpreters.durable.errors import DurableError
+from interpreters.durable.restate import RestateSessions
+from interpreters.durable.texts import Ended
+from interpreters.program.program import read_answer
+from tests.interpreters.durable.outside import agent_of, answer_to, check
+from tests.interpreters.durable.restate_rig import MISSING, Server, Workers, free_port, running_server, server_program
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds for which a person of this test tries to reach a server."""
+
+OFTEN = 0.2
+"""Of the kills, those that the server gets."""
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """What a call gives once there is a server again."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return call()
+        except DurableError as error:
+            if "no Restate server" not in str(error) or time.monotonic() > ends:
+                raise
+            time.sleep(0.05)
+
+
+class Person(threading.Thread):
+    """Somebody who talks with one session, until told to stop, and answers what it asks."""
+
+    def __init__(self, sessions: RestateSessions, name: str, stop: threading.Event) -> None:
+        super().__init__(name=name, daemon=True)
+        self._sessions = sessions
+        self._stopping = stop
+        self.said: list[str] = []
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set() or not self.said:
+                self._turn(f"Do the {len(self.said) + 1}. thing.")
+        except BaseException as error:
+            self.failure = error
+
+    def _turn(self, text: str) -> None:
+        sessions, name = self._sessions, self.name
+        run = patiently(lambda: sessions.send(name, text, key=text))
+        self.said.append(text)
+        ended = self._ended(run)
+        while ended.pending:
+            ended = self._ended(self._answered(ended.pending[0]))
+        assert ended.finished is not None
+        assert ended.finished.outcome == Completed("Done."), ended
+
+    def _answered(self, effect: Any) -> str:
+        """Handed in as it is, since a server may have taken it, and been killed before it said so."""
+        event = read_answer(effect, answer_to(effect), {})
+        key = f"answer-{effect.effect_id}"
+        return patiently(lambda: self._sessions.put(self.name, event, key=key))
+
+    def _ended(self, run: str) -> Ended:
+        return patiently(lambda: self._sessions.result(run))
+
+
+def kills(times: int, sessions: int, folder: Path, seed: int = 0) -> Counter[str]:
+    """Kill so often; gives the number of results of each kind."""
+    chance = random.Random(seed)
+    store, address = f"sqlite:///{folder}/sessions.db", f"http://127.0.0.1:{free_port()}"
+    with running_server(folder / "restate") as server:
+        arguments = [str(folder), store, server.ingress, server.admin, address]
+        workers = Workers([str(Path(__file__).with_name("restate_worker.py")), *arguments], folder / "workers.log")
+        face = RestateSessions(agent_of(folder), store, ingress=server.ingress, admin=server.admin)
+        stop = threading.Event()
+        people = [Person(face, f"session-{number}", stop) for number in range(sessions)]
+        try:
+            workers.add()
+            workers.add()
+            for person in people:
+                person.start()
+            for _ in range(times):
+                time.sleep(chance.uniform(0.05, 0.6))
+                _kill_one(chance, server, workers)
+            stop.set()
+            for person in people:
+                person.join(PATIENCE)
+                if person.failure is not None:
+                    raise person.failure
+                assert not person.is_alive(), f"{person.name} has not finished"
+        finally:
+            workers.close()
+        return check(folder, face.store.recorder, {person.name: person.said for person in people})
+
+
+def _kill_one(chance: random.Random, server: Server, workers: Workers) -> None:
+    if chance.random() < OFTEN:
+        server.kill()
+        server.start()
+    else:
+        workers.kill(chance.choice(workers.processes))
+        workers.add()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--times", type=int, default=100, help="how often something is killed (%(default)s)")
+    parser.add_argument("--sessions", type=int, default=8, help="how many sessions there are (%(default)s)")
+    given = parser.parse_args()
+    if server_program() is None:
+        print(MISSING)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        results = kills(given.times, given.sessions, Path(folder))
+        print(f"{given.times} kills in {time.monotonic() - began:.0f} s; results: {dict(results)}")
+
+
+if __name__ == "__main__":
+    main()

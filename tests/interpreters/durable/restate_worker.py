@@ -1,0 +1,33 @@
+"""One process that works at sessions: python restate_worker.py FOLDER STORE INGRESS ADMIN ADDRESS."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from interpreters.durable.restate import RestateSessions
+from tests.interpreters.durable.outside import agent_of
+
+
+class Says(threading.Event):
+    """Tells the test that the server knows this process."""
+
+    def set(self) -> None:
+        super().set()
+        print("ready", flush=True)
+
+
+def main(folder: str, store: str, ingress: str, admin: str, address: str) -> None:
+    async def until_it_is_killed() -> None:
+        await sessions.serve_async(address, ended=asyncio.Event(), ready=Says())
+
+    sessions = RestateSessions(agent_of(Path(folder)), store, ingress=ingress, admin=admin)
+    asyncio.run(until_it_is_killed())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,219 @@
+"""Sessions on a real Restate server: the same decisions, cancels, versions, kills; and what is said without one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cognition import Cancelled, Completed, ConfigError
+from interpreters import LATER, replay, tool
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.errors import DurableError
+from interpreters.durable.restate import RestateSessions
+from interpreters.testing.durable import MemoryEngine
+from interpreters.testing.fakes import FunctionModel, Reply, call
+from tests.interpreters.durable.restate_kills import kills
+from tests.interpreters.durable.restate_rig import MISSING, Server, free_port, running_server, server_program
+from tests.interpreters.durable.stories import FULL
+from tests.interpreters.durable.worlds import World, asked_async, bare, by_rule, on_asyncio
+
+needs_server = pytest.mark.skipif(server_program() is None, reason=MISSING)
+
+PATIENCE = 60.0
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    if server_program() is None:
+        pytest.skip(MISSING)
+    with running_server(tmp_path_factory.mktemp("restate")) as one:
+        yield one
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """The URL of a store."""
+    return f"sqlite:///{tmp_path}/sessions.db"
+
+
+@contextmanager
+def serving(agent: DurableAgent, store: str, server: Server) -> Iterator[RestateSessions]:
+    """The sessions of an agent, at which this process works."""
+    sessions = RestateSessions(agent, store, ingress=server.ingress, admin=server.admin)
+    with sessions.worker(f"http://127.0.0.1:{free_port()}"):
+        yield sessions
+
+
+def name() -> str:
+    """Of an agent that no other test has: they share a server."""
+    return f"tester-{next(_numbers)}"
+
+
+@needs_server
+def test_a_session_decides_what_it_decides_on_asyncio(server: Server, store: str) -> None:
+    async def usual() -> tuple[World, list[Any]]:
+        elsewhere = MemoryEngine()
+        world = await on_asyncio(FULL, elsewhere.recorder("s"))
+        return world, bare(elsewhere.sessions["s"])
+
+    here, lines = asyncio.run(usual())
+    world = World(FULL)
+    agent = DurableAgent(name(), FunctionModel(world.answer), world.tools(), **world.options(asked_async))
+    with serving(agent, store, server) as sessions:
+        for number in range(len(FULL.turns)):
+            ended = sessions.result(sessions.send("s", f"Do the {number + 1}. thing."), PATIENCE)
+            while ended.pending:
+                effect = sessions.pending("s")[0]
+                assert effect == ended.pending[0]
+                run = sessions.answer("s", str(effect.effect_id), by_rule(effect))
+                ended = sessions.result(run, PATIENCE)
+
+    assert bare(sessions.recorder("s").lines()) == lines
+    assert world.done == here.done
+    recorded = list(sessions.store.names())
+    assert recorded == ["s", "s/1.3.2"]
+    assert [replay(sessions.recorder(one)).same for one in recorded] == [True, True]
+
+
+@needs_server
+def test_twenty_sessions_run_side_by_side_and_each_in_its_order(server: Server, store: str) -> None:
+    agent = DurableAgent(name(), FunctionModel(lambda request: f"{len(request.messages)} messages."))
+    with serving(agent, store, server) as sessions:
+        runs = [[sessions.send(f"s{one}", "Hi!") for _ in range(2)] for one in range(20)]
+        ended = [[sessions.result(run, PATIENCE) for run in pair] for pair in runs]
+
+    said = [[one.finished and one.finished.outcome for one in pair] for pair in ended]
+    assert said == [[Completed("1 messages."), Completed("3 messages.")]] * 20
+
+
+@needs_server
+def test_what_is_sent_twice_under_one_key_is_heard_once(server: Server, store: str) -> None:
+    with serving(DurableAgent(name(), FunctionModel(lambda _: "Hello.")), store, server) as sessions:
+        runs = {sessions.send("ada", "Hi!", key="first") for _ in range(3)}
+        sessions.result(runs.pop(), PATIENCE)
+
+    assert runs == set()
+    assert replay(sessions.recorder("ada")).turns == 1
+
+
+@needs_server
+def test_a_cancelled_session_begins_nothing_more_and_takes_the_next_message(server: Server, store: str) -> None:
+    at_work, stopped = threading.Event(), threading.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        at_work.set()
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            stopped.set()
+        return "waited"
+
+    model = FunctionModel(lambda request: call("wait") if len(request.messages) == 1 else "Hello again.")
+    with serving(DurableAgent(name(), model, [wait]), store, server) as sessions:
+        run = sessions.send("ada", "Hi!")
+        assert at_work.wait(PATIENCE)
+        closing = sessions.result(sessions.cancel("ada", "enough"), PATIENCE)
+        assert stopped.wait(PATIENCE)
+        with pytest.raises(DurableError, match="the run was cancelled"):
+            sessions.result(run, PATIENCE)
+        after = sessions.result(sessions.send("ada", "And now?"), PATIENCE)
+
+    assert closing.finished is not None
+    assert closing.finished.outcome == Cancelled("enough")
+    assert after.finished is not None
+    assert after.finished.outcome == Completed("Hello again.")
+    assert replay(sessions.recorder("ada")).same
+
+
+@needs_server
+def test_a_session_is_finished_by_the_version_that_began_it_and_others_begin_with_the_newest(
+    server: Server, store: str
+) -> None:
+    @tool(approval=True)
+    def pay(n: int) -> str:
+        """Pay."""
+        return f"paid {n}"
+
+    def version(number: str) -> DurableAgent:
+        def answer(request: Any) -> Any:
+            return call("pay", n=1) if len(request.messages) == 1 else Reply(f"Done by version {number}.")
+
+        return DurableAgent(agent, FunctionModel(answer), [pay], approve=lambda _: LATER, version=number)
+
+    agent = name()
+    with serving(version("1"), store, server) as old:
+        old.result(old.send("ada", "Pay."), PATIENCE)
+        with serving(version("2"), store, server) as new:
+            (approval,) = new.result(new.send("bob", "Pay."), PATIENCE).pending
+            results = [
+                new.result(new.answer(session, str(approval.effect_id), True), PATIENCE) for session in ("ada", "bob")
+            ]
+
+    outcomes = [one.finished and one.finished.outcome for one in results]
+    assert outcomes == [Completed("Done by version 1."), Completed("Done by version 2.")]
+
+
+@needs_server
+def test_a_session_that_other_logic_began_is_refused_with_the_difference(server: Server, store: str) -> None:
+    agent = name()
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    with serving(DurableAgent(agent, FunctionModel(lambda _: "Hello."), [look]), store, server) as sessions:
+        sessions.result(sessions.send("ada", "Hi!"), PATIENCE)
+    with serving(DurableAgent(agent, FunctionModel(lambda _: "Hello.")), store, server) as sessions:
+        run = sessions.send("ada", "Hi!")
+        with pytest.raises(DurableError, match=r"recorded with other tools \(look differ or are missing\)"):
+            sessions.result(run, PATIENCE)
+
+
+@needs_server
+def test_an_agent_that_nobody_serves_is_named(server: Server, store: str) -> None:
+    agent = DurableAgent("nobody", FunctionModel(lambda _: "Hello."))
+    sessions = RestateSessions(agent, store, ingress=server.ingress, admin=server.admin)
+
+    with pytest.raises(DurableError, match="knows no 'nobody': start a process that serves this agent"):
+        sessions.send("ada", "Hi!")
+    with pytest.raises(DurableError, match="knows no run 'inv_"):
+        sessions.result("inv_115oNPF1D1aq74IppkJ4EUbipPDT8OPci6", 1.0)
+
+
+def test_without_a_server_one_line_says_what_to_start(store: str) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    sessions = RestateSessions(
+        DurableAgent("greeter", FunctionModel(lambda _: "Hello.")), store, ingress=nowhere, admin=nowhere
+    )
+    address = f"http://127.0.0.1:{free_port()}"
+
+    for call_it in (
+        lambda: sessions.send("ada", "Hi!"),
+        lambda: sessions.result("inv_1", 1.0),
+        lambda: sessions.cancel("ada"),
+        lambda: sessions.serve(address),
+    ):
+        with pytest.raises(DurableError, match="no Restate server answers at") as caught:
+            call_it()
+        assert "start one (npx @restatedev/restate-server)" in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match="ingress has to be an address such as"):
+        RestateSessions(sessions.agents.values(), store, ingress="localhost:8080")
+
+
+@needs_server
+@pytest.mark.slow
+def test_processes_and_the_server_are_killed_and_every_session_finishes(tmp_path: Path) -> None:
+    kills(4, 3, tmp_path, seed=3)
