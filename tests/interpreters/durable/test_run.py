@@ -160,7 +160,7 @@ def test_a_session_that_other_logic_began_is_refused_with_the_difference() -> No
         await engine.run(DurableAgent("greeter", model, engine=Shouting), "ada", UserSpoke("Hi!"))
 
     with pytest.raises(
-        DurableDivergedError, match=r"recorded by other agent logic(.|\n)*recorded:.*1(.|\n)*decided:.*2"
+        DurableDivergedError, match=r"other agent logic began the session(.|\n)*recorded:.*1(.|\n)*decided:.*2"
     ):
         asyncio.run(main())
 
