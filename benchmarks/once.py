@@ -33,6 +33,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "long_session": ("--turns", "5,10", "--rounds", "2"),
     "turn": ("--lengths", "10", "--turns", "3"),
     "beside": (".", "--lengths", "10", "--turns", "3"),
+    "durable": ("--steps", "20", "--rounds", "1"),
     "interpreters": ("--conversations", "20", "--turns", "50", "--timed", "3"),
     "idle": ("--sessions", "10"),
     "rendering": ("--lengths", "10", "--rounds", "1"),

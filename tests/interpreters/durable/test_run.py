@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -68,11 +69,11 @@ def test_it_decides_what_asyncio_does_wherever_it_is_killed_once_and_twice(story
 
 
 @pytest.mark.slow
-def test_a_session_with_everything_in_it_can_be_killed_at_every_moment() -> None:
+def test_a_session_with_everything_in_it_can_be_killed_at_any_moment() -> None:
     usual = bare(lines_of_asyncio(FULL)[1])
     moments = check(FULL, [], usual)
 
-    for moment in range(1, moments + 1):
+    for moment in range(1 + random.randrange(3), moments + 1, 3):  # another third each time
         check(FULL, [moment, moment + 1 + moment % 7], usual)
 
 

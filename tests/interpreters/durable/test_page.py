@@ -1,0 +1,49 @@
+"""The commands of docs/durable.md, run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.interpreters.databases import needs_postgres, postgres
+
+pytest.importorskip("dbos", reason="needs the extra `dbos`")
+
+ROOT = Path(__file__).resolve().parents[3]
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHIM = "import tests.interpreters.durable.sqlite\n"
+
+
+@needs_postgres
+@pytest.mark.slow
+def test_the_commands_lead_from_a_script_to_two_machines(tmp_path: Path) -> None:
+    """On SQLite first, whose newer form is put in place as the page says, then on PostgreSQL."""
+    blocks = BLOCK.findall((ROOT / "docs" / "durable.md").read_text("utf-8"))
+    assert len(blocks) == 4
+    (tmp_path / "sitecustomize.py").write_text(SHIM)
+    ending = "trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT"
+    script = "\n".join([ending, *blocks[:3], f"STORE='{postgres().url}'", blocks[3], "wait"])
+    # To files: a process that is left over would hold a pipe open.
+    with (tmp_path / "said").open("w+") as output, (tmp_path / "errors").open("w") as errors:
+        done = subprocess.run(
+            ["bash", "-e", "-u", "-c", script],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}",
+            },
+            stdout=output,
+            stderr=errors,
+            timeout=120,
+        )
+        output.seek(0)
+        said = [line for line in output.read().splitlines() if line != "at work"]
+    assert done.returncode == 0, (tmp_path / "errors").read_text()
+
+    assert said == ["pay waits for an approval under 1.1.1", "It is paid."] * 2
