@@ -9,7 +9,7 @@ from attrs import frozen
 from cognition.features import HookPoint
 from cognition.ids import EffectId
 from cognition.messages import MalformedToolCall, ToolCall, ToolResult
-from cognition.outcomes import Completed, LimitKind
+from cognition.outcomes import Completed, Failure, LimitKind
 from cognition.requests import Purpose
 
 
@@ -56,6 +56,8 @@ class Waiting:
     tag: ClassVar[str] = "waiting"
     effect_id: EffectId
     attempt: ModelAttempt
+    failure: Failure | None = None
+    """Of an agent with several models: why the one that failed is called again, for when another one works by then."""
 
 
 @frozen

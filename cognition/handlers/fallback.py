@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from cognition.decisions import BreakerClosed, BreakerOpened, FellBack
 from cognition.draft import Draft
 from cognition.inputs import ModelFailed
 from cognition.outcomes import ErrorKind
-from cognition.phases import Compacting
-from cognition.retry import RETRIED
+from cognition.phases import Compacting, ModelAttempt, Waiting
+from cognition.retry import RETRIED, classify
 from cognition.routing import ModelTask, after_failure, after_reply, alternative, is_open
 
 
@@ -55,3 +57,19 @@ def fall_back(draft: Draft, task: ModelTask, model: str, number: int, kind: Erro
     draft.given_up = given_up
     draft.decide(FellBack(model, to, kind, event.failure.message))
     return True
+
+
+def after_wait(draft: Draft, phase: Waiting, now: float) -> ModelAttempt:
+    """The attempt that follows a wait: the first one of another model, where one works by now and the breaker of the
+    model that has failed is still open.
+    """
+    attempt, failure = phase.attempt, phase.failure
+    if failure is None or not is_open(draft.health, attempt.model, now):
+        return attempt
+    given_up = (*draft.given_up, attempt.model)
+    to = alternative(draft.order(draft.task), draft.health, given_up, now)
+    if to is None:
+        return attempt
+    draft.given_up = given_up
+    draft.decide(FellBack(attempt.model, to, classify(failure), failure.message))
+    return evolve(attempt, number=1)

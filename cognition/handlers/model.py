@@ -10,7 +10,7 @@ from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint
 from cognition.handlers.batch import ReadCall, begin_calls, tell_malformed
 from cognition.handlers.counting import take_measure
-from cognition.handlers.fallback import fall_back, note_failure, note_reply
+from cognition.handlers.fallback import after_wait, fall_back, note_failure, note_reply
 from cognition.handlers.rejection import reject
 from cognition.ids import EffectId
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
@@ -123,7 +123,7 @@ def on_timer_fired(setup: Setup, state: AgentState, event: TimerFired) -> Transi
     if exhausted is not None:
         draft.stop_at(exhausted)
     else:
-        draft.ask_model(phase.attempt, event.at, new_step=False)
+        draft.ask_model(after_wait(draft, phase, event.at), event.at, new_step=False)
     return draft.seal()
 
 
@@ -252,7 +252,8 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
 def _plan_retry(draft: Draft, attempt: ModelAttempt, kind: ErrorKind, event: ModelFailed) -> None:
     number = attempt.number + 1
     effect_id = wait_before(draft, number, kind, event, draft.seconds_left(event.at))
-    draft.phase = Waiting(effect_id, evolve(attempt, number=number))
+    failure = event.failure if draft.setup.config.models else None
+    draft.phase = Waiting(effect_id, evolve(attempt, number=number), failure)
 
 
 def wait_before(draft: Draft, number: int, kind: ErrorKind, event: ModelFailed, left: float | None) -> EffectId:

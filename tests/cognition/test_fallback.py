@@ -275,6 +275,25 @@ def test_what_may_pass_is_tried_again_before_a_model_whose_breaker_is_open() -> 
     assert calls(of) == ["b"]
 
 
+def test_a_model_that_works_again_by_the_end_of_a_wait_is_turned_to_and_named() -> None:
+    of = session(fallback=("b",))
+    of.state = AgentState(health=(Health("b", 2, 1, 3.0),))
+    of(UserSpoke("Hello"))
+    fail(of, "offline")
+    wait(of, at=2.0)
+    assert (calls(of), told(of, FellBack)) == ([""], [])
+    fail(of, "offline", at=2.0)
+
+    wait(of, at=4.0)
+
+    assert told(of, FellBack) == [FellBack("", "b", "offline", "no: offline")]
+    assert calls(of) == ["b"]
+    assert of.state.spent.given_up == ("",)
+    phase = of.state.phase
+    assert isinstance(phase, Thinking)
+    assert phase.attempt.number == 1
+
+
 def test_a_summary_is_done_without_before_a_model_is_called_whose_breaker_is_open() -> None:
     of = session(fallback=("b",), context_tokens=1200)
     of.state = AgentState(health=(Health("b", 2, 1, 100.0),))
