@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sqlite3
 import threading
 import uuid
@@ -49,7 +50,7 @@ from interpreters.recording.replaying import engine_of
 
 try:
     from dbos import DBOS, DBOSClient, DBOSConfig, Serializer, SetWorkflowID
-    from dbos._error import DBOSWorkflowConflictIDError  # its own way to say that another execution goes on
+    from dbos._error import DBOSAwaitedWorkflowCancelledError, DBOSWorkflowConflictIDError
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
     raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
 
@@ -215,7 +216,7 @@ class DBOSSessions:
         return self._enqueue(session, read_answer(effect, answer, tools), agent, None)
 
     def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
-        """Stop what a session does or waits for; gives the id of the run that closes its turn.
+        """Stop what a session does or waits for, and drop the messages behind it; gives the run that closes its turn.
 
         A step under way is cancelled within a second where its process lives.
         """
@@ -237,7 +238,12 @@ class DBOSSessions:
         """
         client = self._connected()
         with self._said():
-            text: Any = client.retrieve_workflow(run).get_result(polling_interval_sec=POLLED_EVERY)
+            try:
+                text: Any = client.retrieve_workflow(run).get_result(polling_interval_sec=POLLED_EVERY)
+            except DBOSAwaitedWorkflowCancelledError:
+                raise DurableError(
+                    f"the run {run} was cancelled; its turn is closed by the run that cancel() gave"
+                ) from None
         ended = Ended.read(str(text))
         if ended.error:
             raise DurableError(ended.error)
@@ -366,30 +372,35 @@ class DBOSSessions:
             "serializer": JsonSerializer(),
             "log_level": "ERROR",
         }
-        with self._said():
-            DBOS(config=config)
-            self._register(stranded)
-            queues = [_queue(name) for name in self.hosts] or [_queue("")]
-            DBOS.listen_queues(queues)
-            DBOS.launch()
-            slots: list[int | None] = [host.slots for host in self.hosts.values()] or [None]
-            for queue, most in zip(queues, slots, strict=True):
-                DBOS.register_queue(
-                    queue,
-                    partition_concurrency=1,
-                    worker_concurrency=self.at_once,
-                    global_concurrency=most,
-                    polling_interval_sec=POLLED_EVERY,
-                )
         stop = threading.Event()
         watch = threading.Thread(target=self._look_after, args=(own, stranded, stop), name="cogstep-takeover")
-        watch.start()
         try:
+            with self._said():
+                self._launch(config, stranded)
+            watch.start()
             yield
         finally:
             stop.set()
-            watch.join()
+            if watch.ident is not None:
+                watch.join()
             DBOS.destroy(destroy_registry=True)
+
+    def _launch(self, config: DBOSConfig, stranded: set[str]) -> None:
+        DBOS(config=config)
+        logging.getLogger("dbos").addFilter(_tells)
+        self._register(stranded)
+        queues = [_queue(name) for name in self.hosts] or [_queue("")]
+        DBOS.listen_queues(queues)
+        DBOS.launch()
+        slots: list[int | None] = [host.slots for host in self.hosts.values()] or [None]
+        for queue, most in zip(queues, slots, strict=True):
+            DBOS.register_queue(
+                queue,
+                partition_concurrency=1,
+                worker_concurrency=self.at_once if most is None else min(self.at_once, most),
+                global_concurrency=most,
+                polling_interval_sec=POLLED_EVERY,
+            )
 
     def _register(self, stranded: set[str]) -> None:
         models: dict[tuple[str, str], DurableAgent] = {}
@@ -423,7 +434,7 @@ class DBOSSessions:
                 return ended
             own = str(DBOS.workflow_id)
             stranded.add(own)  # it goes on once the store is back, or ends where another execution has it
-            raise DBOSWorkflowConflictIDError(own)
+            raise DBOSWorkflowConflictIDError(own)  # DBOS's own way to wait for what another execution comes to
 
         work = DBOS.workflow(name=WORK, max_recovery_attempts=None)(work)
         DBOS.workflow(name=RUN, max_recovery_attempts=None)(run)
@@ -448,6 +459,11 @@ class DBOSSessions:
             if dead or (one.workflow_id in stranded_now and one.executor_id == own):
                 with self._said():
                     client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
+
+
+def _tells(record: logging.LogRecord) -> bool:
+    """Whether a line of DBOS's log is news: a run that was cancelled is what somebody asked for."""
+    return not (record.exc_info and isinstance(record.exc_info[1], DBOSAwaitedWorkflowCancelledError))
 
 
 def _passes(error: CogstepError) -> bool:

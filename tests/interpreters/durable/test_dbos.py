@@ -47,6 +47,11 @@ def test_processes_that_are_killed_are_taken_over() -> None:
     assert "3 sessions" in said
 
 
+@pytest.mark.slow
+def test_hosts_are_preferred_cancellations_heard_and_each_version_goes_on_with_its_sessions(tmp_path: Path) -> None:
+    assert "all of it" in python("-m", "tests.interpreters.durable.several", f"sqlite:///{tmp_path}/sessions.db")
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [

@@ -1,0 +1,93 @@
+"""Hosts, cancellations and versions on DBOS: ``python -m tests.interpreters.durable.several URL``.
+
+The process of the older version is started here as ``... several URL 1``, and works until its input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
+from cognition import Cancelled
+from interpreters import replay, tool
+from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.errors import DurableError
+from interpreters.durable.hosts import ModelHost, preferred
+from interpreters.testing.fakes import FunctionModel, call
+
+DOZING: list[str] = []
+
+
+@tool
+async def doze(name: str) -> str:
+    """Doze for long."""
+    DOZING.append(name)
+    await asyncio.sleep(60)
+    return "well slept"
+
+
+def agent(version: str, name: str = "dozer") -> DurableAgent:
+    def answer(request: Any) -> Any:
+        said = request.messages[-1].text if len(request.messages) % 2 else ""
+        return call("doze", name=said) if "doze" in said else f"{name} {version}"
+
+    return DurableAgent("dozer", FunctionModel(answer), [doze], version=version)
+
+
+def text(sessions: DBOSSessions, run: str) -> str:
+    finished = sessions.result(run).finished
+    assert finished is not None
+    return getattr(finished.outcome, "text", "")
+
+
+def main(url: str) -> None:
+    old = subprocess.Popen(
+        [sys.executable, "-m", "tests.interpreters.durable.several", url, "1"], stdin=subprocess.PIPE
+    )
+    hosts = [ModelHost(name, FunctionModel(lambda _request, name=name: name), slots=2) for name in ("a", "b")]
+    with DBOSSessions(agent("1"), url) as before, DBOSSessions(agent("2"), url) as after:
+        assert text(before, before.send("ada", "Hi!")) == "dozer 1"
+        with after.worker():
+            assert text(after, after.send("bob", "Hi!")) == "dozer 2"
+            assert text(after, after.send("ada", "Hi again!")) == "dozer 1"  # by the version that began it
+            cancelled(after)
+    assert old.stdin is not None
+    old.stdin.close()
+    assert old.wait(30) == 0
+    with DBOSSessions(agent("1"), url, hosts=hosts) as spread, spread.worker():
+        runs = {name: spread.send(name, "Hi!") for name in map("session-{}".format, range(8))}
+        for name, run in runs.items():
+            assert text(spread, run) == preferred(name, "ab")
+    print("all of it")
+
+
+def cancelled(sessions: DBOSSessions) -> None:
+    run = sessions.send("cid", "doze")
+    while "doze" not in DOZING:
+        time.sleep(0.05)
+    ended = sessions.result(sessions.cancel("cid", "enough"))
+    assert ended.finished is not None
+    assert isinstance(ended.finished.outcome, Cancelled)
+    with pytest.raises(DurableError, match="was cancelled"):
+        sessions.result(run)
+    assert text(sessions, sessions.send("cid", "Hi!")) == "dozer 2"
+    assert replay(sessions.recorder("cid")).same
+
+
+def work(url: str, version: str) -> None:
+    with DBOSSessions(agent(version), url) as sessions, sessions.worker():
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        work(*sys.argv[1:])
+    else:
+        main(sys.argv[1])
