@@ -25,6 +25,10 @@ Wait = Literal["connect", "first", "silence", "whole"]
 """What is waited for: the fields of ``Timeouts``."""
 
 
+LONGEST_WAIT = 0.5
+"""Seconds of one wait. Python runs a signal's handler when a wait ends or is interrupted; one that comes in the
+microseconds before the wait begins would otherwise be seen much later."""
+
 HURRY = 0.2
 """Seconds for the bytes that end a response, which come with the last ones of its reply, or at once behind them."""
 
@@ -164,13 +168,17 @@ class Line(httpcore2.NetworkStream):
         bare = self._socket
         if bare is None:
             return self._inner.read(max_bytes, timeout)
-        try:
-            bare.settimeout(timeout)
-            return bare.recv(max_bytes)
-        except TimeoutError as error:
-            raise httpcore2.ReadTimeout(str(error)) from error
-        except OSError as error:
-            raise httpcore2.ReadError(str(error)) from error
+        due = None if timeout is None else time.monotonic() + timeout
+        left = timeout
+        while left is None or left > 0:
+            try:
+                bare.settimeout(LONGEST_WAIT if left is None else min(left, LONGEST_WAIT))
+                return bare.recv(max_bytes)
+            except TimeoutError:
+                left = None if due is None else due - time.monotonic()
+            except OSError as error:
+                raise httpcore2.ReadError(str(error)) from error
+        raise httpcore2.ReadTimeout("its time is over")
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         exchange = _now.exchange

@@ -17,16 +17,12 @@ from cognition import Failure, FinishReason, Usage
 from cognition.wire import WireReply
 from runtime.protocol import Done, Timings
 from runtime.providers.connection import LONGEST_ERROR, Answer, FailedError
-from runtime.providers.exchanges import Exchange
+from runtime.providers.exchanges import LONGEST_WAIT, Exchange
 from runtime.providers.workers import WORKERS
 
 if TYPE_CHECKING:
     from cognition.parsing import Output
     from runtime.protocol import Runtime
-
-LONGEST_WAIT = 0.5
-"""Seconds of one wait for the head of the response. Python runs a signal's handler when a wait ends or is interrupted;
-one that comes in the microseconds before the wait begins would otherwise be seen much later."""
 
 MOST_DRAINED = 4
 """Pieces of a response that are read behind the end of its reply."""
