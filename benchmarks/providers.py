@@ -3,27 +3,31 @@
     python benchmarks/providers.py
     python benchmarks/providers.py --calls 50 --events 500 --rounds 1
 
-A server of our own, in a process of its own, answers in OpenAI's form from memory, so that nothing is measured but the
-client's side. *Bare* is ``httpx2.Client`` that sends the same body over a kept connection and reads the bytes of the
-response, without looking at them: no request is encoded, no event decoded, nothing can be cancelled. Ours is
-``RemoteRuntime.submit``, read to its ``Done``. Both take turns; the table has the best round of each side, what ours
-takes more by these, and the median of what it takes more in each round.
+A server of our own, in a process of its own, answers from memory in the form of each API, so that nothing is measured
+but the client's side. *Bare* is ``httpx2.Client`` that sends the same body over a kept connection and reads the bytes
+of the response, without looking at them: no request is encoded, no event decoded, nothing can be cancelled. Ours is
+``RemoteRuntime.submit``, read to its ``Done``. Under asyncio it is read by ``runtime.awaiting.reading``, as
+``AsyncAgent`` does, beside ``httpx2.AsyncClient``. Both take turns; the table has the best round of each side, what
+ours takes more by these, and the median of what it takes more in each round.
 
-*A call*: a reply of one event, in turns of a hundred calls. *An event, at once*: a reply of thousands of events that
+*A call*: a reply of one event, in turns of two hundred calls. *An event, at once*: a reply of thousands of events that
 the server sends as fast as it can, so that many come with each read. *An event, one by one*: each in a packet of its
-own, as models write them; waiting for the server is in both sides' time.
+own, as models write them; waiting for the server is in both sides' time. The processor's time is told beside the
+clock's, since on a machine with other work it says more of a call; of events one by one it says little, since a
+processor that has waited is several times slower.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import multiprocessing
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,16 +38,22 @@ from attrs import frozen
 
 from benchmarks.table import Progress, digits, machine, table
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
+from cognition.wire import Dialect
 from runtime import Backend, load_model
+from runtime.awaiting import reading
 from runtime.protocol import Done
 
-AIM_CALL = 1.2
+AIM_CALL = "<= 1.2 x"
 """The most that a call may take, of the time that bare httpx2 takes."""
-AIM_EVENT = 20.0
-"""The most microseconds that an event may take more."""
+AIM_EVENT = "<= 20 us"
+"""The most that an event may take more."""
+COLD = ("one by one", "CPU")
+"""What has no aim: see above."""
 
 CLOCKS: Mapping[str, Callable[[], float]] = {"wall": time.perf_counter, "CPU": time.process_time}
-"""CPU time is that of all threads of the client's process; on a machine with other work it says more."""
+"""CPU time is that of all threads of the client's process."""
+
+HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 
 REQUEST = ModelRequest("You are terse.", History((UserMessage("m1", "Hello there"),)), (), GenerationOptions())
 
@@ -70,38 +80,93 @@ def serve(listener: socket.socket) -> None:
             while len(held) < length:
                 held += connection.recv(1 << 16)
             body, held = held[:length], held[length:]
-            answer(connection, json.loads(body)["model"] if body else "")
+            path = head.split(b" ", 2)[1].decode()
+            answer(connection, path, json.loads(body)["model"] if body else "")
 
 
-def answer(connection: socket.socket, model: str) -> None:
+def answer(connection: socket.socket, path: str, model: str) -> None:
     """The reply to one request."""
     if not model:
         connection.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
         return
     number, _, pause = model.partition(":")
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    event = chunk({"id": "c", "choices": [{"index": 0, "delta": {"content": " word"}, "finish_reason": None}]})
-    usage = {"prompt_tokens": 20, "completion_tokens": 5}
-    end = chunk({"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage})
-    end += framed(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+    begin, event, end = next(made for name, made in REPLIES.items() if path.endswith(ENDS[name]))
     if not pause:
-        connection.sendall(head + event * int(number) + end)
+        connection.sendall(head + begin + event * int(number) + end)
         return
-    connection.sendall(head)
+    connection.sendall(head + begin)
     for _ in range(int(number)):
         connection.sendall(event)
         time.sleep(float(pause))
     connection.sendall(end)
 
 
-def chunk(value: Any) -> bytes:
-    """An event, in a chunk of its own."""
-    return framed(b"data: " + json.dumps(value).encode() + b"\n\n")
-
-
 def framed(data: bytes) -> bytes:
     """As a chunk of HTTP/1.1."""
     return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def event_of(value: Any, *, named: bool = False) -> bytes:
+    """A server-sent event, in a chunk of its own."""
+    name = b"event: %s\n" % value["type"].encode() if named else b""
+    return framed(name + b"data: " + json.dumps(value).encode() + b"\n\n")
+
+
+def openai() -> tuple[bytes, bytes, bytes]:
+    """Beginning, event and end of a reply, as of chat completions."""
+    event = {"id": "c", "choices": [{"index": 0, "delta": {"content": " word"}, "finish_reason": None}]}
+    usage = {"prompt_tokens": 20, "completion_tokens": 5}
+    end = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}
+    return b"", event_of(event), event_of(end) + framed(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+
+
+def responses() -> tuple[bytes, bytes, bytes]:
+    """The same of OpenAI's responses."""
+    item = {"id": "m", "type": "message", "role": "assistant", "content": []}
+    place = {"item_id": "m", "output_index": 0, "content_index": 0}
+    begin = event_of({"type": "response.created", "response": {"id": "r", "status": "in_progress"}}, named=True)
+    begin += event_of({"type": "response.output_item.added", "output_index": 0, "item": item}, named=True)
+    event = {"type": "response.output_text.delta", **place, "sequence_number": 7, "delta": " word", "logprobs": []}
+    usage = {"input_tokens": 20, "output_tokens": 5}
+    end = {"type": "response.completed", "response": {"id": "r", "status": "completed", "usage": usage}}
+    return begin, event_of(event, named=True), event_of(end, named=True) + b"0\r\n\r\n"
+
+
+def anthropic() -> tuple[bytes, bytes, bytes]:
+    """The same of Anthropic's messages."""
+    message = {"id": "m", "role": "assistant", "content": [], "usage": {"input_tokens": 20, "output_tokens": 1}}
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    begin = event_of({"type": "message_start", "message": message}, named=True) + event_of(block, named=True)
+    event = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": " word"}}
+    stop = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}}
+    end = event_of({"type": "content_block_stop", "index": 0}, named=True) + event_of(stop, named=True)
+    return begin, event_of(event, named=True), end + event_of({"type": "message_stop"}, named=True) + b"0\r\n\r\n"
+
+
+def ollama() -> tuple[bytes, bytes, bytes]:
+    """The same of Ollama, whose events are lines."""
+    said = {"role": "assistant", "content": " word"}
+    event = {"model": "m", "created_at": "2026-11-01T10:00:00.000000Z", "message": said, "done": False}
+    end = {**event, "message": {**said, "content": ""}, "done": True, "done_reason": "stop", "eval_count": 5}
+    said_so, ended = (framed(json.dumps(value).encode() + b"\n") for value in (event, end))
+    return b"", said_so, ended + b"0\r\n\r\n"
+
+
+ENDS: Mapping[Dialect, str] = {
+    "openai": "/chat/completions",
+    "responses": "/responses",
+    "anthropic": "/messages",
+    "ollama": "/chat",
+}
+"""How the path of each API ends."""
+
+REPLIES: Mapping[Dialect, tuple[bytes, bytes, bytes]] = {
+    "openai": openai(),
+    "responses": responses(),
+    "anthropic": anthropic(),
+    "ollama": ollama(),
+}
 
 
 # --------------------------------------------------------------------------------------------------------- measurements
@@ -115,33 +180,73 @@ class Sides:
     bare: Callable[[str], int]
 
 
+class Models:
+    """Runtimes by what the server is to reply, and the bodies and headers that bare httpx2 sends."""
+
+    def __init__(self, port: int, dialect: Dialect) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.dialect = dialect
+        self.path = f"{self.url}{ENDS[dialect]}"
+        self.runtimes: dict[str, Any] = {}
+        self.bodies: dict[str, bytes] = {}
+
+    def of(self, model: str) -> Any:
+        """The runtime."""
+        if model not in self.runtimes:
+            backend = Backend("bench", self.url, self.dialect)
+            runtime = self.runtimes[model] = load_model(f"bench/{model}", backends=[backend], context_tokens=4096)
+            wire = runtime._encoded(REQUEST)
+            self.bodies[model], self.path = wire.body.encode(), self.url + wire.path
+        return self.runtimes[model]
+
+    def close(self) -> None:
+        """Close them."""
+        for runtime in self.runtimes.values():
+            runtime.close()
+
+
 @contextmanager
-def sides(port: int) -> Any:
+def sides(port: int, dialect: Dialect = "openai") -> Iterator[Sides]:
     """Both, connected."""
     import httpx2
 
-    url = f"http://127.0.0.1:{port}/v1"
-    runtimes: dict[str, Any] = {}
-    bodies: dict[str, bytes] = {}
-    headers = {"content-type": "application/json", "accept": "text/event-stream"}
-    with httpx2.Client(trust_env=False) as client:
+    models = Models(port, dialect)
+    with httpx2.Client(trust_env=False) as client, closing(models):
 
         def ours(model: str) -> int:
-            if model not in runtimes:
-                runtimes[model] = load_model(f"bench/{model}", backends=[Backend("bench", url)])
-                bodies[model] = runtimes[model]._encoded(REQUEST).body.encode()
-            *outputs, done = runtimes[model].submit(REQUEST)
+            *outputs, done = models.of(model).submit(REQUEST)
             assert isinstance(done, Done)
             assert done.finish_reason == "stop", done
             return len(outputs)
 
         def bare(model: str) -> int:
-            with client.stream("POST", f"{url}/chat/completions", content=bodies[model], headers=headers) as response:
+            with client.stream("POST", models.path, content=models.bodies[model], headers=HEADERS) as response:
                 return sum(map(len, response.iter_bytes()))
 
         yield Sides(ours, bare)
-        for runtime in runtimes.values():
-            runtime.close()
+
+
+@contextmanager
+def asyncio_sides(port: int) -> Iterator[Sides]:
+    """Both under asyncio, in one event loop."""
+    import httpx2
+
+    models = Models(port, "openai")
+    with asyncio.Runner() as runner, closing(models):
+        client = httpx2.AsyncClient(trust_env=False)
+
+        async def ours(model: str) -> int:
+            outputs = [output async for output in reading(models.of(model), REQUEST)]
+            assert isinstance(outputs[-1], Done)
+            assert outputs[-1].finish_reason == "stop", outputs[-1]
+            return len(outputs) - 1
+
+        async def bare(model: str) -> int:
+            async with client.stream("POST", models.path, content=models.bodies[model], headers=HEADERS) as response:
+                return sum([len(data) async for data in response.aiter_bytes()])
+
+        yield Sides(lambda model: runner.run(ours(model)), lambda model: runner.run(bare(model)))
+        runner.run(client.aclose())
 
 
 Clock = Callable[[], float]
@@ -183,8 +288,13 @@ def main() -> None:
         server = multiprocessing.get_context("fork").Process(target=serve_threads, args=(listener,), daemon=True)
         server.start()
         try:
-            with sides(listener.getsockname()[1]) as both:
-                rows = measure(both, options.calls, options.events, options.rounds, say)
+            port = listener.getsockname()[1]
+            rows = [["what", "cogstep", "httpx2", "more", "median", "aim"]]
+            for dialect in REPLIES:
+                with sides(port, dialect) as both:
+                    rows += measure(both, dialect, options.calls, options.events, options.rounds, say)
+            with asyncio_sides(port) as both:
+                rows += measure(both, "asyncio", options.calls, options.events, options.rounds, say)
         finally:
             server.kill()
             server.join()
@@ -202,34 +312,24 @@ def serve_threads(listener: socket.socket) -> None:
     serve(listener)
 
 
-def measure(both: Sides, calls: int, events: int, rounds: int, say: Progress) -> list[list[str]]:
-    """The table."""
-    rows = [["what", "cogstep", "httpx2", "more", "median", "aim"]]
+def measure(both: Sides, name: str, calls: int, events: int, rounds: int, say: Progress) -> list[list[str]]:
+    """The lines of the table that are of one API."""
+    rows = []
     for kind, clock in CLOCKS.items():
-        say(f"a call, {kind}")
+        what = f"{name}: a call, {kind}"
+        say(what)
         found = pairs(both, "1", calls, rounds, clock)
-        ratios = [ours / bare for ours, bare in found]
-        aim = f"<= {AIM_CALL} x"
-        rows.append(
-            [
-                f"a call, {kind}",
-                *us(found, 1),
-                f"{best(found, 0) / best(found, 1):.2f} x",
-                f"{median(ratios):.2f} x",
-                aim,
-            ]
-        )
-    for what, model, number in (
-        ("at once", str(events), events),
-        ("one by one", f"{events // 20}:0.001", events // 20),
-    ):
+        more = f"{best(found, 0) / best(found, 1):.2f} x"
+        rows.append([what, *us(found, 1), more, f"{median(ours / bare for ours, bare in found):.2f} x", AIM_CALL])
+    one_by_one = max(2, events // 20)
+    for how, model, number in (("at once", str(events), events), ("one by one", f"{one_by_one}:0.001", one_by_one)):
         for kind, clock in CLOCKS.items():
-            say(f"an event, {what}, {kind}")
+            what = f"{name}: an event, {how}, {kind}"
+            say(what)
             found = pairs(both, model, 1, rounds, clock)
-            more = [1e6 * (ours - bare) / number for ours, bare in found]
-            least = 1e6 * (best(found, 0) - best(found, 1)) / number
-            cells = [f"{least:.1f} us", f"{median(more):.1f} us", f"<= {AIM_EVENT:.0f} us"]
-            rows.append([f"an event, {what}, {kind}", *us(found, number), *cells])
+            least = f"{1e6 * (best(found, 0) - best(found, 1)) / number:.1f} us"
+            usual = f"{median(1e6 * (ours - bare) / number for ours, bare in found):.1f} us"
+            rows.append([what, *us(found, number), least, usual, "" if (how, kind) == COLD else AIM_EVENT])
     return rows
 
 
