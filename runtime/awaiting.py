@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from cognition import ModelRequest
 from runtime.protocol import Done, Generation, Runtime
+from runtime.workers import WORKERS
 
 if TYPE_CHECKING:
     from cognition.parsing import Output
 
 ROOM = 64
 """The most outputs between the thread and the reader: some seconds of a fast model, some kilobytes."""
+
+LOOK_SECONDS = 0.5
+"""How often a thread that waits for room looks whether the event loop is still there."""
 
 
 class AsyncGeneration(Protocol):
@@ -66,11 +70,14 @@ class Bridge:
         self._loop = asyncio.get_running_loop()
         self._arrived: deque[Output | Done | BaseException] = deque()
         self._wake: asyncio.Future[None] | None = None
-        self._room = threading.Semaphore(ROOM)
+        self._told = False
+        """Whether the loop will look for what has arrived: to tell it takes longer than all else here."""
+        self._room = threading.Event()
+        """Set when a thread that has waited for room may go on."""
         self._left = False
         """Whether nobody reads any more."""
         self._ended = False
-        threading.Thread(target=self._pump, name="cogstep reply", daemon=True).start()
+        WORKERS.run(self._pump)
 
     def __aiter__(self) -> Bridge:
         return self
@@ -87,8 +94,9 @@ class Bridge:
                 raise
             finally:
                 self._wake = None
-        self._room.release()
         output = self._arrived.popleft()
+        if len(self._arrived) == ROOM // 2:
+            self._room.set()
         if isinstance(output, BaseException):
             self._ended = True
             raise output
@@ -102,7 +110,7 @@ class Bridge:
         """Stop the model and let the thread run out, since the reader was cancelled."""
         self._left = True
         self._generation.cancel()
-        self._room.release()
+        self._room.set()
 
     def _pump(self) -> None:
         """Read the blocking reply, on a thread of its own."""
@@ -114,15 +122,29 @@ class Bridge:
             self._hand_over(error)
 
     def _hand_over(self, output: Output | Done | BaseException) -> None:
-        if not self._left:
-            self._room.acquire()
+        self._wait_for_room()
+        self._arrived.append(output)
+        if self._told and not self._loop.is_closed():
+            return
+        self._told = True
         try:
-            self._loop.call_soon_threadsafe(self._arrive, output)
+            self._loop.call_soon_threadsafe(self._look)
         except RuntimeError:  # the loop was closed over a reply that nobody awaited to its end
             self._left = True
             self._generation.cancel()
 
-    def _arrive(self, output: Output | Done | BaseException) -> None:
-        self._arrived.append(output)
+    def _wait_for_room(self) -> None:
+        """Hold the model up while the reader is ``ROOM`` outputs behind."""
+        if len(self._arrived) < ROOM or self._left:
+            return
+        self._room.clear()
+        # Again, now that whoever makes room says so.
+        if len(self._arrived) > ROOM // 2 and not self._left:
+            while not self._room.wait(LOOK_SECONDS) and not self._loop.is_closed():
+                pass
+
+    def _look(self) -> None:
+        """In the loop: wake the reader, if it waits."""
+        self._told = False  # first: what arrives from here on is told of again
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)

@@ -18,7 +18,7 @@ from cognition.wire import WireReply
 from runtime.protocol import Done, Timings
 from runtime.providers.connection import LONGEST_ERROR, Answer, FailedError
 from runtime.providers.exchanges import LONGEST_WAIT, Exchange
-from runtime.providers.workers import WORKERS
+from runtime.workers import WORKERS
 
 if TYPE_CHECKING:
     from cognition.parsing import Output

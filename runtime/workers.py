@@ -1,4 +1,4 @@
-"""Threads that send requests, so that ``submit`` returns at once. One that is idle waits a while for the next task."""
+"""Threads for what blocks: sending a request, reading a reply. One that is idle waits a while for the next task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Task = Callable[[], None]
 
 
 class Workers:
-    """As many threads as there are requests that have not been answered yet. A task must not raise."""
+    """As many threads as there are tasks that have not ended. A task must not raise."""
 
     def __init__(self) -> None:
         """Start none yet."""
@@ -26,7 +26,7 @@ class Workers:
         try:
             seat = self._idle.pop()
         except IndexError:
-            threading.Thread(target=self._work, args=(task,), name="cogstep request", daemon=True).start()
+            threading.Thread(target=self._work, args=(task,), name="cogstep worker", daemon=True).start()
         else:
             seat.put(task)
 
