@@ -135,8 +135,10 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             given["memory"] = memory = at_the_end.enter_context(MemoryFolder(options.memory, hide=hide))
             writer = EpisodeWriter(memory, on_problem=lambda problem: output.note(f"! {problem}", "warning"))
             given["observers"] = [*given["observers"], writer]
-        given["models"] = others = {}
+        given["models"] = others = dict(given.get("models") or {})  # those of the program, by their names
         for spec in options.fallback or ():
+            if spec in others:
+                continue
             others[spec] = at_the_end.enter_context(contextlib.closing(_load(options, output, other=spec)))
         model = _load(options, output)
         try:

@@ -14,7 +14,7 @@ from tests.interpreters.cli.processes import Cogstep, OnTerminal, scripted
 
 SHOP = '''
 from cognition import GenerationOptions, Limits, Policy, Rule
-from interpreters import HookAnswer, ToolContext, tool
+from interpreters import HookAnswer, ToolContext, fakes, tool
 
 @tool(idempotent=True)
 def stock(item: str, context: ToolContext[dict]) -> int:
@@ -42,6 +42,8 @@ AGENT = {
     "limits": Limits(tool_calls=5),
     "options": GenerationOptions(seed=3),
 }
+SMALL = fakes.FunctionModel(lambda request: "Small.")
+SEVERAL = {"tools": [], "models": {"small": SMALL}, "routes": {"answer": "small"}}
 ASKING = {"tools": [sell], "policy": Policy((Rule("ask", "sell"),)), "approve": approve}
 
 def make():
@@ -128,6 +130,18 @@ def test_its_own_judge_is_asked_unless_the_command_line_names_another(here: Cogs
         done = here("run", "?", "--agent", "shop:ASKING", *options, replies=[call("sell", item=item), result])
         assert (done.returncode, expected in done.stdout + done.stderr) == (0, True), (item, options, done)
     assert (tmp_path / "sold").read_text() == "plumpear"
+
+
+def test_its_models_are_there_beside_those_of_the_command_line(here: Cogstep) -> None:
+    several = ("--agent", "shop:SEVERAL")
+    done = here("run", "Hi", *several, "--record", "s.jsonl", replies=[])
+    assert (done.returncode, done.stdout) == (0, "Small.\n"), done.stderr
+    done = here("resume", "s.jsonl", "Hi", *several, replies=[])
+    assert (done.returncode, done.stdout) == (0, "Small.\n"), done.stderr
+    typed = "/model\n/model other.gguf\nHi\n"
+    done = here("chat", *several, "--fallback", "other.gguf", replies=["Other."], input=typed)
+    assert (done.returncode, done.stdout) == (0, "Other.\n"), done.stderr
+    assert done.stderr.splitlines() == ["  own", "* small", "  other.gguf"]
 
 
 def test_it_works_on_a_terminal(on_terminal: OnTerminal) -> None:
