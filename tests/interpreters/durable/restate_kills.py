@@ -1,9 +1,9 @@
 """Sessions on a real Restate server, whose processes are killed a hundred times at random moments, and itself too.
 
     python tests/interpreters/durable/restate_kills.py               # a hundred times
-    python tests/interpreters/durable/restate_kills.py --times 5
+    python tests/interpreters/durable/restate_kills.py --times 2 --sessions 200 --workers 4
 
-Two processes work at all sessions; SIGKILL ends one of them, or the server, and another one is started. Every session
+Some processes work at all sessions; SIGKILL ends one of them, or the server, and another one is started. Every session
 has to finish, with nothing lost that was acknowledged and nothing done twice that must not be.
 """
 
@@ -88,24 +88,24 @@ class Person(threading.Thread):
         return patiently(lambda: self._sessions.result(run))
 
 
-def kills(times: int, sessions: int, folder: Path, seed: int = 0) -> Counter[str]:
+def kills(times: int, sessions: int, folder: Path, *, workers: int = 2, seed: int = 0) -> Counter[str]:
     """Kill so often; gives the number of results of each kind."""
     chance = random.Random(seed)
     store, address = f"sqlite:///{folder}/sessions.db", f"http://127.0.0.1:{free_port()}"
     with running_server(folder / "restate") as server:
         arguments = [str(folder), store, server.ingress, server.admin, address]
-        workers = Workers([str(Path(__file__).with_name("restate_worker.py")), *arguments], folder / "workers.log")
+        crew = Workers([str(Path(__file__).with_name("restate_worker.py")), *arguments], folder / "workers.log")
         face = RestateSessions(agent_of(folder), store, ingress=server.ingress, admin=server.admin)
         stop = threading.Event()
         people = [Person(face, f"session-{number}", stop) for number in range(sessions)]
         try:
-            workers.add()
-            workers.add()
+            for _ in range(workers):
+                crew.add()
             for person in people:
                 person.start()
             for _ in range(times):
                 time.sleep(chance.uniform(0.05, 0.6))
-                _kill_one(chance, server, workers)
+                _kill_one(chance, server, crew)
             stop.set()
             for person in people:
                 person.join(PATIENCE)
@@ -113,7 +113,7 @@ def kills(times: int, sessions: int, folder: Path, seed: int = 0) -> Counter[str
                     raise person.failure
                 assert not person.is_alive(), f"{person.name} has not finished"
         finally:
-            workers.close()
+            crew.close()
         return check(folder, face.store.recorder, {person.name: person.said for person in people})
 
 
@@ -130,13 +130,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--times", type=int, default=100, help="how often something is killed (%(default)s)")
     parser.add_argument("--sessions", type=int, default=8, help="how many sessions there are (%(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="how many processes work at them (%(default)s)")
     given = parser.parse_args()
     if server_program() is None:
         print(MISSING)
         return
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
-        results = kills(given.times, given.sessions, Path(folder))
+        results = kills(given.times, given.sessions, Path(folder), workers=given.workers)
         print(f"{given.times} kills in {time.monotonic() - began:.0f} s; results: {dict(results)}")
 
 

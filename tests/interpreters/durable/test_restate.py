@@ -17,6 +17,7 @@ from interpreters import LATER, replay, tool
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
 from interpreters.durable.restate import RestateSessions
+from interpreters.recording.store import SqlStore, StoreError
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
 from tests.interpreters.durable.restate_kills import kills
@@ -179,6 +180,25 @@ def test_a_session_that_other_logic_began_is_refused_with_the_difference(server:
         run = sessions.send("ada", "Hi!")
         with pytest.raises(DurableError, match=r"recorded with other tools \(look differ or are missing\)"):
             sessions.result(run, PATIENCE)
+
+
+@needs_server
+def test_a_run_goes_on_once_the_database_is_back(server: Server, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = [True, True, False, True]
+
+    def recorder(self: SqlStore, session: str, *, take_over: bool = False) -> Any:
+        if take_over and away and away.pop():
+            raise StoreError("it is away", store="the database")
+        return there(self, session, take_over=take_over)
+
+    there = SqlStore.recorder
+    monkeypatch.setattr(SqlStore, "recorder", recorder)
+    with serving(DurableAgent(name(), FunctionModel(lambda _: "Hello.")), store, server) as sessions:
+        ended = sessions.result(sessions.send("ada", "Hi!"), PATIENCE)
+
+    assert ended.finished is not None
+    assert ended.finished.outcome == Completed("Hello.")
+    assert len(away) < 3
 
 
 @needs_server
