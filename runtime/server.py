@@ -25,6 +25,7 @@ from runtime.errors import LoadCancelledError, ModelSpecError, ReleasedError, Se
 from runtime.isolated.settings import Isolation
 from runtime.loading import LoadOptions, LoadProgress, OnProgress, load_model
 from runtime.models.specs import BackendName, Source, resolve
+from runtime.programs.loading import names_program
 from runtime.protocol import Done, Generation, ModelInfo, Runtime, TextCounter
 from runtime.providers.loading import names_remote
 from runtime.scheduling.owners import new_owner, owned_by, owner_or
@@ -113,11 +114,16 @@ class ModelServer:
 
         Raises:
             ModelLoadError: one of its kinds; all who wait for this load get it, and who asks again starts another one.
+            ModelSpecError: it names no local model. A runtime of another one holds nothing that is to be shared: give
+                one of ``load_model`` to as many agents as you like.
             ServerClosedError: after ``close()``, or it came while this waited.
         """
-        if names_remote(spec, options.get("backends", ())) is not None:
+        where = "another agent's command line" if names_program(spec) else ""
+        if not where and names_remote(spec, options.get("backends", ())) is not None:
+            where = "behind a server"
+        if where:
             raise ModelSpecError(
-                f"{spec} is behind a server, and one runtime of it is shared as it is; use load_model()", spec=str(spec)
+                f"{spec} is {where}, and one runtime of it is shared as it is; use load_model()", spec=str(spec)
             )
         on_progress = options.pop("on_progress", None)
 

@@ -161,8 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(400, _error_of(self.path, told))
 
     def _has_key(self) -> bool:
-        if self.path.startswith("/v1/messages"):
-            return self.headers.get("x-api-key") == self.speaking.key
+        if self.path.startswith("/v1/messages") and self.headers.get("x-api-key") == self.speaking.key:
+            return True  # as documented; Anthropic's own client sends a bearer token
         return self.headers.get("authorization") == f"Bearer {self.speaking.key}"
 
     def _json(self, status: int, value: Any) -> None:
@@ -475,14 +475,16 @@ class OpenAI(Protocol):
                     for bad in output.malformed:
                         yield self._chunk({"content": bad.raw})
                     yield self._chunk({}, output.finish_reason)
-                    yield _event({"choices": [], "usage": _openai_usage(output.usage)})
+                    head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "small"}
+                    yield _event({**head, "choices": [], "usage": _openai_usage(output.usage)})
                     yield "data: [DONE]\n\n"
                 case _:
                     pass
 
     def _chunk(self, delta: Json, reason: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return _event({"id": "c1", "object": "chat.completion.chunk", "model": "small", "choices": [choice]})
+        head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "small"}
+        return _event({**head, "choices": [choice]})
 
 
 def _openai_usage(usage: Usage) -> Json:

@@ -24,7 +24,10 @@ def of_responses(body: Json) -> ModelRequest:
         text = ""
         calls.clear()
 
-    for number, item in enumerate(body["input"]):
+    told = body["input"]
+    if isinstance(told, str):
+        told = [{"role": "user", "content": [{"type": "input_text", "text": told}]}]
+    for number, item in enumerate(told):
         mark = f"m{number}"
         match item.get("type", "message"):
             case "message" if item["role"] == "assistant":
@@ -68,44 +71,84 @@ class Responses(Protocol):
     """Events of a response."""
 
     def pieces(self, outputs: Iterator[Any]) -> Iterator[str]:
-        head = {"id": "resp_1", "object": "response", "model": "small", "output": []}
+        head: Json = {"id": "resp_1", "object": "response", "created_at": 1, "model": "small", "output": []}
         yield self._told("response.created", response=head | {"status": "in_progress"})
-        place, open_kind = -1, ""
+        items = list[Json]()
+        open_kind, written = "", ""
         for output in outputs:
             match output:
                 case TextDelta(text) | ReasoningDelta(text):
                     kind = "message" if isinstance(output, TextDelta) else "reasoning"
                     if kind != open_kind:
-                        place, open_kind = place + 1, kind
-                        yield self._told("response.output_item.added", place, item={"type": kind, "id": f"i{place}"})
-                    told = "output_text" if kind == "message" else "reasoning_summary_text"
-                    yield self._told(f"response.{told}.delta", place, delta=text)
+                        yield from self._closed(items, open_kind, written)
+                        open_kind, written = kind, ""
+                        yield from self._opened(items, kind)
+                    written += text
+                    yield self._told(f"response.{DELTAS[kind]}.delta", len(items) - 1, **self._at(items), delta=text)
                 case CallFinished(_, call):
-                    place, open_kind = place + 1, ""
-                    item = {"type": "function_call", "call_id": f"call_{place}", "name": call.name}
+                    yield from self._closed(items, open_kind, written)
+                    open_kind = ""
+                    place = len(items)
+                    item = {"type": "function_call", "id": f"i{place}", "call_id": f"call_{place}", "name": call.name}
+                    items.append(item | {"arguments": call.arguments_json, "status": "completed"})
                     yield self._told("response.output_item.added", place, item=item | {"arguments": ""})
                     half = len(call.arguments_json) // 2
                     for piece in (call.arguments_json[:half], call.arguments_json[half:]):
-                        yield self._told("response.function_call_arguments.delta", place, delta=piece)
-                    whole = item | {"arguments": call.arguments_json}
-                    yield self._told("response.output_item.done", place, item=whole)
+                        yield self._told(f"response.{ARGUMENTS}.delta", place, item_id=f"i{place}", delta=piece)
+                    whole = {"item_id": f"i{place}", "name": call.name, "arguments": call.arguments_json}
+                    yield self._told(f"response.{ARGUMENTS}.done", place, **whole)
+                    yield self._told("response.output_item.done", place, item=items[-1])
                 case Done() if output.failure is not None:
                     error = _error_of("/v1/responses", output.failure)["error"]
                     yield self._told("response.failed", response=head | {"status": "failed", "error": error})
                 case Done():
+                    yield from self._closed(items, open_kind, written)
                     cut = output.finish_reason == "length"
                     usage = {
                         "input_tokens": output.usage.input_tokens,
                         "input_tokens_details": {"cached_tokens": output.usage.reused_tokens},
                         "output_tokens": output.usage.output_tokens,
+                        "output_tokens_details": {"reasoning_tokens": 0},
+                        "total_tokens": output.usage.input_tokens + output.usage.output_tokens,
                     }
-                    end = head | {"status": "incomplete" if cut else "completed", "usage": usage}
+                    end = head | {"status": "incomplete" if cut else "completed", "usage": usage, "output": items}
                     if cut:
                         end["incomplete_details"] = {"reason": "max_output_tokens"}
                     yield self._told(f"response.{end['status']}", response=end)
                 case _:
                     pass
 
+    def _opened(self, items: list[Json], kind: str) -> Iterator[str]:
+        """A message or thoughts begin, with their only part."""
+        more: Json = {"role": "assistant", "content": []} if kind == "message" else {"summary": []}
+        items.append({"type": kind, "id": f"i{len(items)}", "status": "in_progress", **more})
+        yield self._told("response.output_item.added", len(items) - 1, item=items[-1])
+        yield self._told(f"response.{PARTS[kind]}.added", len(items) - 1, **self._at(items), part=_part_of(kind, ""))
+
+    def _closed(self, items: list[Json], kind: str, text: str) -> Iterator[str]:
+        """They end, if any are open."""
+        if kind:
+            place, at, part = len(items) - 1, self._at(items), _part_of(kind, text)
+            items[-1] |= {"status": "completed", "content" if kind == "message" else "summary": [part]}
+            yield self._told(f"response.{DELTAS[kind]}.done", place, **at, text=text)
+            yield self._told(f"response.{PARTS[kind]}.done", place, **at, part=part)
+            yield self._told("response.output_item.done", place, item=items[-1])
+
+    def _at(self, items: list[Json]) -> Json:
+        index = "content_index" if items[-1]["type"] == "message" else "summary_index"
+        return {"item_id": items[-1]["id"], index: 0}
+
     def _told(self, kind: str, place: int | None = None, **fields: Any) -> str:
         at = {} if place is None else {"output_index": place}
         return _event({"type": kind, **at, **fields}, kind)
+
+
+DELTAS = {"message": "output_text", "reasoning": "reasoning_summary_text"}
+PARTS = {"message": "content_part", "reasoning": "reasoning_summary_part"}
+ARGUMENTS = "function_call_arguments"
+
+
+def _part_of(kind: str, text: str) -> Json:
+    if kind == "message":
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "summary_text", "text": text}

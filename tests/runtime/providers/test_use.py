@@ -290,8 +290,19 @@ def test_what_a_remote_model_has_no_use_for_is_refused_in_words() -> None:
         load_model("http://127.0.0.1:1/v1|m", threads=2, template="{{ messages }}")
     with pytest.raises(ConfigError, match="a Backend"):
         load_model("http://127.0.0.1:1/v1|m", backends=["office"])  # type: ignore[list-item]  # it is none
-    with ModelServer() as server, pytest.raises(ModelSpecError, match="shared as it is"):
-        server.acquire("http://127.0.0.1:1/v1|m")
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ("http://127.0.0.1:1/v1|m", "behind a server"),
+        ("claude", "another agent's command line"),
+        ("codex:gpt-5", "another agent's command line"),
+    ],
+)
+def test_a_server_of_models_says_what_it_does_not_hold(spec: str, where: str) -> None:
+    with ModelServer() as server, pytest.raises(ModelSpecError, match=f"is {where}, .* shared as it is"):
+        server.acquire(spec)
 
 
 def test_a_file_of_that_name_is_a_local_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
