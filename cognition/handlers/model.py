@@ -235,16 +235,15 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
     if exhausted is not None:
         draft.stop_at(exhausted)
         return
-    failure, scale = event.failure, draft.scale
+    failure, scale, slack = event.failure, draft.scale, draft.slack
     corrected = scale_overflowed(scale, max(draft.fixed + draft.size, 1.0), draft.setup.budget, failure)
-    draft.scale = corrected
+    draft.scale, draft.slack = corrected, 0.0
     if not draft.has_room():
-        draft.scale = scale
+        draft.scale, draft.slack = scale, slack
         if fall_back(draft, draft.task, attempt.model, attempt.number, "context_overflow", event):
             draft.ask_model(evolve(attempt, number=1), event.at, new_step=False)
             return
-        draft.scale = corrected
-    draft.slack = 0.0
+        draft.scale, draft.slack = corrected, 0.0
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
     draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), event.at, new_step=False)
 
