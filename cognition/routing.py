@@ -116,7 +116,7 @@ def order_of(chosen: str | None, routes: Routes, fallback: Sequence[str], task: 
     """
     chosen_to_answer = task == "answer" and chosen is not None
     routed = [name for routed_task, name in routes if routed_task == task and not chosen_to_answer]
-    return tuple(dict.fromkeys([*routed, OWN if chosen is None else chosen, *fallback]))
+    return tuple(dict.fromkeys([*routed, chosen or OWN, *fallback]))
 
 
 def choose(order: Sequence[str], health: HealthOf, given_up: Sequence[str], now: float) -> str:
@@ -160,7 +160,7 @@ def after_failure(
     resting = known.is_open(now)
     if resting and not said:
         return health, None
-    failures = breaker.failures if said or kind in AT_ONCE or known.opened else known.failures + 1
+    failures = breaker.failures if said or kind in AT_ONCE else known.failures + 1
     failed, seconds = evolve(known, failures=min(failures, breaker.failures)), None
     if failed.failures == breaker.failures:
         seconds = breaker.cooldown * 2.0**known.opened if retry_after is None or not said else retry_after

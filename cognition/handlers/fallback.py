@@ -49,7 +49,7 @@ def fall_back(draft: Draft, task: ModelTask, model: str, number: int, kind: Erro
     between_turns = isinstance(phase, Compacting) and phase.attempt is None
     if not between_turns and draft.exhausted(event.at) is not None:
         return False
-    given_up = (*draft.given_up, *((model,) if model not in draft.given_up else ()))
+    given_up = (*draft.given_up, model)
     last = not worth_another and task != "summary"
     to = alternative(draft.order(task), draft.health, given_up, event.at, last=last)
     if to is None:

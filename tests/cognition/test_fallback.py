@@ -115,6 +115,8 @@ def test_an_agent_of_one_model_knows_nothing_of_others() -> None:
     fail(of, "offline")
 
     assert told(of, StartTimer)
+    assert isinstance(of.state.phase, Waiting)
+    assert of.state.phase.failure is None
     assert not told(of, FellBack, BreakerOpened)
     assert (of.state.health, of.state.spent.given_up) == ((), ())
 
@@ -276,9 +278,10 @@ def test_what_may_pass_is_tried_again_before_a_model_whose_breaker_is_open() -> 
 
 
 def test_a_model_that_works_again_by_the_end_of_a_wait_is_turned_to_and_named() -> None:
-    of = session(fallback=("b",))
+    of = session(fallback=("", "b"), routes=(("answer", "c"),))
     of.state = AgentState(health=(Health("b", 2, 1, 3.0),))
     of(UserSpoke("Hello"))
+    fail(of, "fatal")
     fail(of, "offline")
     wait(of, at=2.0)
     assert (calls(of), told(of, FellBack)) == ([""], [])
@@ -288,10 +291,31 @@ def test_a_model_that_works_again_by_the_end_of_a_wait_is_turned_to_and_named() 
 
     assert told(of, FellBack) == [FellBack("", "b", "offline", "no: offline")]
     assert calls(of) == ["b"]
-    assert of.state.spent.given_up == ("",)
+    assert of.state.spent.given_up == ("c", "")
     phase = of.state.phase
     assert isinstance(phase, Thinking)
     assert phase.attempt.number == 1
+
+
+def test_the_model_of_the_task_is_turned_to_where_its_breaker_closes_meanwhile() -> None:
+    of = session(fallback=(), routes=(("answer", "c"),))
+    for kind, later in (("fatal", False), ("offline", True)):
+        of.state = AgentState(health=(Health("c", 2, 1, 3.0),))
+        of(UserSpoke("Hello"))
+        assert calls(of) == [""]
+
+        fail(of, kind, at=0.0 if later else 4.0)  # type: ignore[arg-type]  # both are kinds
+        if later:
+            wait(of, at=4.0)
+
+        assert [(one.model, one.to) for one in told(of, FellBack)] == [("", "c")]
+        assert calls(of) == ["c"]
+
+
+def test_a_breaker_keeps_to_its_own_time_where_no_rate_limit_says_how_long() -> None:
+    health, seconds = after_failure((), "b", "offline", 3.0, CONFIG.breaker, 0.0)
+
+    assert (health, seconds) == ((Health("b", 2, 1, 10.0),), 10.0)
 
 
 def test_a_summary_is_done_without_before_a_model_is_called_whose_breaker_is_open() -> None:
@@ -313,9 +337,36 @@ def test_a_model_that_says_how_long_while_its_breaker_is_open_is_believed_and_no
     said, seconds = after_failure(health, "b", "rate_limit", 3.0, CONFIG.breaker, 5.0)
 
     assert (said, seconds) == ((Health("b", 2, 1, 8.0),), 3.0)
+    assert after_failure((), "b", "rate_limit", 0.0, CONFIG.breaker, 5.0) == ((Health("b", 1),), None), "says nothing"
     assert after_failure(health, "b", "auth", None, CONFIG.breaker, 9.0) == (health, None)
     trial, _ = after_failure(health, "b", "auth", None, CONFIG.breaker, 10.0)
     assert trial == (Health("b", 2, 2, 30.0),)
+
+
+def test_a_model_that_is_asked_since_another_has_no_room_has_attempts_of_its_own() -> None:
+    of = session(context_tokens=1200)
+    of(UserSpoke("Hello"))
+    fail(of, "transient")
+    wait(of)
+
+    fail(of, "context_overflow", needed_tokens=5000)
+
+    phase = of.state.phase
+    assert isinstance(phase, Thinking)
+    assert (phase.attempt.model, phase.attempt.number) == ("b", 1)
+
+
+def test_a_summary_between_turns_falls_back_whatever_the_turn_before_has_used_up() -> None:
+    of = session(context_tokens=1200, limits=Limits(cost=1.0))
+    of(UserSpoke("Hello " * 100))
+    phase = of.state.phase
+    assert isinstance(phase, Thinking)
+    of(replied(phase.effect_id, "Done.", usage=Usage(cost=2.0)))
+    of(CompactionAsked())
+
+    fail(of, "offline")
+
+    assert calls(of) == ["b"]
 
 
 def test_where_a_prompt_has_no_room_in_one_model_the_next_one_is_asked() -> None:
@@ -364,6 +415,10 @@ def test_a_budget_that_is_used_up_leaves_no_room_for_another_model() -> None:
     assert not told(of, FellBack)
     wait(of)
     assert isinstance(told(of, TurnFinished)[0].outcome, LimitReached)
+    slow = session(limits=Limits(seconds=5.0))
+    slow(UserSpoke("Hello"))
+    fail(slow, "auth", at=6.0)
+    assert not told(slow, FellBack)
 
 
 # ---------------------------------------------------------------------------------------------------- who is called
@@ -394,15 +449,17 @@ def test_who_is_chosen_has_a_trial_at_once_even_in_a_turn_that_has_turned_away_f
     of(UserSpoke("Hello"))
     fail(of, "auth")
     assert calls(of) == ["b"]
+    fail(of, "auth")
+    assert calls(of) == ["c"]
     of(ModelChosen(""))
-    assert of.state.health == (Health("", 2, 1, None),)
+    assert of.state.health == (Health("", 2, 1, None), Health("b", 2, 1, 10.0))
 
     fail(of, "fatal", at=1.0)
 
     assert calls(of) == [""]
     fail(of, "auth", at=1.0)
     assert told(of, BreakerOpened) == [BreakerOpened("", 20.0, "auth", "no: auth")]
-    assert calls(of) == ["c"]
+    assert isinstance(of.state.phase, Idle), "the turn has turned away from the others, and goes on to do so"
 
 
 def test_what_somebody_chose_answers_in_place_of_what_the_program_says_of_answers() -> None:
@@ -438,8 +495,9 @@ def test_each_task_has_its_own_model() -> None:
     assert calls(of) == ["c"]
 
 
-def test_a_summary_within_a_turn_is_made_by_another_model_where_one_fails() -> None:
-    of = session(compact_at=0.3, context_tokens=1200, limits=Limits(steps=20))
+def summarising(limits: Limits) -> Session:
+    """A session that waits for a summary within a turn."""
+    of = session(compact_at=0.3, context_tokens=1200, limits=limits)
     of(UserSpoke("word " * 100))
     while not isinstance(of.state.phase, Compacting):
         phase = of.state.phase
@@ -447,6 +505,22 @@ def test_a_summary_within_a_turn_is_made_by_another_model_where_one_fails() -> N
         of(replied(phase.effect_id, "", ProposedCall("read", f'{{"n": {of.state.counters.step}}}')))
         of(ToolReturned(told(of, CallTool)[0].effect_id, "x" * 300))
     assert calls(of) == [""]
+    return of
+
+
+def test_a_summary_that_has_used_a_budget_up_is_not_asked_for_elsewhere() -> None:
+    of = summarising(Limits(steps=20, cost=1.0))
+    phase = of.state.phase
+    assert isinstance(phase, Compacting)
+
+    of(ModelFailed(phase.effect_id, Failure("gone", kind="auth"), usage=Usage(cost=2.0)))
+
+    assert not told(of, FellBack)
+    assert isinstance(told(of, TurnFinished)[0].outcome, LimitReached)
+
+
+def test_a_summary_within_a_turn_is_made_by_another_model_where_one_fails() -> None:
+    of = summarising(Limits(steps=20))
     fail(of, "transient")
     wait(of)
     fail(of, "transient")
@@ -461,15 +535,17 @@ def test_a_summary_within_a_turn_is_made_by_another_model_where_one_fails() -> N
     ("fields", "message"),
     [
         ({"models": ("",)}, "a name has 1 to 200 printable characters"),
+        ({"models": ("a" * 201,)}, "a name has 1 to 200 printable characters"),
         ({"models": ("a\nb",)}, "a name has 1 to 200 printable characters"),
         ({"models": ("a", "a")}, "models: 'a' is there twice"),
         ({"fallback": ("b",)}, "fallback: there is no model 'b'.*models has none"),
         ({"models": ("a",), "fallback": ("a", "a")}, "fallback: 'a' is there twice"),
-        ({"models": ("a",), "routes": (("summary", "b"),)}, "routes: there is no model 'b'.*models has 'a'"),
+        ({"models": ("a", "c"), "routes": (("summary", "b"),)}, "routes: there is no model 'b'.*models has 'a', 'c'"),
         ({"models": ("a",), "routes": (("summary", "a"), ("summary", ""))}, "routes: 'summary' is there twice"),
     ],
 )
 def test_what_refers_to_no_model_is_a_mistake(fields: dict[str, Any], message: str) -> None:
+    assert AgentConfig(models=("a" * 200,)).models
     with pytest.raises(ConfigError, match=message):
         AgentConfig(**fields)
 
