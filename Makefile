@@ -99,7 +99,7 @@ memory-kills: $(VENV)/.all ## two processes at one memory for half a minute, one
 	$(BIN)/python tests/runtime/memory_kills.py $(call short,--seconds 6) $(ARGS)
 
 durable-kills: $(VENV)/.all ## sessions on DBOS whose processes are killed a hundred times while others take over; ARGS="--on sqlite"
-	$(BIN)/python -m tests.interpreters.durable.kills $(call short,--kills 2 --sessions 4) $(ARGS)
+	$(BIN)/python -m tests.interpreters.durable.kills $(call short,--kills 2 --freezes 0 --sessions 4) $(ARGS)
 
 restate-kills: $(VENV)/.all ## eight sessions on a Restate server, which is killed a hundred times, and the processes that work at them
 	$(BIN)/python tests/interpreters/durable/restate_kills.py $(call short,--times 2 --sessions 2) $(ARGS)

@@ -66,6 +66,10 @@ POLLED_EVERY = 0.1
 LOOKED_AFTER_EVERY = 2.0
 """Seconds between two looks for runs that belong to no living process."""
 
+IDLE_AFTER = 10.0
+"""Seconds after which PostgreSQL ends a transaction in which nothing happens: a process that was stopped in the middle
+of one holds rows of the queue, and nobody else could take a run."""
+
 RUN, WORK = "cogstep.run", "cogstep.work"
 """The workflows' names."""
 
@@ -371,6 +375,7 @@ class DBOSSessions:
             "executor_id": own,
             "serializer": JsonSerializer(),
             "log_level": "ERROR",
+            "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
         }
         stop = threading.Event()
         watch = threading.Thread(target=self._look_after, args=(own, stranded, stop), name="cogstep-takeover")

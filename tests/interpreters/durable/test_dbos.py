@@ -42,7 +42,8 @@ def test_it_decides_on_postgresql_what_asyncio_does() -> None:
 @needs_postgres
 @pytest.mark.slow
 def test_processes_that_are_killed_are_taken_over() -> None:
-    said = python("-m", "tests.interpreters.durable.kills", "--kills", "2", "--sessions", "3", "--on", "postgresql")
+    how = ("--kills", "2", "--freezes", "0", "--sessions", "3", "--on", "postgresql")
+    said = python("-m", "tests.interpreters.durable.kills", *how)
 
     assert "3 sessions" in said
 
