@@ -39,10 +39,10 @@ demo: $(VENV)/.demo-$(BACKEND) ## set up what the demo needs, then ask the shipp
 
 # The providers' own clients are no part of the extra `dev`: 70 MB, for four tests.
 servers: $(VENV)/.all ## compile llama-server (4 minutes on two cores, once), get Restate's and the providers' clients: tests are skipped without
-	@! command -v npm >/dev/null || npm install --prefix .restate --ignore-scripts --no-audit --no-fund --silent @restatedev/restate-server@1.7
 	$(PIP) install 'openai>=3,<4' 'anthropic>=2,<3' 'ollama>=0.6,<0.7'
 	@command -v cmake >/dev/null || test -x $(BIN)/cmake || $(PIP) install cmake
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks.native_tools llama-server
+	@! command -v npm >/dev/null || npm install --prefix .restate --ignore-scripts --no-audit --no-fund --silent @restatedev/restate-server@1.7
 
 test: $(VENV)/.all ## set up everything, then run the whole suite, both backends
 	$(BIN)/python -m pytest $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from temporalio import workflow
 
 from cognition import AgentConfig, AgentState, Cancelled, CognitiveEngine, Completed, Input, LLMEngine, Transition
+from interpreters import AsyncAgent
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.temporal import SessionWorkflow, activities, beginning, cancellation, message, reply
 from interpreters.durable.texts import Ended
 from interpreters.loop.settling import CALL_UNKNOWN
+from interpreters.testing.durable import MemoryEngine
 from tests.interpreters.durable.outside import agent_of, answer_to
 from tests.interpreters.durable.temporal_histories import History
 
@@ -52,6 +55,30 @@ def test_a_session_ends_as_anywhere_else_and_its_history_replays(tmp_path: Path)
     assert Ended.read(history.result) == ended
     done = (tmp_path / "done").read_text().splitlines()
     assert done == ["send ada 1.1.5", "send ada 1.2.2", "pay ada 1.3.2"]
+
+
+ASKED = ("call_model", "call_tool", "ask_approval")
+
+
+def test_the_workflow_asks_for_what_an_agent_on_asyncio_decides(tmp_path: Path) -> None:
+    async def on_temporal() -> list[str]:
+        agent = agent_of(tmp_path)
+        history = History(SessionWorkflow, beginning(agent), activities(agent))
+        await whole(agent, history)
+        return [one.partition("-")[0] for one in history.performed if not one.startswith("hear")]
+
+    async def on_asyncio() -> list[str]:
+        own, engine = agent_of(tmp_path), MemoryEngine()
+        given: Any = {**own.given, "journal": engine.recorder("ada"), "session": "ada"}
+        async with AsyncAgent(own.model, own.tools, "Be brief.", **given) as agent:
+            await agent.run("Do it.")
+            while agent.pending:
+                await agent.answer(agent.pending[0].effect_id, answer_to(agent.pending[0]))
+        records = [json.loads(line) for line in engine.sessions["ada"][1:]]
+        decided = [one for record in records for one in record["decisions"] if one["type"] in ASKED]
+        return [one["effect_id"] for one in decided]
+
+    assert run(on_temporal) == run(on_asyncio)
 
 
 class Hasty:
