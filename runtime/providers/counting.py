@@ -25,10 +25,10 @@ from runtime.providers.connection import Connection, FailedError
 from runtime.providers.exchanges import Exchange
 from runtime.providers.facts import ServerKind
 
-COUNTING: frozenset[ServerKind] = frozenset({"llama-server", "vllm", "anthropic"})
+COUNTING: frozenset[ServerKind] = frozenset({"llama-server", "llama-server-responses", "vllm", "anthropic"})
 """Servers that count prompts."""
 
-COUNTING_TEXTS: frozenset[ServerKind] = frozenset({"llama-server"})
+COUNTING_TEXTS: frozenset[ServerKind] = frozenset({"llama-server", "llama-server-responses"})
 """Those that count any number of bare texts in one round trip, so that sessions may know all their sizes."""
 
 PATIENCE = Timeouts(connect=2.0, first=5.0, silence=5.0, whole=5.0)
@@ -42,6 +42,9 @@ REMEMBERED = 512
 
 OF_TEMPLATE = ("messages", "tools", "tool_choice", "chat_template_kwargs", "parallel_tool_calls", "response_format")
 """What of a request is shown to a chat template."""
+
+OF_RESPONSES = ("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text")
+"""The same of a request for a response."""
 
 REFUSED = (400, 422, 500)
 """The status with which llama-server answers where the model's template refuses a conversation."""
@@ -98,6 +101,8 @@ class Counts:
             match self._kind:
                 case "llama-server":
                     return self._remembered(_shown(body, OF_TEMPLATE), self._of_llama_server)
+                case "llama-server-responses":
+                    return self._remembered(_shown(body, OF_RESPONSES), self._of_response)
                 case "vllm":
                     shown = _shown(body, ("model", "messages", "tools", "chat_template_kwargs"))
                     return _count(self._asked("/tokenize", shown, root=True), "count")
@@ -142,6 +147,9 @@ class Counts:
             raise _UncountedError("it gave no prompt")
         return len(self._tokens({"content": prompt, "add_special": True, "parse_special": True}))
 
+    def _of_response(self, shown: dict[str, Any]) -> int:
+        return _count(self._asked("/v1/responses/input_tokens", shown, root=True), "input_tokens")
+
     def _tokens(self, question: dict[str, Any]) -> list[Any]:
         tokens = _field(self._asked("/tokenize", question, root=True), "tokens")
         if not isinstance(tokens, list):
@@ -156,7 +164,7 @@ class Counts:
             raise _UncountedError(error.failure.message) from None
         if status in unknown:
             return None
-        if status in REFUSED and self._kind == "llama-server":
+        if status in REFUSED and self._kind in COUNTING_TEXTS:
             said = _field(_field(answer, "error"), "message")
             raise TemplateError(said if isinstance(said, str) else "the model's template refuses these messages")
         if status != 200:

@@ -41,7 +41,7 @@ OWNERS: dict[str, ServerKind] = {"llamacpp": "llama-server", "vllm": "vllm", "me
 """What servers call themselves in their lists of models (``owned_by``)."""
 
 OWNERS_OF_RESPONSES: dict[str, ServerKind] = {"llamacpp": "llama-server-responses"}
-"""The same of servers that are spoken to in responses, which count no prompt of that form."""
+"""The same of servers that are spoken to in responses."""
 
 CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
 

@@ -47,8 +47,8 @@ def remote(dialect: Any, port: int, **options: Any) -> Runtime:
 def theirs(name: str, request: pytest.FixtureRequest) -> Runtime:
     """A runtime for another program's server.
 
-    llama-server speaks the formats of responses and of messages too. What it is isn't asked there, and so neither is
-    that nobody has chosen its temperature.
+    llama-server speaks the formats of responses and of messages too. What it is isn't asked in the latter, and so
+    neither is that nobody has chosen its temperature.
     """
     if name == "llama_cpp.server":  # which doesn't tell its context
         return load_model(f"http://127.0.0.1:{request.getfixturevalue('llama_cpp_port')}/v1", context_tokens=2048)
@@ -57,7 +57,7 @@ def theirs(name: str, request: pytest.FixtureRequest) -> Runtime:
     url = f"http://127.0.0.1:{request.getfixturevalue('llama_port')}/v1"
     match name:
         case "llama-server responses":
-            habits = evolve(HABITS["responses"], extra={"temperature": 0})
+            habits = HABITS["llama-server-responses"]
         case "llama-server messages":
             habits = evolve(HABITS["anthropic-budget"], extra={"temperature": 0})
         case _:
@@ -114,7 +114,7 @@ def held(kind: type, places: Iterable[Any], only: str = "", leave_out: str = "")
 
 
 OPENAI, ANTHROPIC, OLLAMA, RESPONSES = ([one] for one in OURS)
-LLAMA_SERVER, _, _, LLAMA_CPP_SERVER, MLX_SERVER = ([one] for one in THEIRS)
+LLAMA_SERVER, LLAMA_SERVER_RESPONSES, _, LLAMA_CPP_SERVER, MLX_SERVER = ([one] for one in THEIRS)
 
 TestStream = held(suite.TestStream, OURS)
 TestStopTexts = held(suite.TestStopTexts, [*OPENAI, *ANTHROPIC, *OLLAMA])  # responses have no word for them
@@ -169,6 +169,7 @@ TestStreamElsewhere = held(
 )
 TestFinishElsewhere = held(suite.TestFinish, THEIRS, "test_the_shipped_model_calls_a_tool")
 TestUsageOfLlamaServer = held(suite.TestUsage, LLAMA_SERVER)
+TestCountsOfLlamaServer = held(suite.TestUsage, LLAMA_SERVER_RESPONSES, "test_count_tokens_is_what_a_reply_reports")
 TestUsageOfMlxServer = held(suite.TestUsage, MLX_SERVER, "test_timings_add_up")
 TestSamplingOfOthers = held(
     suite.TestSampling, THEIRS, "test_greedy_repeats test_options_that_leave_one_token_are_greedy"
