@@ -33,20 +33,17 @@ from attrs import frozen
 from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, Input
 from cognition.checking import shown
 from interpreters.agents.assembly import user_input
-from interpreters.agents.resuming import take_up
-from interpreters.driver import follower
 from interpreters.durable.context import Work
 from interpreters.durable.definition import NAME, DurableAgent
 from interpreters.durable.errors import DurableDivergedError, DurableError
 from interpreters.durable.hosts import ModelHost, preferred
+from interpreters.durable.pending import answering, pending_of
 from interpreters.durable.run import Take, run_durably, run_worker
 from interpreters.durable.texts import Ended, input_text
 from interpreters.program.content import Content
-from interpreters.program.later import Postponable, outlives_its_run, waiting_under
-from interpreters.program.program import read_answer
-from interpreters.recording.journal import JournalError, JournalReader, TakenOverError
+from interpreters.program.later import Postponable
+from interpreters.recording.journal import JournalError, TakenOverError
 from interpreters.recording.recorder import Recorder
-from interpreters.recording.replaying import engine_of
 
 try:
     from dbos import DBOS, DBOSClient, DBOSConfig, Serializer, SetWorkflowID
@@ -214,10 +211,8 @@ class DBOSSessions:
         Raises:
             CogstepError: nothing of this id is pending, or it is no answer to that.
         """
-        own = self._agent(agent)
-        effect = waiting_under(effect_id, self.pending(session, agent=agent))
-        tools = {tool.spec.name: tool for tool in own.tools}
-        return self._enqueue(session, read_answer(effect, answer, tools), agent, None)
+        event = answering(self._agent(agent), self.recorder(session), effect_id, answer)
+        return self._enqueue(session, event, agent, None)
 
     def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
         """Stop what a session does or waits for, and drop the messages behind it; gives the run that closes its turn.
@@ -255,15 +250,7 @@ class DBOSSessions:
 
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
         """What a session waits for, oldest first; empty while its newest turn is at work."""
-        own = self._agent(agent)
-        tools = {tool.spec.name: tool for tool in own.tools}
-        with JournalReader(self.recorder(session)) as reader:
-            factory = own.given.get("engine")
-            engine = engine_of(reader.header) if factory is None else factory(reader.header.config)  # type: ignore[arg-type]  # recorded with one
-            driver = follower(engine, reader.header.start)
-            take_up(reader, driver)
-        effects: list[Any] = list(driver.in_flight.values())
-        return tuple(effect for effect in effects if outlives_its_run(effect, tools))
+        return pending_of(self._agent(agent), self.recorder(session))
 
     def recorder(self, session: str) -> Recorder:
         """The recording of a session, for whoever reads it: ``replay``, ``transcript``, ``export_session``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cognition import Input
+from interpreters.agents.resuming import take_up
 from interpreters.driver import follower
 from interpreters.durable.definition import DurableAgent
 from interpreters.program.later import Postponable, outlives_its_run, waiting_under
@@ -19,13 +20,12 @@ def pending_of(agent: DurableAgent, recorder: Recorder) -> tuple[Postponable, ..
 
     Raises:
         JournalError: the recording can't be read.
-        CogstepError: it was made by other agent logic.
+        ReplayDivergedError: other agent logic made it.
     """
     tools = {tool.spec.name: tool for tool in agent.tools}
     with JournalReader(recorder) as reader:
         driver = follower(logic_of(reader.header, agent.given.get("engine")), reader.header.start)
-        for record in reader:
-            driver.restore(record.input)
+        take_up(reader, driver)
     effects: list[Any] = list(driver.in_flight.values())
     return tuple(effect for effect in effects if outlives_its_run(effect, tools))
 

@@ -96,8 +96,7 @@ class RestateSessions:
             CogstepError: nothing of this id is pending, or it is no answer to that.
         """
         event = answering(self._agent(agent), self.recorder(session), effect_id, answer)
-        lines = sum(1 for _ in self.recorder(session).lines())
-        return self.put(session, event, agent=agent, key=f"answer-{effect_id}-{lines}")
+        return self.put(session, event, agent=agent)
 
     def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
         """Stop what a session does or waits for; gives the id of the run that closes its turn.
