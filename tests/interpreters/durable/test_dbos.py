@@ -89,3 +89,28 @@ def test_names_that_can_not_be_are_refused_before_anything_is_sent() -> None:
             sessions.send("ada", "Hi!")
     with pytest.raises(ConfigError, match="two agents have the same name"):
         DBOSSessions([AGENT, AGENT], postgres().url)
+
+
+@needs_postgres
+def test_a_secret_in_a_message_does_not_reach_the_engine() -> None:
+    from interpreters.durable.dbos import DBOSSessions
+
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+    with DBOSSessions(AGENT, postgres().url) as sessions:
+        run = sessions.send("secretive", f"My key is {secret}.")
+        kept = sessions._connected().list_workflows(workflow_ids=[run])[0].input
+        sessions.cancel("secretive")
+
+    assert "[redacted:" in str(kept)
+    assert secret not in str(kept)
+
+
+def test_what_the_engine_keeps_is_json_and_of_an_exception_its_text() -> None:
+    from interpreters.durable.dbos import JsonSerializer
+
+    serializer = JsonSerializer()
+    kept = serializer.serialize(ValueError("too long \u00e9"))
+
+    assert kept == '{"error":"ValueError: too long \\u00e9"}'
+    assert str(serializer.deserialize(kept)) == "ValueError: too long \u00e9"
+    assert serializer.deserialize(serializer.serialize({"args": ["a"], "kwargs": {}})) == {"args": ["a"], "kwargs": {}}
