@@ -41,6 +41,22 @@ def agent(version: str, name: str = "dozer") -> DurableAgent:
     return DurableAgent("dozer", FunctionModel(answer), [doze], version=version)
 
 
+class Host:
+    """A host with two slots that counts how many requests it has at once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.named = ModelHost(name, FunctionModel(self.answer), slots=2)
+        self.now = self.most = 0
+
+    async def answer(self, _request: Any) -> str:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.5)
+        self.now -= 1
+        return self.name
+
+
 def text(sessions: DBOSSessions, run: str) -> str:
     finished = sessions.result(run).finished
     assert finished is not None
@@ -51,7 +67,7 @@ def main(url: str) -> None:
     old = subprocess.Popen(
         [sys.executable, "-m", "tests.interpreters.durable.several", url, "1"], stdin=subprocess.PIPE
     )
-    hosts = [ModelHost(name, FunctionModel(lambda _request, name=name: name), slots=2) for name in ("a", "b")]
+    hosts = [Host("a"), Host("b")]
     with DBOSSessions(agent("1"), url) as before, DBOSSessions(agent("2"), url) as after:
         assert text(before, before.send("ada", "Hi!")) == "dozer 1"
         with after.worker():
@@ -61,10 +77,11 @@ def main(url: str) -> None:
     assert old.stdin is not None
     old.stdin.close()
     assert old.wait(30) == 0
-    with DBOSSessions(agent("1"), url, hosts=hosts) as spread, spread.worker():
-        runs = {name: spread.send(name, "Hi!") for name in map("session-{}".format, range(8))}
+    with DBOSSessions(agent("1"), url, hosts=[one.named for one in hosts]) as spread, spread.worker():
+        runs = {name: spread.send(name, "Hi!") for name in map("session-{}".format, range(10))}
         for name, run in runs.items():
             assert text(spread, run) == preferred(name, "ab")
+    assert [one.most for one in hosts] == [2, 2]
     print("all of it")
 
 
