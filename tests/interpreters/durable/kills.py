@@ -138,6 +138,9 @@ def step(face: DBOSSessions, name: str) -> bool:
 
 def check(face: DBOSSessions, folder: Path, names: list[str]) -> None:
     """See that all of it holds."""
+    for worker in face.store.names():
+        if worker.partition("/")[0] in names:
+            replay(face.recorder(worker)).raise_for_divergence()
     for name in names:
         report = replay(face.recorder(name)).raise_for_divergence()
         assert report.state.counters.turn >= 1

@@ -67,7 +67,8 @@ def shop(folder: Path, *, retries: bool = False) -> DurableAgent:
     async def asked(effect: Any, scope: Any) -> Any:
         moment(folder, "model")
         step, index = map(int, str(effect.effect_id).split(".")[1:])
-        scope.program.model.next = _reply(step, index, retries=retries)
+        worker = "/" in scope.program.session
+        scope.program.model.next = _of_worker(step) if worker else _reply(step, index, retries=retries)
         return await call_model_async(effect, scope)
 
     return DurableAgent(
@@ -77,6 +78,7 @@ def shop(folder: Path, *, retries: bool = False) -> DurableAgent:
         policy=Policy(rules=(Rule("ask", "pay"),)),
         approve=later,
         performers={CallModel: asked},
+        features=("workers",),
         redact=None,
     )
 
@@ -96,7 +98,13 @@ def _reply(step: int, index: int, *, retries: bool) -> Any:
         if retries and index == 0:
             return Failure("try again", kind="transient")
         return call("pay", n=2)
+    if step == 3:
+        return call("spawn_worker", name="ann", objective="send", tools=["send"])
     return Reply("All is done.")
+
+
+def _of_worker(step: int) -> Any:
+    return call("send", n=9) if step == 1 else Reply("It is sent.")
 
 
 async def later(_request: Any) -> Any:
