@@ -44,6 +44,7 @@ from interpreters.program.content import Content
 from interpreters.program.later import Postponable
 from interpreters.recording.journal import JournalError, TakenOverError
 from interpreters.recording.recorder import Recorder
+from interpreters.recording.sessions import Transcript, read_transcript
 
 try:
     from dbos import DBOS, DBOSClient, DBOSConfig, Serializer, SetWorkflowID
@@ -249,11 +250,15 @@ class DBOSSessions:
         return ended
 
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
-        """What a session waits for, oldest first; empty while its newest turn is at work."""
+        """What a session waits for, oldest first; raises as reading its recording does."""
         return pending_of(self._agent(agent), self.recorder(session))
 
+    def transcript(self, session: str, *, agent: str | None = None) -> Transcript:
+        """What was said and done in a session, turn by turn, as far as it is recorded by now."""
+        return read_transcript(self.recorder(session), self._agent(agent).given.get("engine"))
+
     def recorder(self, session: str) -> Recorder:
-        """The recording of a session, for whoever reads it: ``replay``, ``transcript``, ``export_session``."""
+        """The recording of a session, for whoever reads it, such as ``replay``."""
         return self.store.recorder(session)
 
     def close(self) -> None:

@@ -39,6 +39,7 @@ def main(url: str) -> None:
         assert bare(lines) == usual
         for name in sessions.store.names():
             assert replay(sessions.recorder(name)).same
+        assert len(sessions.transcript("s").turns) == len(FULL.turns)
         assert len(list(sessions.store.names())) == 2  # the worker's, too
         for session in sessions.store.names():
             assert b"sk-" not in b"".join(sessions.recorder(session).lines())
