@@ -107,12 +107,13 @@ def test_anthropic_reads_messages(ours: Callable[[str], tuple[int, Done]]) -> No
 def test_ollama_reads_its_chat(ours: Callable[[str], tuple[int, Done]]) -> None:
     ollama = pytest.importorskip("ollama", reason="make servers installs the providers' clients")
     port, done = ours("ollama")
-    client = ollama.Client(f"http://127.0.0.1:{port}", headers={"authorization": f"Bearer {KEY}"})
     tools: Any = [{"type": "function", "function": FUNCTION}]
-    pieces = list(client.chat("small", messages=MESSAGES, tools=tools, stream=True))
-    about = client.show("small")
-    with pytest.raises(ollama.ResponseError, match="the key is wrong"):
-        ollama.Client(f"http://127.0.0.1:{port}").chat("small", messages=MESSAGES)
+    url, headers = f"http://127.0.0.1:{port}", {"authorization": f"Bearer {KEY}"}
+    with ollama.Client(url, headers=headers) as client, ollama.Client(url) as stranger:
+        pieces = list(client.chat("small", messages=MESSAGES, tools=tools, stream=True))
+        about = client.show("small")
+        with pytest.raises(ollama.ResponseError, match="the key is wrong"):
+            stranger.chat("small", messages=MESSAGES)
 
     (call,) = [call for piece in pieces for call in piece.message.tool_calls or ()]
     assert (call.function.name, call.function.arguments) == ("multiply", json.loads(done.calls[0].arguments_json))
