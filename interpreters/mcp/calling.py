@@ -15,6 +15,8 @@ from typing import Any
 from cognition.content import Part, images_of
 from interpreters.mcp.connection import Connection
 from interpreters.mcp.contents import parts_of, shown
+from interpreters.mcp.listing import ListedTool
+from interpreters.mcp.servers import matches
 from interpreters.tools.context import ToolContext, ToolError
 
 KEY = "cogstep/idempotency-key"
@@ -39,15 +41,23 @@ def idempotency_key(context: ToolContext[Any], tool: str, arguments: Mapping[str
     return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-async def call_tool(connection: Connection, name: str, arguments: dict[str, Any], context: ToolContext[Any]) -> str:
+async def call_tool(
+    connection: Connection, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
+) -> str:
     """What the model is told of the result.
+
+    Args:
+        connection: to the server.
+        listed: the tool as it was listed when the agent was given it.
+        arguments: for the tool.
+        context: of the call.
 
     Raises:
         ToolError: it failed, could not be begun, or nobody knows.
     """
     from interpreters.mcp.link import LostError, RefusedError
 
-    server = connection.server
+    server, name = connection.server, listed.name
     meta = {KEY: idempotency_key(context, name, arguments)}
     if context.effect_id:
         meta[EFFECT] = context.effect_id
@@ -63,6 +73,7 @@ async def call_tool(connection: Connection, name: str, arguments: dict[str, Any]
             link = await connection.connected()
         except LostError as lost:
             raise ToolError(f"the MCP server {server.name!r} can't be reached: {lost}", transient=True) from lost
+        _check_no_worse(connection, listed)
         try:
             async with asyncio.timeout(server.timeout):
                 given = {"name": name, "arguments": arguments}
@@ -87,6 +98,20 @@ async def call_tool(connection: Connection, name: str, arguments: dict[str, Any]
         connection.note_success()
         return _read(connection, result, context)
     raise AssertionError("the second attempt ends in any case")
+
+
+def _check_no_worse(connection: Connection, listed: ListedTool) -> None:
+    """See that nobody would be asked about the tool as it is now who was not asked about it as it was.
+
+    A server may list a tool anew that was harmless, under the same name.
+    """
+    server = connection.server
+    asked = listed.is_destructive or server.approval is not None or matches(listed.name, server.read_only)
+    if not asked and any(one.name == listed.name and one.is_destructive for one in connection.listed):
+        raise ToolError(
+            f"the MCP server {server.name!r} says by now that this tool destroys something, which it did not say when "
+            "this session was given it; it was not called"
+        )
 
 
 def _read(connection: Connection, result: dict[str, Any], context: ToolContext[Any]) -> str:

@@ -1,37 +1,37 @@
 """The process of a server that is spoken to on its input and output.
 
-It gets the variables of the system and those that it was given, no keys of this program; its own session and group,
-which are killed at the end; and it ends with this program. What it prints on stderr is kept, the newest of it, to be
-shown when it fails.
+It gets the variables of the system and those that it was given, no keys of this program. A keeper stands between
+(``interpreters.toolbox.shell.keeper``), as for a shell's commands: it ends the server and whatever that has begun, on
+Linux also what has left its group, when we say so and when this program has gone, however that happened. What the
+server prints on stderr is kept, the newest of it, to be shown when it fails.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
-import sys
-import threading
 from collections import deque
 from pathlib import Path
 
-from interpreters.mcp import launcher
 from interpreters.mcp.servers import MCPServer
-from interpreters.toolbox.shell.surroundings import environment
-from runtime.children import starting
+from interpreters.toolbox.shell.running import framed, start_keeper, sweep
+from interpreters.toolbox.shell.surroundings import MARK, environment
 
 GRACE = 1.0
 """Seconds to end by itself once its input is closed, and again after SIGTERM, before SIGKILL."""
 LINGER = 0.2
-"""Seconds in which what it has written can still be read once it has ended."""
+"""Seconds in which what it has written can still be read once it has ended, and what it has begun may go on."""
+STUBBORN = 3.0
+"""Seconds in which a keeper has killed what can be killed."""
 CHUNK = 1 << 16
 MOST_STDERR = 4096
 """Bytes of stderr that are kept."""
-
-LAUNCHER = Path(launcher.__file__)
 
 
 class UnstartableError(Exception):
@@ -48,16 +48,24 @@ class Child:
     input: asyncio.StreamWriter
     output: asyncio.StreamReader
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, keeper: subprocess.Popen[bytes], mark: str) -> None:
+        self._keeper = keeper
+        self._mark = mark
+        self._process = 0
+        self._code: int | None = None
+        self._over = False
         self._said: deque[bytes] = deque()
         self._size = 0
+        self._began: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Has why it could not be started, or an empty text once it has begun."""
         self.ended = asyncio.Event()
         """Set once the process itself has ended, whoever of its own may go on."""
         self.quiet = asyncio.Event()
         """Set by who reads, once its output has ended: nothing comes any more, whether it lives or not."""
-        self._tail: asyncio.Task[None] | None = None
-        self._transports: tuple[asyncio.BaseTransport, ...] = ()
+        self._gone = asyncio.Event()
+        """Set once nothing of it is left."""
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._transports: list[asyncio.BaseTransport] = []
 
     @classmethod
     async def start(cls, server: MCPServer) -> Child:
@@ -66,41 +74,82 @@ class Child:
         program = shutil.which(server.command, path=environ.get("PATH"))
         if program is None:
             raise UnstartableError(f"there is no program {server.command!r} that could be started")
-        folder = server.cwd or os.getcwd()
-        if not Path(folder).is_dir():
+        folder = Path(server.cwd or os.getcwd())
+        if not folder.is_dir():
             raise UnstartableError(f"there is no directory {folder} for it to run in")
-        words = [os.path.abspath(program), *server.args]
-        if not getattr(sys, "frozen", False) and LAUNCHER.is_file():
-            words = [sys.executable, "-I", "-S", "-X", "utf8", str(LAUNCHER), str(os.getpid()), *words]
-        pipe = subprocess.PIPE
+        mark = secrets.token_hex(16)
+        request = {
+            "command": [os.path.abspath(program), *server.args],
+            "environ": {**environ, MARK: mark},
+            "parent": os.getpid(),
+            "linger": LINGER,
+            "grace": GRACE,
+        }
+        (input_, writing), (output, printing), (errors, complaining) = pipes = [os.pipe() for _ in range(3)]
+        given = (input_, printing, complaining)
         try:
-            process = await asyncio.to_thread(
-                starting.run, words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=environ
-            )
-        except OSError as error:
-            raise UnstartableError(f"{server.command} can't be started: {error.strerror}") from error
-        made = cls(process)
-        try:
-            await made._connect()
-        except BaseException:
-            made._kill(signal.SIGKILL)
+            keeper = await asyncio.to_thread(start_keeper, folder, given)
+        except BaseException as error:
+            for pipe in pipes:
+                for end in pipe:
+                    os.close(end)
+            if isinstance(error, OSError):
+                raise UnstartableError(f"{server.command} can't be started: {error.strerror}") from error
             raise
+        for end in given:
+            os.close(end)
+        made = cls(keeper, mark)
+        try:
+            await made._connect(writing, output, errors, framed({**request, "pipes": given}))
+            failed = await made._began
+        except BaseException:
+            await made.end(at_once=True)
+            raise
+        if failed:
+            await made.end(at_once=True)
+            raise UnstartableError(f"{server.command} can't be started: {failed}")
         return made
 
-    async def _connect(self) -> None:
-        loop, process = asyncio.get_running_loop(), self._process
-        self.output, reading = await _reader(process.stdout)
-        errors, listening = await _reader(process.stderr)
-        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, process.stdin)
-        self.input = asyncio.StreamWriter(transport, protocol, None, loop)
-        self._transports = (transport, reading, listening)
-        self._tail = asyncio.create_task(self._keep(errors))
-        threading.Thread(target=self._wait, args=(loop,), name="cogstep mcp server", daemon=True).start()
+    async def _connect(self, writing: int, output: int, errors: int, request: bytes) -> None:
+        self.input = await self._writer(os.fdopen(writing, "wb", 0))
+        self.output = await self._reader(os.fdopen(output, "rb", 0))
+        self._control = await self._writer(self._keeper.stdin)
+        status = await self._reader(self._keeper.stdout)
+        complaints = await self._reader(os.fdopen(errors, "rb", 0))
+        self._tasks = (asyncio.create_task(self._listen(status)), asyncio.create_task(self._keep(complaints)))
+        self._control.write(request)
 
-    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
-            loop.call_soon_threadsafe(self.ended.set)
+    async def _writer(self, pipe: object) -> asyncio.StreamWriter:
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, pipe)
+        self._transports.append(transport)
+        return asyncio.StreamWriter(transport, protocol, None, loop)
+
+    async def _reader(self, pipe: object) -> asyncio.StreamReader:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(CHUNK, loop)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+        self._transports.append(transport)
+        return reader
+
+    async def _listen(self, status: asyncio.StreamReader) -> None:
+        """Take in what the keeper says, to its end."""
+        async for line in status:
+            said = json.loads(line)
+            self._process = said.get("began", self._process)
+            self._code = said.get("ended", self._code)
+            self._over = self._over or "over" in said or "failed" in said
+            if ("began" in said or "failed" in said) and not self._began.done():
+                self._began.set_result(said.get("failed", ""))
+            if "ended" in said:
+                self.ended.set()
+        await asyncio.to_thread(self._keeper.wait)
+        if not self._over:  # somebody has killed the keeper itself
+            await asyncio.to_thread(sweep, self._mark, self._process)
+        if not self._began.done():
+            self._began.set_result("the process that starts it was killed")
+        self.ended.set()
+        self._gone.set()
 
     async def _keep(self, errors: asyncio.StreamReader) -> None:
         while data := await errors.read(CHUNK):
@@ -117,43 +166,39 @@ class Child:
     @property
     def fate(self) -> str:
         """How it ended, in words; empty while it runs."""
-        code = self._process.returncode
+        code = self._code
         if code is None:
-            return ""
+            return "it was killed" if self.ended.is_set() else ""
         if code >= 0:
             return f"it ended with exit code {code}"
         with contextlib.suppress(ValueError):
             return f"it was ended by {signal.Signals(-code).name}"
         return f"it was ended by signal {-code}"
 
-    async def end(self) -> None:
-        """Ask it to end by closing its input, then by SIGTERM; kill what is left of its group. Raises nothing."""
-        with contextlib.suppress(Exception):
+    async def end(self, *, at_once: bool = False) -> None:
+        """Ask it to end by closing its input, then, with all that it has begun, by SIGTERM; kill what is left."""
+        if not self._tasks:  # nobody has told the keeper yet what to keep
+            self._keeper.kill()
+            self._gone.set()
+        elif not at_once:
             self.input.close()
-        if not await self._ends_within(GRACE):
-            self._kill(signal.SIGTERM)
-            await self._ends_within(GRACE)
-        self._kill(signal.SIGKILL)
-        await self._ends_within(GRACE)
-        if self._tail is not None:
+            await _within(GRACE, self.ended)
+            self._tell(b"e")
+            await _within(GRACE, self._gone)
+        self._tell(b"k")
+        await _within(STUBBORN, self._gone)
+        for task in self._tasks:
             with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-                await asyncio.wait_for(self._tail, LINGER)
+                await asyncio.wait_for(task, LINGER)
         for transport in self._transports:
             transport.close()
         await asyncio.sleep(0)  # they close their pipes in the loop's next round
 
-    async def _ends_within(self, seconds: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.ended.wait(), seconds)
-        return self.ended.is_set()
-
-    def _kill(self, number: signal.Signals) -> None:
-        with contextlib.suppress(OSError):  # nobody is in its group any more
-            os.killpg(self._process.pid, number)
+    def _tell(self, letter: bytes) -> None:
+        if not self._gone.is_set():
+            self._control.write(letter)
 
 
-async def _reader(pipe: object) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(CHUNK, loop)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
-    return reader, transport
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

@@ -39,6 +39,8 @@ class Connection:
         self._link: Link | None = None
         self._holder: asyncio.Task[None] | None = None
         self._gate = asyncio.Lock()
+        self.rereading = asyncio.Lock()
+        """Held by who reads the lists anew because they have changed."""
         self._failures = 0
         self._not_before = 0.0
         self._closed = False

@@ -29,7 +29,9 @@ UNREADABLE = "[a part of the result that can't be read]"
 def parts_of(result: Mapping[str, Any], listed: str = "content") -> tuple[Part, ...]:
     """The parts of a result, neighbouring texts as one; ``listed``: where its blocks stand."""
     blocks = result.get(listed)
-    found = [part for block in (blocks if isinstance(blocks, list) else ()) for part in _block(block)]
+    if blocks is None:
+        blocks = ()
+    found = [part for block in (blocks if isinstance(blocks, list | tuple) else (blocks,)) for part in _block(block)]
     if "structuredContent" in result and not _says(found, result["structuredContent"]):
         found.append(TextPart(_json(result["structuredContent"])))
     return tuple(_joined(found))

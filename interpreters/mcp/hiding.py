@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from interpreters.mcp.servers import MCPServer
 from interpreters.recording.redaction import Redaction
 from runtime.children.starting import SECRET
 
@@ -25,12 +25,25 @@ def _shapes() -> Redaction:
     return Redaction()
 
 
+class Keyed(Protocol):
+    """Where keys may stand: the fields of ``MCPServer``, whose own ``repr`` hides them."""
+
+    @property
+    def args(self) -> tuple[str, ...]: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def url(self) -> str: ...
+
+
 class Hider:
     """Takes one server's keys out of texts: those that it was given by a variable or argument that is named or looks
     like one, by a header, or by its URL.
     """
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: Keyed) -> None:
         found = sorted({one for one in _keys(server) if len(one) >= SHORTEST}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
 
@@ -38,7 +51,7 @@ class Hider:
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
 
-def _keys(server: MCPServer) -> Iterator[str]:
+def _keys(server: Keyed) -> Iterator[str]:
     for name, value in server.env.items():
         if SECRET.search(name):
             yield value

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from importlib.util import find_spec
@@ -22,6 +22,7 @@ from interpreters.mcp.connection import Connection
 from interpreters.mcp.contents import parts_of, resource_parts
 from interpreters.mcp.listing import (
     RESOURCE_TOOLS,
+    ListedTool,
     MCPProblem,
     MCPPrompt,
     MCPResource,
@@ -30,7 +31,7 @@ from interpreters.mcp.listing import (
     read_resources,
 )
 from interpreters.mcp.naming import PREFIX, tool_names
-from interpreters.mcp.offering import as_recorded, offered
+from interpreters.mcp.offering import Call, as_recorded, offered
 from interpreters.mcp.servers import MCPServer
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.tool import Tool
@@ -92,6 +93,8 @@ class Hub:
         self.connections: dict[str, Connection] = {}
         self._offering: tuple[MCPProblem, ...] = ()
         self.changed: set[str] = set()
+        self._stale: set[str] = set()
+        """Servers whose lists are to be read anew, and are not yet."""
 
     # -------------------------------------------------------------------------------------------- from other threads
 
@@ -175,25 +178,34 @@ class Hub:
             task.cancel()
         await asyncio.gather(*(one.close() for one in self.connections.values()), return_exceptions=True)
 
-    async def call(self, server: str, name: str, arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+    async def call(self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
         """Carry one call out; raises ToolError."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
         try:
-            return await call_tool(self.connections[server], name, arguments, context)
+            return await call_tool(self.connections[server], listed, arguments, context)
         finally:
             self._tasks.discard(task)
 
     def _note_change(self, server: str) -> None:
-        """A server said that its lists are others now: read them, and tell whoever wants to know."""
+        """A server said that its lists are others now: read them, and tell whoever wants to know.
+
+        However often it says so, there is one reading at a time, and one that waits for it.
+        """
+        if server in self._stale:
+            return
+        self._stale.add(server)
         task = asyncio.ensure_future(self._reread(server))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _reread(self, server: str) -> None:
+        connection = self.connections[server]
         try:
-            await self.connections[server].refresh()
+            async with connection.rereading:
+                self._stale.discard(server)
+                await connection.refresh()
         except Exception as error:
             LOG.warning("the tools of the MCP server %s have changed, and can't be listed: %s", server, error)
             return
@@ -216,20 +228,14 @@ class Hub:
         made: list[Tool[..., Any]] = []
         problems: list[MCPProblem] = []
         for connection in self.connections.values():
-            server = connection.server
-            own = [one.name for one in connection.listed]
-            names = tool_names(server.name, own)
             problems += connection.problems
-            readers = RESOURCE_TOOLS if resources and connection.has("resources") else ()
-            for listed in (*connection.listed, *(one for one in readers if one.name not in own)):
-                name = names.get(listed.name) or f"{PREFIX}.{server.name}.{listed.name}"
-                call = self.called if listed.name in own else self._looked_up
-                tool, problem = offered(server, listed, name, partial(call, server.name))
+            for name, listed, call in self._named_tools(connection, resources and connection.has("resources")):
+                tool, problem = offered(connection.server, listed, name, call)
                 if tool is not None:
                     made.append(tool)
                 if problem is not None:
                     problems.append(problem)
-            self.changed.discard(server.name)
+            self.changed.discard(connection.server.name)
         self._offering = tuple(problems)
         for one in problems:
             LOG.warning("%s", one)
@@ -238,24 +244,49 @@ class Hub:
         there = {tool.spec.name: tool for tool in made}
         return tuple([self._recorded(spec, there) for spec in specs.values()])
 
+    def _named_tools(self, connection: Connection, resources: bool) -> Iterator[tuple[str, ListedTool, Call]]:
+        """The tools of a server, each with its name here and with what calls it."""
+        server = connection.server.name
+        names = tool_names(server, [one.name for one in connection.listed])
+        for listed in connection.listed:
+            yield names[listed.name], listed, partial(self.called, server)
+        for listed in RESOURCE_TOOLS if resources else ():
+            if listed.name not in names:
+                yield f"{PREFIX}.{server}.{listed.name}", listed, partial(self._looked_up, server)
+
     def _recorded(self, spec: ToolSpec, there: dict[str, Tool[..., Any]]) -> Tool[..., Any]:
         """A tool under its recorded specification: as it is there now, or one that its server may have again."""
         tool = there.get(spec.name)
         if tool is None:
-            _, server, name = (*spec.name.split(".", 2), "", "")[:3]
+            _, server, _ = (*spec.name.split(".", 2), "", "")[:3]
 
             async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
                 if server not in self.connections:
                     raise ToolError(f"there is no MCP server {server!r} any more")
-                return await self.called(server, name, arguments, context)
+                listed, call = await asyncio.wrap_future(self.submit(self._found(server, spec.name)))
+                return await call(listed, arguments, context)
 
             tool = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=function)
         return as_recorded(tool, spec)
 
-    async def _looked_up(self, server: str, name: str, arguments: dict[str, Any], context: ToolContext[Any]) -> str:
+    async def _found(self, server: str, name: str) -> tuple[ListedTool, Call]:
+        """The tool that has this name here, once its server is there, and what calls it; raises ToolError."""
+        connection = self.connections[server]
+        try:
+            await connection.connected()
+        except Exception as error:
+            raise ToolError(f"the MCP server {server!r} can't be reached: {error}", transient=True) from error
+        for found, listed, call in self._named_tools(connection, connection.has("resources")):
+            if found == name:
+                return listed, call
+        raise ToolError(f"the MCP server {server!r} lists no tool any more that is {name} here")
+
+    async def _looked_up(
+        self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
+    ) -> str:
         """A call of one of ``RESOURCE_TOOLS``."""
         try:
-            if name == "list_resources":
+            if listed.name == "list_resources":
                 found = await asyncio.wrap_future(self.submit(self.resources()))
                 return "\n".join(listed_line(one) for one in found if one.server == server) or "there are none"
             parts = await asyncio.wrap_future(self.submit(self.read(server, arguments["uri"])))
@@ -263,10 +294,12 @@ class Hub:
             raise ToolError(str(error)) from error
         return told(parts, self.connections[server].hide, context)
 
-    async def called(self, server: str, name: str, arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+    async def called(
+        self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
+    ) -> Any:
         """A call, awaited on whatever loop; cancelling it cancels the call."""
         try:
-            work = self.submit(self.call(server, name, arguments, context))
+            work = self.submit(self.call(server, listed, arguments, context))
         except MCPServerError as error:
             raise ToolError(str(error)) from error
         try:

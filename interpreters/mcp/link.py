@@ -49,6 +49,9 @@ STUBS: Mapping[str, Mapping[str, Any]] = {
 MODERN: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """What it wants beside, since protocol 2026-07-28."""
 
+CLOSED = "Connection closed"
+"""What the SDK says of a connection that was closed."""
+
 MOST_PAGES = 100
 """Pages of a list that are asked for: one without an end must not hold anybody up."""
 
@@ -167,7 +170,7 @@ class Link:
             return RefusedError(f"{said}{barred}", code=error.code, transient=status in web.BUSY)
         if fate is not None:
             return LostError(said, sent=fate != web.NOT_SENT)
-        if error.code == CONNECTION_CLOSED:
+        if error.code == CONNECTION_CLOSED and not self._is_own_word(error):
             return LostError(await self._why(said), sent=True)
         if error.code == PARSE_ERROR:
             return LostError("its answer can't be read", sent=True)
@@ -177,6 +180,12 @@ class Link:
             self.lose(said)
             return LostError("it has forgotten this session", sent=False)
         return RefusedError(said or "it gave no reason", code=error.code)
+
+    def _is_own_word(self, error: MCPError) -> bool:
+        """Whether a server that goes on has chosen the code by which the SDK says that a connection was closed. Many
+        do, since it is the first of those that are left to them.
+        """
+        return self._child is not None and not self.is_lost and error.message != CLOSED
 
     async def _why(self, otherwise: str = "the connection was closed") -> str:
         """Why the connection was lost; of a process that is learnt a moment later."""
@@ -198,14 +207,15 @@ class Link:
             LostError, RefusedError: as ``request``.
         """
         found: list[Any] = []
-        cursor: str | None = None
+        cursors = [""]
         for _ in range(MOST_PAGES):
-            result = await self.request(method, {} if cursor is None else {"cursor": cursor})
+            result = await self.request(method, {"cursor": cursors[-1]} if cursors[-1] else {})
             items = result.get(key)
-            found += items if isinstance(items, list) else []
+            found += items if isinstance(items, list) else [items]  # what can't be read is told by who reads it
             cursor = result.get("nextCursor")
-            if not isinstance(cursor, str) or not cursor:
+            if not isinstance(cursor, str) or cursor in cursors:
                 break
+            cursors.append(cursor)
         return found
 
     async def tools(self) -> tuple[tuple[ListedTool, ...], tuple[MCPProblem, ...]]:
@@ -305,8 +315,7 @@ async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object
         reason = innermost(error)  # the SDK's task groups wrap whatever passes through them
         if isinstance(reason, UnstartableError):
             raise LostError(hide(str(reason)), sent=False) from error
-        said = reason.message[:1000] if isinstance(reason, MCPError) else ""
-        raise LostError(_end_of(child, hide) or hide(said or describe(reason)), sent=False) from error
+        raise LostError(_unmade(reason, child, hide), sent=False) from error
 
 
 async def _shake_hands(session: ClientSession) -> None:
@@ -326,6 +335,20 @@ async def _notice(link: Link, child: Child | None, hide: Hider) -> None:
         link.lose(_end_of(child, hide) or "it has closed its output")
 
 
+def _unmade(reason: BaseException, child: Child | None, hide: Hider) -> str:
+    """Why no connection was made: in the server's own words, if it has answered, since it was ended by us then."""
+    match reason:
+        case MCPError() if child is None or reason.message != CLOSED:
+            said = hide(reason.message[:1000]) or "it refused, and gave no reason"
+        case RuntimeError() if child is not None:  # there is no version of the protocol that both speak
+            said = hide(describe(reason))
+        case ValueError() if child is not None:
+            said = "its answer to the first request can't be read"
+        case _:
+            return _end_of(child, hide) or hide(describe(reason))
+    return f"{said}{_last_words(child, hide)}"
+
+
 def innermost(error: BaseException) -> BaseException:
     """The first of the exceptions that a group is of."""
     while isinstance(error, BaseExceptionGroup):
@@ -337,8 +360,10 @@ def _end_of(child: Child | None, hide: Hider) -> str:
     """How a server's process ended, with what it said last; empty where it did not."""
     if child is None:
         return ""
-    said = hide(child.last_words)
-    fate = child.fate
-    if said:
-        return f"{fate or 'it did not answer'}; it said last: {said[-1000:]}"
-    return fate
+    words = _last_words(child, hide)
+    return f"{child.fate or 'it did not answer'}{words}" if words else child.fate
+
+
+def _last_words(child: Child | None, hide: Hider) -> str:
+    said = "" if child is None else hide(child.last_words)
+    return f"; it said last: {said[-1000:]}" if said else ""

@@ -49,15 +49,19 @@ class ListedTool:
     hints: Mapping[str, bool] = field(factory=dict)
     """What the server says of it (``readOnlyHint`` and so on): hints of a stranger, which permit nothing."""
 
+    @property
+    def is_destructive(self) -> bool:
+        """Whether the server itself says that it destroys something."""
+        return self.hints.get("destructiveHint") is True
+
     def as_sent(self) -> dict[str, Any]:
-        """In the form of the protocol. Without an output schema, against which the SDK would check results at
-        length.
+        """What the SDK has to know of it, which is the properties that are sent as headers too. It would refuse a whole
+        list for one schema that is none, and would check results against an output schema at length.
         """
-        return {
-            "name": self.name,
-            "description": self.description,
-            "inputSchema": {**self.parameters, "type": "object"},
-        }
+        properties = self.parameters.get("properties")
+        found = properties if isinstance(properties, dict) else {}
+        schemas = {name: one for name, one in found.items() if isinstance(one, dict)}
+        return {"name": self.name, "inputSchema": {"type": "object", "properties": schemas}}
 
 
 def read_tools(server: MCPServer, items: Any) -> tuple[tuple[ListedTool, ...], tuple[MCPProblem, ...]]:
@@ -69,7 +73,7 @@ def read_tools(server: MCPServer, items: Any) -> tuple[tuple[ListedTool, ...], t
         problems.append(MCPProblem(server.name, name[:80], why))
 
     if not isinstance(items, list):
-        lost("", "its list of tools is no list")
+        lost("", "its list of tools can't be read")
         items = []
     if len(items) > MOST:
         lost("", f"it lists {len(items)} tools, of which the first {MOST} are read")
@@ -95,10 +99,10 @@ def _cut(server: MCPServer, tool: ListedTool) -> MCPProblem:
 
 def _tool(item: Any) -> ListedTool | str:
     if not isinstance(item, Mapping):
-        return "it is no object"
+        return "an entry of its list of tools is no object"
     name, said, schema, hints = (item.get(key) for key in ("name", "description", "inputSchema", "annotations"))
     if not isinstance(name, str) or not name.strip():
-        return "it has no name"
+        return "a tool has no name"
     if len(name) > 1000 or "\0" in name:
         return "its name can't be used"
     if said is not None and not isinstance(said, str):

@@ -5,7 +5,7 @@ called.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from attrs import evolve
@@ -27,8 +27,8 @@ LONGEST_SCHEMA = 2000
 MOST_SAID = 5
 """Keywords of one schema that a problem names."""
 
-Call = Callable[[str, dict[str, Any], ToolContext[Any]], Awaitable[Any]]
-"""Calls a tool by its own name."""
+Call = Callable[[ListedTool, dict[str, Any], ToolContext[Any]], Awaitable[Any]]
+"""Calls a tool as it was listed when it was offered."""
 
 
 def offered(
@@ -40,7 +40,25 @@ def offered(
     run twice, is the word of the user alone.
     """
     parameters, left = _parameters(listed)
-    problem = _told(server, listed, left)
+    try:
+        return _made(server, listed, name, call, parameters, left), _told(server, listed, left)
+    except ConfigError as error:  # it can be checked, and no model can be held to it, as where it goes in a circle
+        left = (LeftOut("$", "the schema", str(error)),)
+    try:
+        return _made(server, listed, name, call, dict(OPEN), left), _told(server, listed, left)
+    except ConfigError as error:
+        return None, MCPProblem(server.name, listed.name[:80], str(error))
+
+
+def _made(
+    server: MCPServer,
+    listed: ListedTool,
+    name: str,
+    call: Call,
+    parameters: dict[str, Any],
+    left: tuple[LeftOut, ...],
+) -> Tool[..., Any]:
+    """The tool with these parameters; raises ConfigError where there can't be one."""
     description = listed.description
     if parameters == OPEN and left and len(text := json.dumps(listed.parameters)) <= LONGEST_SCHEMA:
         description = f"{description}\n\nIts parameters, as a JSON Schema: {text}".strip()
@@ -48,26 +66,22 @@ def offered(
     repeatable = read_only or matches(listed.name, server.idempotent)
     asks = server.approval
     if asks is None:
-        asks = listed.hints.get("destructiveHint") is True
+        asks = listed.is_destructive
 
     async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
-        return await call(listed.name, arguments, context)
+        return await call(listed, arguments, context)
 
-    try:
-        tool = Tool.from_schema(
-            name=name,
-            description=description,
-            parameters=parameters,
-            function=function,
-            read_only=read_only,
-            idempotent=repeatable,
-            approval=asks and not read_only,
-            retries=RETRIES if repeatable else (),
-            output_limit=server.output_limit,
-        )
-    except ConfigError as error:
-        return None, MCPProblem(server.name, listed.name[:80], str(error))
-    return tool, problem
+    return Tool.from_schema(
+        name=name,
+        description=description,
+        parameters=parameters,
+        function=function,
+        read_only=read_only,
+        idempotent=repeatable,
+        approval=asks and not read_only,
+        retries=RETRIES if repeatable else (),
+        output_limit=server.output_limit,
+    )
 
 
 def as_recorded(tool: Tool[..., Any], spec: ToolSpec) -> Tool[..., Any]:
@@ -96,14 +110,3 @@ def _told(server: MCPServer, listed: ListedTool, left: tuple[LeftOut, ...]) -> M
     return MCPProblem(
         server.name, listed.name[:80], f"arguments are not held to all of its schema: {words}", left_out=False
     )
-
-
-def hints_of(tools: Mapping[str, ListedTool], name: str) -> str:
-    """What a server says of a tool, in words."""
-    said = {
-        "readOnlyHint": "reads",
-        "destructiveHint": "destroys",
-        "idempotentHint": "idempotent",
-        "openWorldHint": "open",
-    }
-    return ", ".join(word for hint, word in said.items() if tools[name].hints.get(hint) is True)

@@ -27,6 +27,7 @@ from attrs import Attribute, field, fields_dict, frozen
 from cognition import ConfigError
 from cognition.checking import checked, nearest, shown
 from cognition.shown import shown_name
+from interpreters.mcp.hiding import Hider
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """No dot: a tool's name is ``mcp.SERVER.TOOL``, and a rule for ``mcp.SERVER.*`` must meet this server alone."""
@@ -127,7 +128,8 @@ class MCPServer:
 
     def __repr__(self) -> str:
         """Only what was given; keys are left out."""
-        given = {one: getattr(self, one) for one in fields_dict(MCPServer)}
+        hide = Hider(self)
+        given = {one: getattr(self, one) for one in fields_dict(MCPServer)} | {"args": tuple(map(hide, self.args))}
         told = [
             f"{one}={SHOWN.get(one, repr)(value)}"
             for one, value in given.items()

@@ -1,4 +1,4 @@
-"""Keeps one shell command: starts it, waits for it, and sees to it that no process of it is left.
+"""Keeps one program, such as a shell's command: starts it, waits for it, and sees to it that no process of it is left.
 
 Runs as a program of its own, ``python -I -S keeper.py``, between the program that wants a command and the command.
 Nothing of this project is imported here, so that it starts fast. On its input it reads the request, which is JSON
@@ -58,14 +58,15 @@ class Keeper:
     """One command.
 
     Args:
-        request: ``command`` (its words), ``environ``, ``output`` (the descriptor that it prints to), ``parent`` (the
-            process that asks), ``linger`` (the seconds that the rest may go on for when the shell has ended), ``grace``
-            (the seconds between asking to end and killing).
+        request: ``command`` (its words), ``environ``, ``pipes`` (the descriptors that become its input, output and
+            errors, of which the first may be None for no input), ``parent`` (the process that asks), ``linger`` (the
+            seconds that the rest may go on for when the shell has ended), ``grace`` (the seconds between asking to end
+            and killing).
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._request = request
-        self._output: int = request["output"]
+        self._pipes: list[int | None] = request["pipes"]
         self._shell = 0
         """The process of the command itself, which leads its session and its group."""
         self._shell_ended = False
@@ -107,9 +108,9 @@ class Keeper:
         failed, failing = os.pipe()
         self._shell = os.fork()
         if not self._shell:
-            _become(self._request, self._output, failing)
+            _become(self._request, self._pipes, failing)
         os.close(failing)
-        os.close(self._output)
+        _close(self._pipes)
         number = os.read(failed, 16)  # empty as soon as the other program runs, since this pipe closes with that
         os.close(failed)
         if number:
@@ -259,7 +260,7 @@ def _process(number: int) -> "Process | None":
     return Process(number, int(fields[1]), int(fields[3]), fields[19], text[start + 1 : end])
 
 
-def _become(request: dict[str, Any], output: int, failing: int) -> None:
+def _become(request: dict[str, Any], pipes: "list[int | None]", failing: int) -> None:
     """In the new process: be the command."""
     try:
         os.setsid()
@@ -271,11 +272,9 @@ def _become(request: dict[str, Any], output: int, failing: int) -> None:
             except OSError:  # a container may forbid it
                 pass
         nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        if output > 2:
-            os.close(output)
+        for number, pipe in enumerate(pipes):
+            os.dup2(nothing if pipe is None else pipe, number)
+        _close(pipes)
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             try:
@@ -289,6 +288,13 @@ def _become(request: dict[str, Any], output: int, failing: int) -> None:
         os.write(failing, str(error.errno).encode())
     finally:
         os._exit(127)
+
+
+def _close(pipes: "list[int | None]") -> None:
+    """Close what was handed over, each once, but for the places where it belongs."""
+    for pipe in set(pipes):
+        if pipe is not None and pipe > 2:
+            os.close(pipe)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -73,7 +73,7 @@ class Command:
         self._reading, writing = os.pipe()
         try:
             os.set_blocking(self._reading, False)
-            self._keeper = _start_keeper(folder, writing)
+            self._keeper = start_keeper(folder, (writing,))
         except OSError as error:
             os.close(self._reading)
             raise ToolError(f"the command can't be started in {folder}: {error.strerror}") from error
@@ -91,14 +91,13 @@ class Command:
         request = {
             "command": list(words),
             "environ": {**environ, MARK: self._mark},
-            "output": writing,
+            "pipes": (None, writing, writing),
             "parent": os.getpid(),
             "linger": LINGER,
             "grace": GRACE,
         }
-        data = json.dumps(request).encode()
         try:
-            self._send(f"{len(data):0{keeper.LENGTH}}".encode() + data)
+            self._send(framed(request))
         except BaseException:
             self.abandon()
             raise
@@ -238,7 +237,16 @@ class Command:
         return f"[{'; '.join([', '.join([*parts, _told(self.seconds)]), *notes])}]"
 
 
-def _start_keeper(folder: Path, writing: int) -> subprocess.Popen[bytes]:
+def start_keeper(folder: Path, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+    """A keeper that waits for its request, with pipes to its input and output.
+
+    Args:
+        folder: where it runs, and what it keeps.
+        descriptors: those that its request names.
+
+    Raises:
+        OSError: the system can't start it.
+    """
     if not getattr(sys, "frozen", False) and KEEPER.is_file():
         flags = ["-I", "-S", "-X", "utf8", "-W", "ignore"]
         return starting.run(
@@ -248,17 +256,23 @@ def _start_keeper(folder: Path, writing: int) -> subprocess.Popen[bytes]:
             stderr=subprocess.DEVNULL,
             cwd=folder,
             env=environment(),
-            pass_fds=(writing,),
+            pass_fds=tuple(descriptors),
         )
     return starting.start(  # slower by what it imports, and possible where our modules are no files
         keeper.__name__,
         environ=environment(),
         folder=str(folder),
-        descriptors=(writing,),
+        descriptors=descriptors,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+
+
+def framed(request: Mapping[str, Any]) -> bytes:
+    """A request as a keeper reads it."""
+    data = json.dumps(request).encode()
+    return f"{len(data):0{keeper.LENGTH}}".encode() + data
 
 
 def _tell(context: ToolContext[Any], text: str) -> None:

@@ -23,9 +23,9 @@ def plain(name: str, folder: Path, *faults: str, **more: Any) -> MCPServer:
     return MCPServer(name, command=sys.executable, args=("-S", str(PLAIN), str(folder / name), *faults), **more)
 
 
-def notes(folder: Path, name: str) -> list[str]:
-    """What a server wrote down."""
-    file = folder / name / "notes.txt"
+def notes(folder: Path, name: str, listings: bool = False) -> list[str]:
+    """What a server wrote down: of its calls, or that it was asked for its list."""
+    file = folder / name / ("lists.txt" if listings else "notes.txt")
     return file.read_text().split() if file.exists() else []
 
 

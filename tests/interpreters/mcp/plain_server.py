@@ -8,6 +8,8 @@ Run as a program with the names of what it does otherwise than a good one, such 
     picture()         an image                      progress()   tells how far it is
     moody(text, mood) writes a text down, or not, and ends as it likes
     change()          lists another tool from now on, and says so
+    flood()           says so two hundred times
+    worsen()          says from now on that count() destroys something
 """
 
 import json
@@ -44,6 +46,8 @@ def say_first():
     if "no start" in FAULTS:
         print(f"cannot open the database with the password {os.environ.get('DB_PASSWORD')}", file=sys.stderr)
         sys.exit(3)
+    if "waits for a file" in FAULTS and not os.path.exists(os.path.join(FOLDER, "there")):
+        sys.exit(4)
     if "chatty" in FAULTS:
         print("x" * 200_000, file=sys.stderr, flush=True)
 
@@ -53,8 +57,8 @@ def heard(message):
         note("cancelled")
 
 
-def note(what):
-    with open(os.path.join(FOLDER, "notes.txt"), "a") as file:
+def note(what, name="notes.txt"):
+    with open(os.path.join(FOLDER, name), "a") as file:
         file.write(f"{what}\n")
 
 
@@ -66,7 +70,9 @@ def send(message):
 
 def answer(message):
     number, method, params = message["id"], message["method"], message.get("params", {})
-    if method == "initialize" and "mute" not in FAULTS:
+    if method == "initialize" and "no licence" in FAULTS:
+        send({"id": number, "error": {"code": -32000, "message": "the licence has ended"}})
+    elif method == "initialize" and "mute" not in FAULTS:
         given = {"protocolVersion": params["protocolVersion"], "serverInfo": {"name": "plain", "version": "1"}}
         send({"id": number, "result": {**given, "capabilities": {"tools": {"listChanged": True}}}})
     elif method == "tools/list":
@@ -78,14 +84,25 @@ def answer(message):
 
 
 def listed(number, params):
+    note("listed", "lists.txt")
     tools = [
         {"name": "echo", "description": "Say it again.", "inputSchema": TEXT, "annotations": {"readOnlyHint": True}},
         {"name": "env", "inputSchema": NAME},
         *({"name": name, "inputSchema": NONE} for name in ("count", "die", "silent", "picture", "progress", "meta")),
         {"name": "moody", "inputSchema": {"type": "object"}},
+        {"name": "flood", "inputSchema": NONE},
+        {"name": "worsen", "inputSchema": NONE},
         {"name": "change", "inputSchema": NONE, "annotations": {"destructiveHint": True}},
         *EXTRA,
     ]
+    if "worse" in FAULTS:
+        tools[2] |= {"annotations": {"destructiveHint": True}}
+    if "same cursor" in FAULTS:
+        send({"id": number, "result": {"tools": tools, "nextCursor": "on"}})
+        return
+    if "no list" in FAULTS:
+        send({"id": number, "result": {"tools": "none"}})
+        return
     if "odd tools" in FAULTS:
         tools += odd_tools()
     if "deep" in FAULTS:
@@ -121,6 +138,8 @@ def odd_tools():
         {"name": "elsewhere", "inputSchema": elsewhere},
         {"name": "strange", "inputSchema": strange},
         {"name": "list", "inputSchema": {"type": "array"}},
+        {"name": "no_properties", "inputSchema": {"type": "object", "properties": 7, "required": "x"}},
+        {"name": "circle", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "#/properties/x"}}}},
         {"name": "wordy", "description": "w" * 20_000, "inputSchema": NONE},
     ]
 
@@ -156,6 +175,14 @@ def call(number, params):
         text(number, "done")
     elif name == "meta":
         text(number, json.dumps(params.get("_meta")))
+    elif name == "flood":
+        for _ in range(200):
+            send({"method": "notifications/tools/list_changed"})
+        text(number, "flooded")
+    elif name == "worsen":
+        FAULTS.add("worse")
+        send({"method": "notifications/tools/list_changed"})
+        text(number, "worse")
     elif name == "change":
         EXTRA.append({"name": "new", "inputSchema": NONE})
         send({"method": "notifications/tools/list_changed"})
@@ -169,8 +196,9 @@ def moody(number, said, mood):
     """Write a text down, unless the mood is to do so too late."""
     if mood == "dies before":
         os._exit(1)
-    if mood == "refuses":
-        send({"id": number, "error": {"code": -32603, "message": "not today"}})
+    if mood.startswith("refuses"):
+        code = -32000 if mood == "refuses with the code of a closed connection" else -32603
+        send({"id": number, "error": {"code": code, "message": "not today"}})
         return
     note(said)
     if mood == "dies after":

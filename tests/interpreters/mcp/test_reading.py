@@ -81,6 +81,8 @@ def test_each_kind_of_content_is_shown() -> None:
         '{"type": "hologram"}',
         "[a part of the result that can't be read]",
     ]
+    assert shown(parts_of({"content": "none"})) == "[a part of the result that can't be read]"
+    assert parts_of({}) == ()
 
 
 @pytest.mark.parametrize(

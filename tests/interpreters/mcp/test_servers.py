@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from cognition import Image, Limits
+from cognition import Image, Limits, ToolSpec
 from interpreters import Agent, AsyncAgent, AsyncMCPServers, MCPServer, MCPServerError, MCPServers, Tool, fakes
+from interpreters.mcp.naming import tool_names
 from interpreters.recording.replaying import replay
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
@@ -64,7 +65,7 @@ def test_each_server_is_there_but_the_one_that_never_answers(servers: MCPServers
 
     assert [name for name, one in status.items() if not one.connected] == ["never"]
     assert status["never"].why == "it was not there within 1 s"
-    assert (status["good"].info, status["good"].tools) == ("plain 1", 10)
+    assert (status["good"].info, status["good"].tools) == ("plain 1", 12)
     assert status["endless"].tools == 0
     assert "MCP server never: it can't be reached: it was not there within 1 s" in map(str, servers.problems)
 
@@ -78,6 +79,7 @@ def test_one_odd_tool_takes_no_other_with_it(servers: MCPServers, tools: dict[st
     odd = {name.removeprefix("mcp.odd-tools.") for name in tools if name.startswith("mcp.odd-tools.")}
 
     assert {"echo", "no_schema", "bad_schema", "pattern", "elsewhere", "strange", "list", "wordy"} <= odd
+    assert {"no_properties", "circle"} <= odd
     assert sum(name.startswith("read_file-") for name in odd) == 2
     assert tools["mcp.deep.deep"].spec.parameters == {"type": "object"}
     assert called(tools[next(name for name in tools if name.endswith("-121414"))]) == "no text"
@@ -231,8 +233,8 @@ def printed(*words: str) -> str:
 
 
 def test_no_process_is_left_behind() -> None:
-    """Not even one that ignores the end of its input, nor what it has begun itself."""
-    script = "import os, signal, time; signal.signal(15, signal.SIG_IGN); os.fork(); time.sleep(600)"
+    """Not even one that ignores the end of its input, nor what it has begun itself and in a session of its own."""
+    script = "import os, signal, time; signal.signal(15, signal.SIG_IGN); os.fork() or os.setsid(); time.sleep(600)"
     args = ("-S", "-c", script, "cogstep-stubborn")
     never = MCPServer("stubborn", command=sys.executable, args=args, connect_timeout=0.5, optional=True)
     with MCPServers([never]) as servers:
@@ -242,30 +244,76 @@ def test_no_process_is_left_behind() -> None:
 
 
 def test_a_server_ends_with_its_program(tmp_path: Path) -> None:
-    """Also where that is killed, and though the server would go on."""
+    """Also where that is killed, and though the server has begun others, as those that are started by npx have."""
+    mark = f"cogstep-{tmp_path.name}-{os.getpid()}"
+    server = f"import os, time; os.fork() or os.fork() or os.setsid(); print(flush=True); time.sleep(600) # {mark}"
     code = f"""
-import sys, time
-from pathlib import Path
-from interpreters import MCPServers
-from tests.interpreters.mcp.parts import plain
-servers = MCPServers([plain("good", Path({str(tmp_path)!r}))])
-servers.__enter__()
-print("ready", flush=True)
+import sys, threading, time
+from interpreters import MCPServer, MCPServers
+servers = MCPServers([MCPServer("forking", command=sys.executable, args=("-S", "-c", {server!r}))])
+threading.Thread(target=servers.__enter__, daemon=True).start()
 time.sleep(600)
 """
-    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert program.stdout is not None
-    assert program.stdout.readline() == "ready\n"
-    children = subprocess.run(
-        ["pgrep", "-P", str(program.pid)], capture_output=True, text=True, check=False
-    ).stdout.split()
+    program = subprocess.Popen([sys.executable, "-c", code])
+    while len(printed("pgrep", "-f", f"^[^ ]*python[^ ]* -S .*{mark}").split()) < 3:
+        pass
     program.send_signal(signal.SIGKILL)
     program.wait()
-    program.stdout.close()
-    assert children
-    for child in children:
-        while Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes():
+
+    while printed("pgrep", "-f", mark):
+        pass
+
+
+def test_a_server_that_refuses_the_connection_says_why_in_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(MCPServerError, match=r"^an MCP server can't be reached: strict: the licence has ended$"):
+        MCPServers([plain("strict", tmp_path, "no licence")]).__enter__()
+
+
+def test_a_list_that_leads_back_to_itself_is_read_once(tmp_path: Path) -> None:
+    with MCPServers([plain("turning", tmp_path, "same cursor"), plain("none", tmp_path, "no list")]) as servers:
+        assert len(servers.tools()) == 12
+        told = [str(one) for one in servers.problems if one.server == "none"]
+
+    assert notes(tmp_path, "turning", listings=True) == ["listed", "listed"]
+    assert told == ["MCP server none: an entry of its list of tools is no object"]
+
+
+def test_a_flood_of_changes_is_read_once_and_once_more(tmp_path: Path) -> None:
+    with MCPServers([plain("flooding", tmp_path)]) as servers:
+        flood = next(tool for tool in servers.tools() if tool.spec.name == "mcp.flooding.flood")
+        assert called(flood) == "flooded"
+        while len(notes(tmp_path, "flooding", listings=True)) < 3:
             pass
+        assert called(flood) == "flooded"  # by when all that the first one caused has come
+
+    assert len(notes(tmp_path, "flooding", listings=True)) <= 5
+
+
+def test_a_tool_that_is_said_to_destroy_by_now_is_not_called_unasked(tmp_path: Path) -> None:
+    changed = threading.Event()
+    with MCPServers([plain("worse", tmp_path)], on_change=lambda _: changed.set()) as servers:
+        tools = {tool.spec.name: tool for tool in servers.tools()}
+        assert called(tools["mcp.worse.worsen"]) == "worse"
+        assert changed.wait(20)
+        said = failure(tools["mcp.worse.count"])
+        after = {tool.spec.name: tool.spec.approval for tool in servers.tools()}
+
+    assert said.endswith("which it did not say when this session was given it; it was not called")
+    assert "counted" not in notes(tmp_path, "worse")
+    assert after["mcp.worse.count"] is True
+
+
+def test_a_recorded_tool_is_the_same_one_when_its_server_comes_later(tmp_path: Path) -> None:
+    """Though its name here is not its own, and is another tool's own name there."""
+    server = plain("late", tmp_path, "waits for a file", "odd tools", optional=True)
+    (name,) = [one for one in tool_names("late", ["read file", "read/file"]).values() if one.endswith("-121414")]
+    with MCPServers([server]) as servers:
+        (recorded,) = servers.tools(recorded=[ToolSpec(name)])
+        (tmp_path / "late" / "there").touch()
+
+        assert called(recorded) == "no text"
+        (gone,) = servers.tools(recorded=[ToolSpec("mcp.late.gone")])
+        assert "lists no tool any more that is mcp.late.gone here" in failure(gone)
 
 
 def test_a_changed_list_is_told_and_an_agent_keeps_what_it_was_given(folder: Path) -> None:

@@ -14,6 +14,7 @@ from interpreters import ToolContext, ToolError
 from interpreters.mcp.calling import call_tool
 from interpreters.mcp.connection import Connection
 from interpreters.mcp.link import LostError
+from interpreters.mcp.listing import ListedTool
 from tests.interpreters.mcp.parts import notes, plain
 
 MOODS: Mapping[str, tuple[str, int]] = {
@@ -21,6 +22,7 @@ MOODS: Mapping[str, tuple[str, int]] = {
     "babbles": ("ok", 1),
     "answers nonsense": ("ok", 1),
     "refuses": ("refused", 0),
+    "refuses with the code of a closed connection": ("refused", 0),
     "dies before": ("unknown", 0),
     "dies after": ("unknown", 1),
     "is cut off": ("unknown", 1),
@@ -33,7 +35,7 @@ MOODS: Mapping[str, tuple[str, int]] = {
 async def called(connection: Connection, number: int, mood: str) -> str:
     context: ToolContext[None] = ToolContext(None, session="s", call_id=f"call-1-{number}-1")
     try:
-        await call_tool(connection, "moody", {"text": f"n{number}", "mood": mood}, context)
+        await call_tool(connection, ListedTool("moody", "", {}), {"text": f"n{number}", "mood": mood}, context)
     except ToolError as error:
         if "nobody knows whether the call happened" in str(error):
             return "unknown"

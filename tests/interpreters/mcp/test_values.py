@@ -56,6 +56,7 @@ def test_no_key_is_in_a_repr() -> None:
 
     assert repr(server) == "MCPServer(name='wiki', url='https://wiki.example/mcp?...', headers={Authorization: ...})"
     assert KEY not in repr(MCPServer("files", command="x", env={"TOKEN": KEY}))
+    assert KEY not in repr(MCPServer("files", command="x", args=(f"--api-key={KEY}", "--token", KEY)))
     assert hidden_url("https://wiki.example:8080/mcp") == "https://wiki.example:8080/mcp"
 
 

@@ -476,7 +476,7 @@ def test_an_interrupt_while_it_starts_leaves_nothing(tmp_path: Path, monkeypatch
         patched.setattr(Command, "_send", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tools[0].call({"command": sleep}, ToolContext(None))
-        patched.setattr(running, "_start_keeper", not_started)
+        patched.setattr(running, "start_keeper", not_started)
         with pytest.raises(KeyboardInterrupt):
             tools[0].call({"command": sleep}, ToolContext(None))
 
