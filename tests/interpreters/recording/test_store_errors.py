@@ -1,0 +1,90 @@
+"""What is said where a store can't be used: one line, what to do, and never a password."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cognition import ConfigError
+from interpreters import Agent
+from interpreters.recording.journal import JournalError
+from interpreters.recording.store import SqlStore, StoreError, schema
+from interpreters.testing.fakes import ScriptedModel
+from tests.interpreters.databases import PASSWORD, needs_postgres, postgres
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("sessions.db", "this is no URL; expected one such as sqlite:///sessions.db"),
+        ("mysql://ada:not-to-be-shown@host/db", "a store can't be at mysql:; expected one such as"),
+        ("sqlite://", "SQLite's URL needs the path of a file"),
+        ("postgresql://ada:not-to-be-shown@host:port/db", "the URL can't be read"),
+    ],
+)
+def test_a_wrong_url_is_told_with_one_that_is_right_and_without_its_password(url: str, said: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        SqlStore(url)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert PASSWORD not in repr(caught.value) + str(caught.value.__cause__)
+
+
+def test_a_server_that_is_not_there_is_told_at_once_and_its_password_is_not() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    store = SqlStore(f"postgresql://ada:{PASSWORD}@127.0.0.1:{port}/agents")
+    assert PASSWORD not in repr(store) + repr(store.recorder("ada")) + store.recorder("ada").name
+    with pytest.raises(StoreError, match="start PostgreSQL there") as caught:
+        list(store.names())
+    with pytest.raises(JournalError) as other:
+        Agent(ScriptedModel([]), journal=store.recorder("ada"))
+    for error in (caught.value, other.value):
+        assert "\n" not in str(error)
+        assert PASSWORD not in str(error)
+
+
+@needs_postgres
+def test_a_wrong_password_is_told_and_not_shown() -> None:
+    with pytest.raises(StoreError, match="password authentication failed") as caught:
+        list(SqlStore(postgres().url_with("wrong-one")).names())
+    assert "wrong-one" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_store_of_another_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    with Agent(ScriptedModel(["Hello."]), journal=SqlStore(f"sqlite:///{tmp_path}/s.db").recorder("ada")) as agent:
+        agent.run("Hi!")
+    path = tmp_path / "other.db"
+    database = sqlite3.connect(path)
+    with closing(sqlite3.connect(tmp_path / "s.db")) as source:
+        source.backup(database)
+    database.execute("UPDATE cogstep_store SET version = 2")
+    database.commit()
+    kept = database.execute("SELECT count(*) FROM cogstep_lines").fetchone()
+    store = SqlStore(f"sqlite:///{path}")
+    with pytest.raises(StoreError, match=f"schema version 2 and this cogstep knows version {schema.VERSION}"):
+        list(store.names())
+    with pytest.raises(JournalError, match="schema version 2"):
+        Agent(ScriptedModel([]), journal=store.recorder("eve"))
+    assert database.execute("SELECT count(*) FROM cogstep_lines").fetchone() == kept
+    database.close()
+
+
+def test_what_is_no_database_is_told(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("This is a text, and has been one for a long time." * 50)
+    with pytest.raises(StoreError, match="file is not a database"):
+        list(SqlStore(f"sqlite:///{tmp_path / 'text.db'}").names())
+    with pytest.raises(JournalError, match="No such file or directory"):
+        Agent(ScriptedModel([]), journal=SqlStore(f"sqlite:///{tmp_path}/none/s.db").recorder("ada"))
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "\ud800", "x" * 201])
+def test_a_name_that_no_database_holds_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a session's name in a store"):
+        SqlStore(f"sqlite:///{tmp_path}/s.db").recorder(name)
