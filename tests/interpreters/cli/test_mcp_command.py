@@ -32,7 +32,7 @@ def test_list_says_what_servers_offer_and_what_is_wrong(here: Cogstep, tmp_path:
     assert (
         "! MCP server gone: it can't be reached: there is no program 'no-such-program' that could be started" in lines
     )
-    assert "! MCP server files: it has no name" in lines
+    assert "! MCP server files: a tool has no name" in lines
 
 
 def test_list_as_data(here: Cogstep, tmp_path: Path) -> None:
