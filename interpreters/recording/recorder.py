@@ -8,7 +8,7 @@ in the same way wherever a session is kept. ``interpreters.testing.recorders`` h
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -62,6 +62,27 @@ class Beside(Protocol):
         directory ``sessions/ada.files``, which is made at the first change and which nobody else deletes. None: there
         is no place.
         """
+
+
+@runtime_checkable
+class KeepsPayloads(Protocol):
+    """What a recorder may have besides: a place for the large texts of a session, each of which stands there once.
+
+    With it a text of 16,384 characters or more is a payload, and its line names it by the SHA-256 of its UTF-8; so the
+    lines are those of a file, to the byte. Without one these texts stand in their lines. That a payload is what its
+    name says is the library's to check.
+    """
+
+    def append_with(self, number: int, line: bytes, payloads: Mapping[str, bytes], force: bool) -> None:
+        """``Recorder.append`` of a line with the payloads that it brings, by their names.
+
+        Wherever the line is kept, so are they: also through a crash of the machine, after which either may be gone only
+        with the line. They stay though another line takes its place, until the session is deleted. Whoever goes on with
+        a session may bring again what is there.
+        """
+
+    def payload(self, name: str) -> bytes | None:
+        """What was brought under a name, to the byte; None if there is nothing. Needs no lock."""
 
 
 Where = str | os.PathLike[str] | Recorder

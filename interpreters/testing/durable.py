@@ -12,7 +12,7 @@ executed again, as another process would do it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cognition import Input
@@ -38,12 +38,14 @@ class MemoryEngine:
         moments: how many there were so far.
         executions: how often a run was executed.
         sessions: the lines of each session.
+        payloads: the large texts of each session, by their SHA-256.
     """
 
     def __init__(self, kills: Iterable[int] = ()) -> None:
         self.moments = 0
         self.executions = 0
         self.sessions: dict[str, list[bytes]] = {}
+        self.payloads: dict[str, dict[str, bytes]] = {}
         self._kills = frozenset(kills)
         self._owners: dict[str, object] = {}
         self._kept: dict[str, dict[int, tuple[str, str]]] = {}
@@ -195,12 +197,21 @@ class MemoryRecorder:
         Raises:
             TakenOverError: another one has taken the session over.
         """
+        self.append_with(number, line, {}, force)
+
+    def append_with(self, number: int, line: bytes, payloads: Mapping[str, bytes], force: bool) -> None:
+        """See ``KeepsPayloads.append_with``; raises as ``append``."""
         self._pass_moment()
         if self._engine._owners.get(self._session) is not self:
             raise TakenOverError("another process has taken this session over", path=path_of(self))
         lines = self._engine.sessions.setdefault(self._session, [])
         lines[number:] = [line]
+        self._engine.payloads.setdefault(self._session, {}).update(payloads)
         self._pass_moment()
+
+    def payload(self, name: str) -> bytes | None:
+        """See ``KeepsPayloads.payload``."""
+        return self._engine.payloads.get(self._session, {}).get(name)
 
     def lines(self) -> Iterator[bytes]:
         """See ``Recorder.lines``."""

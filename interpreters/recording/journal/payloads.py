@@ -5,16 +5,22 @@
 
 So lines stay short, and what a tool gives ten times stands there once. A file is whole before a record names it; one
 that no record names, as a crash may leave it, does no harm.
+
+Other recorders may keep them too, by the same names and with the same lines: see ``recorder.KeepsPayloads``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from interpreters.recording.journal.contents import ContentError, Contents, is_name
+from interpreters.recording.journal.errors import JournalError
+from interpreters.recording.recorder import KeepsPayloads, Recorder, path_of
+from interpreters.tools.failures import describe
 
 LARGE = 16_384
 """Characters from which on a text gets a file of its own: the time to write a line of that length is about that of
@@ -40,25 +46,54 @@ class PayloadError(Exception):
     """A payload is not what the record says."""
 
 
-class Payloads(Contents):
-    """The large texts of one journal."""
+class LargeTexts(ABC):
+    """The large texts of one journal, wherever they are."""
 
-    def __init__(self, journal: Path) -> None:
-        super().__init__(directory_of(journal), "payload")
+    def __init__(self) -> None:
         self._kept: dict[str, tuple[str, int]] = {}
         """Texts that were read and are kept, by their name, with their length in bytes."""
+        self._brought: set[str] = set()
+        """What stands where it is together with a line that was written here."""
 
-    def moved_out(self, data: Any, *, force: bool) -> Any:
-        """The plain data of a line with its large texts replaced by references, once their files are there.
+    @abstractmethod
+    def place(self, name: str, content: bytes, force: bool) -> bool:
+        """See that a content is there, unless it has to be kept together with its line, which is what this tells.
+
+        Raises:
+            OSError: it can't be written.
+        """
+
+    @abstractmethod
+    def found(self, name: str, longest: int) -> bytes:
+        """The content of a name, its sum checked.
+
+        Raises:
+            PayloadError: it is missing, longer, or was changed.
+        """
+
+    @abstractmethod
+    def shown(self, name: str) -> str:
+        """What errors call it."""
+
+    def kept(self, names: Iterable[str]) -> None:
+        """What had to be kept together with a line is kept."""
+        self._brought.update(names)
+
+    def moved_out(self, data: Any, *, force: bool) -> tuple[Any, dict[str, bytes]]:
+        """The plain data of a line with its large texts replaced by references.
 
         Args:
             data: is not changed.
-            force: whether the files have to be on the disk before this returns.
+            force: whether files have to be on the disk before this returns.
+
+        Returns:
+            The data, and what has to be kept together with the line, by its name: nothing where it is in files.
 
         Raises:
             OSError: a file can't be written.
         """
         moved: set[str] = set()
+        brings: dict[str, bytes] = {}
         room = LONGEST_WITH_PAYLOADS
 
         def move(text: str) -> Any:
@@ -70,12 +105,13 @@ class Payloads(Contents):
             if name not in moved:
                 moved.add(name)
                 room -= len(content)
-            if room < 0:
-                raise OSError(None, f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
-            self.put(content, force=force, name=name)
+                if room < 0:
+                    raise OSError(None, f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
+                if name not in self._brought and self.place(name, content, force):
+                    brings[name] = content
             return {REFERENCE: name}
 
-        return _mapped(data, lambda value: move(value) if isinstance(value, str) else None)
+        return _mapped(data, lambda value: move(value) if isinstance(value, str) else None), brings
 
     def brought_back(self, data: Any, look: Callable[[bytes], object] = len, *, keep: bool = False) -> Any:
         """The plain data of a line with its references replaced by the texts.
@@ -87,7 +123,7 @@ class Payloads(Contents):
                 each text once, however often it is named.
 
         Raises:
-            PayloadError: a file is missing or was changed, or they are too long; says which.
+            PayloadError: one is missing or was changed, or they are too long; says which.
         """
         known: dict[str, tuple[str, int]] = {}
         """What is named twice in a line is held once."""
@@ -113,15 +149,79 @@ class Payloads(Contents):
         return brought
 
     def _get(self, name: str, room: int, look: Callable[[bytes], object]) -> tuple[str, int]:
-        try:
-            content = self.get(name, room)
-        except ContentError as error:
-            raise PayloadError(str(error)) from error
+        content = self.found(name, room)
         look(content)
         try:
             return content.decode("utf-8", "surrogatepass"), len(content)
         except UnicodeDecodeError as error:
-            raise PayloadError(f"the payload {self.directory / name} is no text") from error
+            raise PayloadError(f"the payload {self.shown(name)} is no text") from error
+
+
+class Payloads(Contents, LargeTexts):
+    """Those of a journal that is a file, in files beside it."""
+
+    def __init__(self, journal: Path) -> None:
+        Contents.__init__(self, directory_of(journal), "payload")
+        LargeTexts.__init__(self)
+
+    def place(self, name: str, content: bytes, force: bool) -> bool:
+        """See ``LargeTexts.place``."""
+        self.put(content, force=force, name=name)
+        return False
+
+    def found(self, name: str, longest: int) -> bytes:
+        """See ``LargeTexts.found``."""
+        try:
+            return self.get(name, longest)
+        except ContentError as error:
+            raise PayloadError(str(error)) from error
+
+    def shown(self, name: str) -> str:
+        """The file's path."""
+        return str(self.directory / name)
+
+
+class RecorderPayloads(LargeTexts):
+    """Those that a recorder keeps; of one that keeps none, none are found."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def place(self, name: str, content: bytes, force: bool) -> bool:
+        """See ``LargeTexts.place``."""
+        return True
+
+    def found(self, name: str, longest: int) -> bytes:
+        """See ``LargeTexts.found``.
+
+        Raises:
+            JournalError: the recorder can't read it.
+        """
+        if not isinstance(self._recorder, KeepsPayloads):
+            raise PayloadError(f"the payload {name} is missing: what records this session keeps none")
+        try:
+            content = self._recorder.payload(name)
+        except JournalError:
+            raise
+        except Exception as error:
+            raise self._unreadable(describe(error)) from error
+        if content is None:
+            raise PayloadError(f"the payload {name} is missing")
+        if not isinstance(content, bytes):
+            raise self._unreadable(f"payloads have to be bytes, and one is of the type {type(content).__name__}")
+        if len(content) > longest:
+            raise PayloadError(f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
+        if sha256(content).hexdigest() != name:
+            raise PayloadError(f"the payload {name} was changed after it was written")
+        return content
+
+    def shown(self, name: str) -> str:
+        """Its name: where it is, the error of the journal says."""
+        return name
+
+    def _unreadable(self, why: str) -> JournalError:
+        return JournalError(f"can't be read: {why}", path=path_of(self._recorder))
 
 
 def _mapped(data: Any, change: Map) -> Any:

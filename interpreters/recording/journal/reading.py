@@ -18,7 +18,7 @@ from interpreters.recording.journal.errors import (
 from interpreters.recording.journal.file import FileRecorder
 from interpreters.recording.journal.format import FORMAT, Header, Origin, Place, Record, sum_of
 from interpreters.recording.journal.lines import LONGEST, decoded
-from interpreters.recording.journal.payloads import MARK, PayloadError, Payloads
+from interpreters.recording.journal.payloads import MARK, LargeTexts, PayloadError, Payloads, RecorderPayloads
 from interpreters.recording.journal.seals import SealCheck
 from interpreters.recording.journal.stream import LineStream
 from interpreters.recording.recorder import Recorder, Where, path_of
@@ -77,7 +77,7 @@ class JournalReader:
         self.warnings: list[str] = []
         self.secrets = 0
         """The highest number of a placeholder for a secret in what was read so far."""
-        self._payloads = Payloads(self.path)
+        self._payloads: LargeTexts = Payloads(self.path) if self._recorder is None else RecorderPayloads(self._recorder)
         self._input = reader_of(Input)
         self._file = self._open()
         try:
@@ -239,6 +239,8 @@ class JournalReader:
             if total is None:
                 raise ValueError(CRLF if line.endswith(b"\r\n") else "it was changed after it was written")
             return self._header(data, MARK in line), total, line
+        except JournalError:  # a recorder's, which can't give a large text
+            raise
         except (CogstepError, KeyError, TypeError, ValueError, OverflowError, PayloadError) as error:
             what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
             raise JournalDamagedError(f"the header is damaged: {what}", path=self.path, line=1) from error

@@ -37,10 +37,10 @@ from interpreters.recording.journal.errors import (
 from interpreters.recording.journal.file import FileRecorder
 from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, line_of
 from interpreters.recording.journal.lines import LONGEST, decoded
-from interpreters.recording.journal.payloads import LARGE, Payloads
+from interpreters.recording.journal.payloads import LARGE, LargeTexts, Payloads, RecorderPayloads
 from interpreters.recording.journal.reading import JournalReader
 from interpreters.recording.journal.seals import begun, key_for_writing, said_of
-from interpreters.recording.recorder import Recorder, Where, beside, path_of
+from interpreters.recording.recorder import KeepsPayloads, Recorder, Where, beside, path_of
 from interpreters.tools.failures import describe
 from runtime.files import reason_about
 
@@ -81,7 +81,11 @@ class Journal:
         self._closed = False
         self._end = Place(0, -1, 0)
         """Where the last whole line ends: one value, which no interrupt halves."""
-        self._payloads = None if self._files is None else Payloads(self._files.path)
+        self._payloads: LargeTexts | None = None
+        if self._files is not None:
+            self._payloads = Payloads(self._files.path)
+        elif isinstance(self._recorder, KeepsPayloads):
+            self._payloads = RecorderPayloads(self._recorder)
         self._decisions = DecisionWriter()
         self.veil: Veil | None = None
         """Hides what is not to be written here."""
@@ -284,9 +288,12 @@ class Journal:
             if self._files is not None:
                 self._files.stands(self._end.number, self._end.end)
         size, number = self._end.end, self._end.number + 1
-        line, total, seal = self._line(value)
+        line, total, seal, brings = self._line(value)
         try:
-            self._recorder.append(number, line, force)
+            if brings and isinstance(self._recorder, KeepsPayloads):
+                self._recorder.append_with(number, line, brings, force)
+            else:
+                self._recorder.append(number, line, force)
         except JournalError:
             raise
         except Exception as error:
@@ -294,14 +301,20 @@ class Journal:
                 f"the record could not be written ({describe(error)}); everything before it is kept", path=self.path
             ) from error
         self._end = Place(size + len(line), number, total, seal)
+        if brings and self._payloads is not None:  # only now: a line that takes this one's place has to bring them too
+            self._payloads.kept(brings)
 
-    def _line(self, value: dict[str, Any]) -> tuple[bytes, int, blake2b | None]:
-        """The line for a value, its sum and seal; its large texts are on file when this returns."""
+    def _line(self, value: dict[str, Any]) -> tuple[bytes, int, blake2b | None, dict[str, bytes]]:
+        """The line for a value, its sum and seal, and the large texts that have to be kept together with it. Those
+        that stand in files are there when this returns.
+        """
         before, sealed = self._end.sum, self._end.seal
+        brings: dict[str, bytes] = {}
         try:
             line, total, seal = line_of(value, before, sealed)
             if len(line) >= LARGE and self._payloads is not None:  # not the usual case
-                line, total, seal = line_of(self._without_large_texts(value, self._payloads), before, sealed)
+                short, brings = self._without_large_texts(value, self._payloads)
+                line, total, seal = line_of(short, before, sealed)
         except (ValueError, RecursionError) as error:
             raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
         except OSError as error:
@@ -313,20 +326,21 @@ class Journal:
                 "the header could not be read again: a tool's schema is nested too deeply, or a number is too long",
                 path=self.path,
             )
-        return line, total, seal
+        return line, total, seal, brings
 
-    def _without_large_texts(self, value: dict[str, Any], payloads: Payloads) -> dict[str, Any]:
+    def _without_large_texts(
+        self, value: dict[str, Any], payloads: LargeTexts
+    ) -> tuple[dict[str, Any], dict[str, bytes]]:
         force = self._fsync != "never"
         if "config" not in value:
-            moved: dict[str, Any] = payloads.moved_out(value, force=force)
-            return moved
+            return payloads.moved_out(value, force=force)
         config = value["config"] or {}
         # Schemas of tools may hold anything, so that they stay.
-        texts = payloads.moved_out({"start": value.get("start"), "system": config.get("system")}, force=force)
+        texts, brings = payloads.moved_out({"start": value.get("start"), "system": config.get("system")}, force=force)
         header = {**value, "start": texts["start"]} if "start" in value else dict(value)
         if "system" in config:
             header["config"] = {**config, "system": texts["system"]}
-        return header
+        return header, brings
 
     def _not_written(self, error: OSError) -> JournalWriteError:
         return JournalWriteError(

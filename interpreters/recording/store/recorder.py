@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TypeVar
 from weakref import finalize
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from interpreters.recording.journal.errors import JournalError, JournalWriteError
@@ -16,13 +17,15 @@ from interpreters.recording.recorder import path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.errors import StoreError, TakenOverError
 from interpreters.recording.store.executors import Held, Membership
-from interpreters.recording.store.schema import lines, sessions
+from interpreters.recording.store.schema import lines, payloads, sessions
 from interpreters.recording.store.statements import statements_for
 
 T = TypeVar("T")
 
 PAGE = 200
 """Lines that are read at once."""
+
+NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
 class _LostError(Exception):
@@ -41,7 +44,8 @@ class SqlRecorder:
     - a line that was not forced survives the process, and on PostgreSQL not always a crash of the server: up to 0.6
       seconds of lines behind the newest forced one may be gone, as with a crash of the machine. That is found with the
       next line, which is then refused;
-    - where the database is restarted, ``append`` waits for it.
+    - where the database is restarted, ``append`` waits for it;
+    - large texts are payloads (``KeepsPayloads``), in one transaction with the line that brings them.
     """
 
     def __init__(self, database: Database, membership: Membership, session: str, take_over: bool) -> None:
@@ -126,6 +130,13 @@ class SqlRecorder:
             TakenOverError: the session is another writer's by now.
             JournalWriteError: the line is not kept; says what to do.
         """
+        self._keep(number, line, NOTHING, force)
+
+    def append_with(self, number: int, line: bytes, payloads: Mapping[str, bytes], force: bool) -> None:
+        """See ``KeepsPayloads.append_with``; raises as ``append``, and then nothing of it is kept."""
+        self._keep(number, line, payloads, force)
+
+    def _keep(self, number: int, line: bytes, brings: Mapping[str, bytes], force: bool) -> None:
         held = self._held
         if held is None or self._process != os.getpid():
             raise JournalWriteError("the session is not open for writing", path=path_of(self))
@@ -136,12 +147,14 @@ class SqlRecorder:
         def put(connection: Connection) -> None:
             nonlocal follows
             with self._database.forced(connection, force):
-                if follows:
+                if follows and not brings:
                     follows = False  # where the connection breaks, nobody knows whether it is kept
                     if self._statements.append.run(connection, values) == 1:
                         return
                 with self._database.transaction(connection):
                     self._put_in_place(connection, values)
+                    for name, content in brings.items():
+                        self._put_payload(connection, name, content)
 
         self._asked(put)
         self._newest = number
@@ -155,6 +168,16 @@ class SqlRecorder:
             raise _LostError
         connection.execute(statements.cut, values)
         connection.execute(statements.begin, values)
+
+    def _put_payload(self, connection: Connection, name: str, content: bytes) -> None:
+        """Keep a payload, in the transaction in which the session is known to be this writer's."""
+        row = (payloads.c.session == self.session) & (payloads.c.name == name)
+        there = connection.execute(select(payloads.c.content).where(row)).scalar()
+        if there == content:
+            return
+        if there is not None:  # somebody has changed it
+            connection.execute(delete(payloads).where(row))
+        connection.execute(insert(payloads).values(session=self.session, name=name, content=content))
 
     def _asked(self, work: Callable[[Connection], T]) -> T:
         try:
@@ -201,6 +224,19 @@ class SqlRecorder:
             return self._database.read(lambda one: [(row.number, row.line) for row in one.execute(found)], [])
         except StoreError as error:
             raise JournalError(f"can't be read: {error.problem}", path=path_of(self)) from error
+
+    def payload(self, name: str) -> bytes | None:
+        """See ``KeepsPayloads.payload``.
+
+        Raises:
+            JournalError: the database can't be used.
+        """
+        found = select(payloads.c.content).where(payloads.c.session == self.session, payloads.c.name == name)
+        try:
+            content: bytes | None = self._database.read(lambda one: one.execute(found).scalar(), None)
+        except StoreError as error:
+            raise JournalError(f"can't be read: {error.problem}", path=path_of(self)) from error
+        return content
 
     def close(self) -> None:
         """Give the session free. A second call does nothing, and so does one where the database is gone: then it is

@@ -24,6 +24,9 @@ from interpreters.tools.context import ToolContext
 CHANCE = float(os.environ.get("COGSTEP_DIES", "0"))
 """The probability of a death at each moment."""
 
+PAGE = "A page.\n" * 3000
+"""So long that it stands beside the lines of a recording."""
+
 
 def moment(folder: Path, what: str) -> None:
     """Perhaps die here."""
@@ -45,7 +48,7 @@ def shop(folder: Path, *, retries: bool = False) -> DurableAgent:
     def look(n: int, context: ToolContext[None]) -> str:
         """Look."""
         moment(folder, "look")
-        return f"seen {n}"
+        return f"seen {n}" if n > 1 else PAGE
 
     @tool
     def send(n: int, context: ToolContext[None]) -> str:

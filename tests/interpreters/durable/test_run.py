@@ -88,6 +88,36 @@ def test_what_was_in_the_middle_of_happening_is_told_to_the_model_and_not_done_a
     assert told > 0
 
 
+def test_large_results_are_payloads_wherever_it_is_killed() -> None:
+    page = "A page. \ud83d \u00e9\n" * 9000
+
+    @tool(read_only=True)
+    def read() -> str:
+        """Read."""
+        return page
+
+    def answer(request: Any) -> Any:
+        return call("read") if len(request.messages) == 1 else page + "So it says."
+
+    async def main(kills: list[int]) -> MemoryEngine:
+        engine = MemoryEngine(kills)
+        agent = DurableAgent("reader", FunctionModel(answer), [read], context_tokens=10**6)
+        ended = await engine.run(agent, "ada", UserSpoke("Read!"))
+        assert ended.finished is not None
+        return engine
+
+    usual = asyncio.run(main([]))
+    moment = 0
+    while moment < usual.moments:
+        moment += 1
+        engine = asyncio.run(main([moment, moment + 5]))
+        assert bare(engine.sessions["ada"]) == bare(usual.sessions["ada"])
+        assert engine.payloads == usual.payloads
+        assert replay(engine.recorder("ada")).same
+    assert len(usual.payloads["ada"]) == 2
+    assert max(map(len, usual.sessions["ada"])) < 5000
+
+
 def test_whoever_was_taken_over_can_append_nothing_more() -> None:
     async def main() -> None:
         engine = MemoryEngine()
