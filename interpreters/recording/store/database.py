@@ -88,7 +88,12 @@ class Database:
                 max_overflow=60,
                 pool_use_lifo=True,
             )
-        except (SQLAlchemyError, ImportError) as error:
+        except ImportError as error:  # it is there, and what it stands on is not
+            said = str(error).strip().partition("\n")[0]
+            raise StoreError(
+                f"its driver can't be loaded ({said}); pip install 'cogstep[sql]'", store=self.shown
+            ) from error
+        except SQLAlchemyError as error:
             raise self.error(error) from None
         event.listen(engine, "connect", _sqlite if location.kind == "sqlite" else _postgresql)
         return engine

@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from attrs import field, frozen
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
 
 from interpreters.recording.store.errors import StoreError
-
-if TYPE_CHECKING:
-    from sqlalchemy import URL
 
 Kind = Literal["sqlite", "postgresql"]
 
@@ -53,20 +52,15 @@ def locate(text: str) -> Location:
             leaves out is libpq's to find: PGUSER, PGPASSWORD, ``~/.pgpass``, a service.
 
     Raises:
-        StoreError: it is no such URL, or what reads it is not installed. Repeats nothing of it but its scheme.
+        StoreError: it is no such URL, or its driver is not installed. Repeats nothing of it but its scheme.
     """
     scheme = text.partition(":")[0] if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text) else ""
-    if importlib.util.find_spec("sqlalchemy") is None:
-        raise StoreError("sessions in a database need SQLAlchemy; pip install 'cogstep[sql]'", store=scheme or "store")
     if scheme not in DRIVERS:
         what = f"a store can't be at {scheme}:" if scheme else "this is no URL"
         raise StoreError(f"{what}; expected one such as {EXAMPLES}", store="store")
     kind, driver, module = DRIVERS[scheme]
     if importlib.util.find_spec(module) is None:
         raise StoreError(f"the driver {module} is not installed; pip install 'cogstep[sql]'", store=scheme)
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
     try:
         url = make_url(text).set(drivername=driver)
     except (ArgumentError, ValueError):  # whose message may repeat the password

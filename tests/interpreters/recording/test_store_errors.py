@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import socket
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +19,9 @@ from interpreters.recording.journal import JournalError
 from interpreters.recording.store import SqlStore, StoreError, schema
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.databases import PASSWORD, needs_postgres, postgres
+from tests.interpreters.signs import PATIENCE
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -88,3 +95,46 @@ def test_what_is_no_database_is_told(tmp_path: Path) -> None:
 def test_a_name_that_no_database_holds_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a session's name in a store"):
         SqlStore(f"sqlite:///{tmp_path}/s.db").recorder(name)
+
+
+def elsewhere(code: str, path: Path) -> str:
+    """What a program says that has nothing but these packages before the installed ones."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("sqlalchemy", "sessions in a database need SQLAlchemy; pip install 'cogstep[sql]'"),
+        ("psycopg", "its driver can't be loaded (no pq wrapper available.); pip install 'cogstep[sql]'"),
+    ],
+)
+def test_what_is_not_installed_is_told_with_how_to_install_it(missing: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / f"{missing}.py").write_text(r'raise ImportError("no pq wrapper available.\nAttempts made: three")')
+    told = elsewhere(
+        "from cognition import CogstepError\n"
+        "try:\n"
+        "    from interpreters.recording.store import SqlStore\n"
+        "    SqlStore('postgresql://ada:not-to-be-shown@db.example/agents')\n"
+        "except CogstepError as error:\n"
+        "    print(error)\n",
+        tmp_path,
+    )
+    assert told.endswith(said)
+    assert "\n" not in told
+    assert PASSWORD not in told
+
+
+def test_a_driver_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(StoreError, match=r"the driver psycopg is not installed; pip install 'cogstep\[sql\]'"):
+        SqlStore("postgresql://ada@nowhere.example/agents")
