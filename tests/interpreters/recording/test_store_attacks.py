@@ -18,7 +18,7 @@ import pytest
 from cognition import Idle, ToolMessage
 from interpreters import Agent, replay, tool
 from interpreters.recording.journal import JournalWriteError
-from interpreters.recording.store import SqlRecorder, SqlStore, TakenOverError, executors
+from interpreters.recording.store import SqlRecorder, SqlStore, TakenOverError, executors, schema
 from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.databases import PASSWORD, Postgres, needs_postgres, postgres
 from tests.interpreters.signs import PATIENCE
@@ -88,7 +88,7 @@ def in_a_child(work: Callable[[int], None]) -> tuple[int, int]:
 
 
 def expire_all_but(own: str, store: SqlStore) -> None:
-    row = executors.executors
+    row = schema.executors
     store._database.write(lambda one: one.execute(row.update().where(row.c.id != own).values(expires=0.0)))
 
 
