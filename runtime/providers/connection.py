@@ -12,9 +12,9 @@ from attrs import frozen
 
 from cognition import Failure
 from runtime.providers.backends import Backend
-from runtime.providers.credentials import NoKeyError, key_headers, key_of, scrubbed_failure
+from runtime.providers.credentials import LOGS, NoKeyError, key_headers, key_of, scrubbed_failure
 from runtime.providers.exchanges import Exchange, Lines
-from runtime.providers.failing import failure_of
+from runtime.providers.failing import compressed, failure_of
 from runtime.providers.proxies import proxy_for
 
 LONGEST_ERROR = 1 << 16
@@ -83,6 +83,7 @@ class Connection:
     def __init__(self, backend: Backend) -> None:
         """Open none yet."""
         self.backend = backend
+        LOGS.add(backend)
         parts = urlsplit(backend.base_url)
         self._base = parts.path.rstrip("/")
         self._origin = (parts.scheme.encode(), (parts.hostname or "").encode(), parts.port)
@@ -132,6 +133,10 @@ class Connection:
         except Exception as error:  # from None: what it came of has the request with its headers
             raise FailedError(self.failure(error, exchange)) from None
         names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+        packed = names.get("content-encoding", "identity").strip().lower()
+        if packed not in ("identity", ""):
+            response.close()
+            raise FailedError(scrubbed_failure(compressed(packed, response.status, backend), backend))
         return Answer(response.status, names, response)
 
     def has_idle(self) -> bool:

@@ -1,18 +1,29 @@
 """Keys: read from the environment when a request is sent, kept nowhere, and taken out of whatever comes back.
 
-A server may repeat a key in its error, and a library may repeat a header that it can't send. So no text of theirs
-becomes a failure before ``scrubbed`` has been over it.
+A server may repeat a key in its error, as it is or as its gateway writes it (in a URL, in base64, in JSON), and a
+library may repeat a header that it can't send. Texts of theirs are cut where they are long, and a key may be cut with
+them. So no such text becomes a failure, or a line of a log, before ``scrubbed`` has been over it, which finds parts of
+a key too. What the model says is its own, and is not looked through.
 """
 
 from __future__ import annotations
 
+import html
+import json
+import logging
 import os
 import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable
+from urllib.parse import quote
 
 from attrs import evolve
 
 from cognition import Failure
 from runtime.providers.backends import Backend
+
+LONGEST_PIECE = 12
+"""Characters of a part of a key that does not stay in a text; of a short key, a third of it."""
 
 SHORTEST_SECRET = 6
 """Characters. A shorter value is a placeholder such as ``none``, and stands in ordinary texts."""
@@ -49,11 +60,74 @@ def key_headers(backend: Backend, key: str) -> list[tuple[str, str]]:
 
 
 def scrubbed(text: str, backend: Backend) -> str:
-    """A text without the backend's key."""
-    if not backend.key_env:
+    """A text without the backend's key: in none of the forms that it may be written in, and no longer part of it."""
+    return _scrubbed(text, backend.key_env)
+
+
+def _scrubbed(text: str, key_env: str) -> str:
+    key = os.environ.get(key_env, "").strip() if key_env else ""
+    if len(key) < SHORTEST_SECRET:
         return text
-    key = os.environ.get(backend.key_env, "").strip()
-    return text.replace(key, f"[{backend.key_env}]") if len(key) >= SHORTEST_SECRET else text
+    for form in forms_of(key):
+        text = _without(text, form, f"[{key_env}]")
+    return text
+
+
+def forms_of(key: str) -> list[str]:
+    """A key as it is, and as it stands in URLs, in JSON, in HTML, in hexadecimal digits, and in base64 of any text."""
+    whole = key.encode()
+    forms = [key, json.dumps(key)[1:-1], key.replace("/", "\\/"), html.escape(key), whole.hex(), whole.hex().upper()]
+    forms += ["".join(f"\\u{ord(character):04x}" for character in key)]
+    for safe in ("", "/"):
+        quoted = quote(key, safe=safe)
+        forms += [quoted, re.sub("%..", lambda found: found[0].lower(), quoted)]
+    for before in range(3):  # what stands before it shifts how its bytes fall into groups of three
+        begin, length = -(-before * 4 // 3), (before + len(whole)) // 3 * 4
+        shifted = b"\0" * before + whole
+        forms += [encoded(shifted).decode()[begin:length] for encoded in (b64encode, urlsafe_b64encode)]
+    return list(dict.fromkeys(forms))
+
+
+def _without(text: str, secret: str, mark: str) -> str:
+    """A text with a mark in place of each part of a secret that has the length of a piece or more."""
+    size = max(min(len(secret), SHORTEST_SECRET), min(LONGEST_PIECE, len(secret) // 3))
+    found: list[tuple[int, int]] = []
+    for at in range(len(secret) - size + 1):
+        piece, place = secret[at : at + size], -1
+        while (place := text.find(piece, place + 1)) >= 0:
+            found.append((place, place + size))
+    kept, end = list[str](), 0
+    for begin, until in sorted(found):
+        if begin > end or not kept:
+            kept += [text[end:begin], mark]
+        end = max(end, until)
+    return "".join(kept) + text[end:]
+
+
+class KeysKeptOut(logging.Filter):
+    """Takes keys out of what the library of the connections logs, which has the heads of responses in it."""
+
+    def __init__(self, loggers: Iterable[str]) -> None:
+        """Look through what these loggers say."""
+        super().__init__()
+        self._key_envs: frozenset[str] = frozenset()
+        for name in loggers:
+            logging.getLogger(name).addFilter(self)
+
+    def add(self, backend: Backend) -> None:
+        """Know of a backend's key."""
+        if backend.key_env:
+            self._key_envs |= {backend.key_env}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        for key_env in self._key_envs:
+            text = _scrubbed(text, key_env)
+        record.msg, record.args = text, None
+        return True
+
+
+LOGS = KeysKeptOut(f"httpcore2.{name}" for name in ("connection", "http11", "http2", "proxy", "socks"))
 
 
 def scrubbed_failure(failure: Failure, backend: Backend) -> Failure:

@@ -63,6 +63,8 @@ class Exchange:
         self._waits: Wait = "first"
         self._seconds = timeouts.first
         """What the socket is waited for, and how long."""
+        self._head_due: float | None = None
+        """When the head of the response has to be there, once it is waited for."""
 
     def stop(self, reason: StopReason) -> bool:
         """End it soon, if it isn't over yet. From any thread, a signal handler too; whether it was the first to."""
@@ -80,6 +82,7 @@ class Exchange:
         """What is connected or sent within is this exchange's."""
         before, _now.exchange = _now.exchange, self
         _now.request = object()
+        self._head_due = None
         try:
             yield
         finally:
@@ -98,9 +101,17 @@ class Exchange:
         """Seconds until the whole of it has to be over; None without a limit."""
         return None if self._due is None else self._due - time.monotonic()
 
-    def patience(self, connecting: bool = False) -> float:
-        """Seconds to wait for the socket now."""
+    def patience(self, connecting: bool = False, reading: bool = False) -> float:
+        """Seconds to wait for the socket now.
+
+        A head that comes byte by byte is waited for no longer than one that does not come.
+        """
         self.waits, seconds = ("connect", self._timeouts.connect) if connecting else (self._waits, self._seconds)
+        if reading and self._waits == "first":
+            now = time.monotonic()
+            if self._head_due is None:
+                self._head_due = now + seconds
+            seconds = self._head_due - now
         if self._due is not None:
             left = self._due - time.monotonic()
             if left < seconds:
@@ -147,7 +158,7 @@ class Line(httpcore2.NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         exchange = self._exchange
         if exchange is not None:
-            timeout = exchange.patience()
+            timeout = exchange.patience(reading=True)
             if timeout <= 0:
                 raise httpcore2.ReadTimeout("its time is over")
         if self._head:  # of a request without a body

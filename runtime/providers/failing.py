@@ -68,6 +68,13 @@ def root_of(error: BaseException) -> BaseException:
     return error
 
 
+def compressed(packed: str, status: int, backend: Backend) -> Failure:
+    """The failure that an answer is whose body is compressed, which none was asked to be."""
+    said = shown_name(packed, LONGEST)
+    told = f"{place_of(backend)} answered with status {status}, and in a form that was not asked for ({said})"
+    return Failure(told, "fatal" if status < 400 else None, status=status, code="compressed")
+
+
 def redirected(status: int, target: str, backend: Backend) -> Failure:
     """The failure that a redirection is: to follow it could take the key and the conversation to another host."""
     return Failure(
