@@ -116,10 +116,11 @@ class TestClaude:
         assert claude.settings(ask(max_tokens=5, thinking=False).options) == {
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",
+            "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
             "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5",
             "MAX_THINKING_TOKENS": "0",
         }
-        assert claude.settings(ask().options).keys() == {"DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE"}
+        assert len(claude.settings(ask().options)) == 3
 
 
 class TestCodex:
