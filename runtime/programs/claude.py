@@ -52,7 +52,7 @@ LONGEST_SCHEMA = 100_000
 """Bytes of a schema. It is an argument, and Linux takes none of more than 128 KiB."""
 
 AUTO_MEMORY = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
-"""The variable that keeps its own notes out; they are no settings file, and ``--setting-sources`` says nothing of them."""
+"""The variable that keeps its own notes out: they are no settings, and ``--setting-sources`` says nothing of them."""
 
 SYSTEM_FILE, MCP_FILE = "system.txt", "mcp.json"
 
@@ -133,7 +133,7 @@ def settings(options: GenerationOptions) -> dict[str, str]:
     """Variables that are set for a reply."""
     # A title would be one more request, with the beginning of the conversation in it.
     # What it has noted in other sessions of a folder would stand in the prompt.
-    told = {name: "1" for name in ("DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE", AUTO_MEMORY)}
+    told = dict.fromkeys(("DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE", AUTO_MEMORY), "1")
     if options.max_tokens is not None:
         told["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(options.max_tokens)
     if options.thinking is not None:

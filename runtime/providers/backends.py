@@ -60,6 +60,8 @@ class Timeouts:
     """From the request to the first byte of the reply: a server may compute a long prompt before it says anything."""
     silence: float = field(default=120.0, validator=_positive)
     """Between two pieces of a reply that has begun."""
+    heartbeats: float = field(default=1800.0, validator=_positive)
+    """While a server sends nothing but signs of life (comments, pings), as it does while a model thinks unseen."""
     whole: float | None = field(default=None, validator=_positive)
     """For the whole request, from ``submit`` to the last piece; None for no limit."""
 

@@ -21,7 +21,7 @@ from runtime.providers.backends import Timeouts
 
 StopReason = Literal["cancelled", "late"]
 
-Wait = Literal["connect", "first", "silence", "whole"]
+Wait = Literal["connect", "first", "silence", "heartbeats", "whole"]
 """What is waited for: the fields of ``Timeouts``."""
 
 
@@ -63,6 +63,8 @@ class Exchange:
         self._waits: Wait = "first"
         self._seconds = timeouts.first
         """What the socket is waited for, and how long."""
+        self._words = 0.0
+        """When the reply said something last."""
         self._head_due: float | None = None
         """When the head of the response has to be there, once it is waited for."""
 
@@ -91,6 +93,17 @@ class Exchange:
     def answered(self) -> None:
         """The reply has begun: from now on silence is measured."""
         self._waits, self._seconds = "silence", self._timeouts.silence
+        self._words = time.monotonic()
+
+    def only_lives(self, said: bool) -> bool:
+        """Whether what came shows for too long that the server lives, and no more; ``said``: it said something."""
+        now = time.monotonic()
+        if said:
+            self._words = now
+        elif now - self._words > self._timeouts.heartbeats:
+            self.waits = "heartbeats"
+            return True
+        return False
 
     def hurry(self) -> None:
         """The reply is whole: what still comes is waited for no longer than ``HURRY``."""

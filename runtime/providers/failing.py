@@ -20,6 +20,7 @@ WAITED = {
     "connect": "it can't be connected to within {} s",
     "first": "it has not answered within {} s",
     "silence": "it has said nothing for {} s, in the middle of its reply",
+    "heartbeats": "it has shown for {} s that it lives, and said nothing",
     "whole": "the request has taken more than {} s",
 }
 """What has taken too long, by what was waited for."""

@@ -140,6 +140,8 @@ class RemoteGeneration:
         if self._call.decoder.over:
             self._drain()
             self._finish(None)
+        elif self._exchange.only_lives(bool(outputs)):
+            self._finish(self._call.failure(httpcore2.ReadTimeout(), self._exchange))
 
     def _drain(self) -> None:
         """Read the few bytes that end the response behind its reply, so that the connection can be used again."""

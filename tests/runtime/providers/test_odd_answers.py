@@ -66,7 +66,7 @@ def done_of(answer: Answering | bytes) -> Done:
     told: Answering = (lambda connection, _: connection.sendall(answer)) if isinstance(answer, bytes) else answer
     with answering(told) as port:
         url = f"http://127.0.0.1:{port}/v1"
-        times = Timeouts(connect=5, first=0.4, silence=5)
+        times = Timeouts(connect=5, first=0.4, silence=5, heartbeats=0.6)
         ours = Backend("ours", url, key_env="COGSTEP_TEST_KEY", timeouts=times, context_tokens=8000)
         with load_model("ours/m", backends=[ours]) as model:
             return reply(model, ask())
@@ -99,6 +99,21 @@ def test_answers_to_come_have_their_time() -> None:
     failure = done_of(go_on).failure
     assert failure is not None
     assert failure.code == "timeout_first"
+
+
+@pytest.mark.parametrize("beat", [b": ping\n\n", b"\n", b'event: ping\ndata: {"type": "ping"}\n\n'])
+def test_signs_of_life_have_their_time(beat: bytes) -> None:
+    """Each of them ends the silence, and without end they are no reply."""
+
+    def live(connection: socket.socket, over: threading.Event) -> None:
+        connection.sendall(HEAD + b"\r\n")
+        while not over.wait(0.02):
+            connection.sendall(beat)
+
+    failure = done_of(live).failure
+    assert failure is not None
+    assert failure.code == "timeout_heartbeats"
+    assert "it has shown for 0.6 s that it lives, and said nothing" in failure.message
 
 
 @pytest.mark.parametrize(("status", "kind"), [(200, "fatal"), (401, "auth"), (503, "transient")])
