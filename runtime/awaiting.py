@@ -23,7 +23,7 @@ ROOM = 64
 """The most outputs between the thread and the reader: some seconds of a fast model, some kilobytes."""
 
 LOOK_SECONDS = 0.5
-"""How often a thread that waits for room looks whether the event loop is still there."""
+"""How often a thread that waits for room looks whether the event loop and the reader are still there."""
 
 
 class AsyncGeneration(Protocol):
@@ -63,21 +63,16 @@ def reading(runtime: Runtime, request: ModelRequest) -> AsyncGeneration:
 
 
 class Bridge:
-    """A blocking reply, awaited. To be iterated in the event loop that made it."""
+    """A blocking reply, awaited. To be iterated in the event loop that made it.
+
+    One that nobody holds any more is cancelled, as where its loop was closed in the middle: its thread holds its way
+    alone.
+    """
 
     def __init__(self, generation: Generation) -> None:
-        self._generation = generation
-        self._loop = asyncio.get_running_loop()
-        self._arrived: deque[Output | Done | BaseException] = deque()
-        self._wake: asyncio.Future[None] | None = None
-        self._told = False
-        """Whether the loop will look for what has arrived: to tell it takes longer than all else here."""
-        self._room = threading.Event()
-        """Set when a thread that has waited for room may go on."""
-        self._left = False
-        """Whether nobody reads any more."""
+        self._way = _Way(generation, asyncio.get_running_loop())
         self._ended = False
-        WORKERS.run(self._pump)
+        WORKERS.run(self._way.pump)
 
     def __aiter__(self) -> Bridge:
         return self
@@ -85,18 +80,20 @@ class Bridge:
     async def __anext__(self) -> Output | Done:
         if self._ended:
             raise StopAsyncIteration
-        while not self._arrived:
-            self._wake = self._loop.create_future()
+        way = self._way
+        while not way.arrived:
+            way.wake = way.loop.create_future()
             try:
-                await self._wake
+                await way.wake
             except asyncio.CancelledError:
-                self._leave()
+                way.leave()
+                way.room.set()
                 raise
             finally:
-                self._wake = None
-        output = self._arrived.popleft()
-        if len(self._arrived) == ROOM // 2:
-            self._room.set()
+                way.wake = None
+        output = way.arrived.popleft()
+        if len(way.arrived) == ROOM // 2:
+            way.room.set()
         if isinstance(output, BaseException):
             self._ended = True
             raise output
@@ -104,18 +101,41 @@ class Bridge:
         return output
 
     def cancel(self) -> None:
-        self._generation.cancel()
+        self._way.generation.cancel()
 
-    def _leave(self) -> None:
-        """Stop the model and let the thread run out, since the reader was cancelled."""
+    def __del__(self) -> None:
+        if not getattr(self, "_ended", True):
+            self._way.leave()
+
+
+class _Way:
+    """What a bridge and its thread share."""
+
+    def __init__(self, generation: Generation, loop: asyncio.AbstractEventLoop) -> None:
+        self.generation = generation
+        self.loop = loop
+        self.arrived: deque[Output | Done | BaseException] = deque()
+        self.wake: asyncio.Future[None] | None = None
+        self.room = threading.Event()
+        """Set when a thread that has waited for room may go on."""
+        self._told = False
+        """Whether the loop will look for what has arrived: to tell it takes longer than all else here."""
+        self._left = False
+        """Whether nobody reads any more."""
+
+    def leave(self) -> None:
+        """Stop the model and let the thread run out, since nobody reads.
+
+        A garbage collection may call it in the middle of anything, so it takes no lock that this thread may hold:
+        ``room`` has one.
+        """
         self._left = True
-        self._generation.cancel()
-        self._room.set()
+        self.generation.cancel()
 
-    def _pump(self) -> None:
+    def pump(self) -> None:
         """Read the blocking reply, on a thread of its own."""
         try:
-            for output in self._generation:
+            for output in self.generation:
                 self._hand_over(output)
             self._hand_over(StopAsyncIteration())
         except BaseException as error:  # whatever it is, it is the reader's
@@ -123,28 +143,27 @@ class Bridge:
 
     def _hand_over(self, output: Output | Done | BaseException) -> None:
         self._wait_for_room()
-        self._arrived.append(output)
-        if self._told and not self._loop.is_closed():
+        self.arrived.append(output)
+        if self._told and not self.loop.is_closed():
             return
         self._told = True
         try:
-            self._loop.call_soon_threadsafe(self._look)
+            self.loop.call_soon_threadsafe(self._look)
         except RuntimeError:  # the loop was closed over a reply that nobody awaited to its end
-            self._left = True
-            self._generation.cancel()
+            self.leave()
 
     def _wait_for_room(self) -> None:
         """Hold the model up while the reader is ``ROOM`` outputs behind."""
-        if len(self._arrived) < ROOM or self._left:
+        if len(self.arrived) < ROOM or self._left:
             return
-        self._room.clear()
+        self.room.clear()
         # Again, now that whoever makes room says so.
-        if len(self._arrived) > ROOM // 2 and not self._left:
-            while not self._room.wait(LOOK_SECONDS) and not self._loop.is_closed():
+        if len(self.arrived) > ROOM // 2 and not self._left:
+            while not (self.room.wait(LOOK_SECONDS) or self._left or self.loop.is_closed()):
                 pass
 
     def _look(self) -> None:
         """In the loop: wake the reader, if it waits."""
         self._told = False  # first: what arrives from here on is told of again
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        if self.wake is not None and not self.wake.done():
+            self.wake.set_result(None)

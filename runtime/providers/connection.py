@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -89,13 +91,26 @@ class Connection:
         self._origin = (parts.scheme.encode(), (parts.hostname or "").encode(), parts.port)
         usual = (("host", parts.netloc), ("user-agent", AGENT), ("accept-encoding", "identity"), *backend.headers)
         self._usual = _encoded(usual)
-        self._pool = httpcore2.ConnectionPool(
-            proxy=_proxy(proxy_for(parts.scheme, parts.hostname or "", parts.port)),
+        self._proxy = _proxy(proxy_for(parts.scheme, parts.hostname or "", parts.port))
+        self._pool = self._opened()
+        _ALL.add(self)
+
+    def _opened(self) -> httpcore2.ConnectionPool:
+        return httpcore2.ConnectionPool(
+            proxy=self._proxy,
             max_connections=None,
             max_keepalive_connections=KEPT_IDLE,
             keepalive_expiry=IDLE,
             network_backend=Lines(),
         )
+
+    def leave_to_parent(self) -> None:
+        """In a process that was forked: go on over connections of its own.
+
+        Over one that both have, either would be answered what the other has asked.
+        """
+        _LEFT.append(self._pool)
+        self._pool = self._opened()
 
     def send(
         self, exchange: Exchange, path: str, headers: Headers = (), body: str | None = None, *, root: bool = False
@@ -177,6 +192,21 @@ class Connection:
     def close(self) -> None:
         """Close what is open. What is on its way then fails."""
         self._pool.close()
+
+
+_ALL: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+_LEFT: list[httpcore2.ConnectionPool] = []
+"""The parent's, in a process that was forked. They are kept, since to close one takes locks, which may have been held
+by threads that this process doesn't have."""
+
+
+def _forked() -> None:
+    for connection in tuple(_ALL):
+        connection.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _encoded(headers: Headers) -> list[tuple[bytes, bytes]]:

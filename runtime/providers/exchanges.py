@@ -8,6 +8,7 @@ waited for ends at once, and the server sees the connection close, also where it
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
 import threading
@@ -57,6 +58,7 @@ class Exchange:
         self.waits: Wait = "connect"
         """What it waited for last, and so what took too long where that is the failure."""
         self._timeouts = timeouts
+        self._process = os.getpid()
         self._lock = threading.RLock()  # a signal handler may stop what its own thread is just stopping
         self._line: Line | None = None
         self._due = None if timeouts.whole is None else time.monotonic() + timeouts.whole
@@ -68,8 +70,22 @@ class Exchange:
         self._head_due: float | None = None
         """When the head of the response has to be there, once it is waited for."""
 
+    @property
+    def ours(self) -> bool:
+        """Whether it was begun in this process.
+
+        One that has been forked since has the same connection, which it must neither read nor end, and locks that
+        nobody may ever release in it.
+        """
+        return self._process == os.getpid()
+
     def stop(self, reason: StopReason) -> bool:
-        """End it soon, if it isn't over yet. From any thread, a signal handler too; whether it was the first to."""
+        """End it soon, if it isn't over yet. From any thread, a signal handler too; whether it was the first to.
+
+        In a process that has been forked since, it does nothing.
+        """
+        if not self.ours:
+            return False
         with self._lock:
             if self.stopped is not None:
                 return False
@@ -165,6 +181,8 @@ class Line(httpcore2.NetworkStream):
         self._used_until = 0.0
         """Until when the end of the connection is taken for one that had come before: 0 while it is new."""
         self._shut = False
+        self._twin: socket.socket | None = None
+        """During a handshake, another handle of the connection: the one that ``inner`` has is given away there."""
         if exchange is not None:
             exchange.holds(self)
 
@@ -252,7 +270,7 @@ class Line(httpcore2.NetworkStream):
             if self._exchange is not exchange or self._shut:
                 return
             self._shut = True
-            bare = self._inner.get_extra_info("socket")
+            bare = self._twin or self._inner.get_extra_info("socket")
             with contextlib.suppress(OSError):  # it is closed by now
                 # Of the bare socket: a TLS socket's own method would take its state from under whoever reads.
                 socket.socket.shutdown(bare, socket.SHUT_RDWR)
@@ -268,10 +286,28 @@ class Line(httpcore2.NetworkStream):
         exchange = self._exchange
         if exchange is not None:
             timeout = max(0.001, exchange.patience(connecting=True))
-        direct = not isinstance(self._inner.get_extra_info("socket"), ssl.SSLSocket)
-        line = Line(self._inner.start_tls(ssl_context, server_hostname, timeout), exchange, direct=direct)
+        bare = self._inner.get_extra_info("socket")
+        direct = not isinstance(bare, ssl.SSLSocket)
+        with self._stoppable(bare) if direct else contextlib.nullcontext():
+            inner = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        line = Line(inner, exchange, direct=direct)
         line._request = self._request
         return line
+
+    @contextlib.contextmanager
+    def _stoppable(self, bare: socket.socket) -> Iterator[None]:
+        """Within, ``shut_down`` ends the connection though its socket object is made another one meanwhile."""
+        try:
+            twin = bare.dup()
+        except OSError as error:  # closed by now, or no more files may be open
+            raise httpcore2.ConnectError(str(error)) from error
+        with twin:
+            self._twin = twin
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._twin = None
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

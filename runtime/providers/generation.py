@@ -32,6 +32,8 @@ CUT = Failure("the reply was cancelled", "transient", code="cancelled")
 
 BROKEN = Failure("reading the reply was interrupted", "transient", code="interrupted")
 
+ELSEWHERE = Failure("the reply is the parent's, which this process has been forked from", "transient", code="forked")
+
 
 class Reading(Protocol):
     """Reads a reply's bytes; see ``cognition.wire.Decoder``."""
@@ -116,6 +118,9 @@ class RemoteGeneration:
 
     def _advance(self) -> None:
         """Wait for what comes next."""
+        if not self._exchange.ours:
+            self._finish(ELSEWHERE)
+            return
         if self._reading:  # an exception, such as KeyboardInterrupt, came out of the middle of the last read
             self._finish(BROKEN)
             return
@@ -174,14 +179,14 @@ class RemoteGeneration:
 
     def _send_here(self) -> None:
         """Send the request, unless the worker has begun to, or has to: it can be left while it connects."""
+        self._reading = True  # first: what is taken below is lost where an exception, as of a signal, comes behind it
         with contextlib.suppress(IndexError):
             exchange = self._unsent.pop()
             if self._call.quick():
-                self._reading = True
                 _send(self._call, exchange, self._heads)
-                self._reading = False
             else:
                 WORKERS.run(partial(_send, self._call, exchange, self._heads))
+        self._reading = False
 
     def _finish(self, failure: Failure | None) -> None:
         """Nothing more comes: because of a failure, or because the response has ended."""
@@ -233,6 +238,9 @@ class RemoteGeneration:
         if self._over:
             return
         self._over = True
+        if not self._exchange.ours:
+            self._call.over()
+            return
         if self._answer is None:
             self._exchange.stop("cancelled")  # whatever may still come, as of a worker that still connects
             _empty(self._heads)

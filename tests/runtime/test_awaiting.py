@@ -153,3 +153,16 @@ def test_replies_one_after_another_share_a_thread() -> None:
     asyncio.run(asyncio.wait_for(read(), PATIENCE))
 
     assert len(names) < 20
+
+
+@pytest.mark.parametrize("pieces", [2, 10 * ROOM])
+def test_a_reply_that_nobody_holds_is_cancelled(pieces: int) -> None:
+    """Its thread, which waits for the model or for room, does not keep it."""
+    reply = Counting(pieces, [0.0, PATIENCE] if pieces == 2 else ())
+
+    async def read() -> bool:
+        async for _ in bridge(reply):
+            break
+        return await asyncio.to_thread(reply.cancelled.wait, PATIENCE)
+
+    assert asyncio.run(read())
