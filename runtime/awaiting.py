@@ -154,13 +154,16 @@ class _Way:
 
     def _wait_for_room(self) -> None:
         """Hold the model up while the reader is ``ROOM`` outputs behind."""
-        if len(self.arrived) < ROOM or self._left:
+        if len(self.arrived) < ROOM or self._unread():
             return
         self.room.clear()
         # Again, now that whoever makes room says so.
-        if len(self.arrived) > ROOM // 2 and not self._left:
-            while not (self.room.wait(LOOK_SECONDS) or self._left or self.loop.is_closed()):
+        if len(self.arrived) > ROOM // 2 and not self._unread():
+            while not (self.room.wait(LOOK_SECONDS) or self._unread()):
                 pass
+
+    def _unread(self) -> bool:
+        return self._left or self.loop.is_closed()
 
     def _look(self) -> None:
         """In the loop: wake the reader, if it waits."""
