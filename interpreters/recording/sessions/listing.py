@@ -1,10 +1,8 @@
-"""Which sessions there are: found in directories, looked at without reading more than a list needs."""
+"""Which sessions there are: found in directories and stores, looked at without reading more than a list needs."""
 
 from __future__ import annotations
 
 import os
-import stat
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -13,11 +11,10 @@ from attrs import frozen
 
 from cognition import Input, UserSpoke
 from cognition.content import shown_parts
-from interpreters.recording.journal import JournalError, JournalReader, Origin
-from interpreters.recording.journal.contents import kept_files
-from interpreters.recording.journal.lines import LONGEST
-from interpreters.recording.journal.locking import is_being_written
-from interpreters.recording.journal.payloads import Payloads
+from interpreters.recording.journal import JournalError, JournalReader, NotAJournalError, Origin
+from interpreters.recording.places import Collection, Place, Recording
+from interpreters.recording.recorder import path_of
+from interpreters.recording.sessions.files import FileRecording
 
 Status = Literal["open", "interrupted", "idle"]
 """``open``: a session writes it now. ``interrupted``: it ends in the middle of a turn. ``idle``: it ends behind one."""
@@ -25,17 +22,13 @@ Status = Literal["open", "interrupted", "idle"]
 SUFFIX = ".jsonl"
 """Which files of a directory are looked at."""
 
-BEGINNING = (0.0, 0.01, 0.1)
-"""Seconds after which a file that holds nothing yet is looked at again: a session may have made it this very moment."""
-JUST_NOW = 10.0
-"""Seconds for which that may be: an older file is not waited for."""
-
 
 @frozen
 class SessionInfo:
     """A recorded session at a glance."""
 
     path: Path
+    """The file; of a session in a store, what errors call it."""
     session: str
     created: float
     """Seconds since the epoch, like the next."""
@@ -46,7 +39,7 @@ class SessionInfo:
     """The number of turns that have ended."""
     records: int
     bytes: int
-    """The size of the journal and of the large texts beside it."""
+    """The size of the journal and of all that stands beside it."""
     title: str
     """The user's first message; empty if there is none yet."""
     origin: Origin | None
@@ -57,86 +50,90 @@ class SessionInfo:
     warnings: tuple[str, ...]
     foreign: str
     """Why it doesn't count as this user's own; empty if it does."""
+    name: str
+    """What its place calls it: the path of a file, or the name of a session in its store."""
 
 
 @frozen
 class BadFile:
-    """A file that is no readable journal."""
+    """A file, or a session of a store, that is no readable journal."""
 
     path: Path
     reason: str
+    name: str
+    """As in ``SessionInfo``."""
 
 
-def journals_in(places: Iterable[str | os.PathLike[str]]) -> Iterator[Path]:
-    """The files that are named, and those of the directories that are named whose names end in ``.jsonl``.
+def journals_in(places: Iterable[Place]) -> Iterator[Recording]:
+    """The files that are named, those of the directories that are named whose names end in ``.jsonl``, and the sessions
+    of stores.
 
     Raises:
         OSError: a place can't be looked at.
+        CogstepError: a store can't, or it has no session of a name.
     """
-    for place in map(Path, places):
-        if place.is_dir():
-            yield from sorted(path for path in place.iterdir() if path.suffix == SUFFIX and path.is_file())
+    for place in places:
+        if isinstance(place, str | os.PathLike):
+            yield from map(FileRecording, _files_of(Path(place)))
+        elif isinstance(place, Collection):
+            yield from place.recordings()
+        elif place.about() is None:
+            raise NotAJournalError("nothing is recorded here", path=path_of(place.where))
         else:
-            place.stat()
             yield place
 
 
-def list_sessions(*places: str | os.PathLike[str]) -> Iterator[SessionInfo | BadFile]:
-    """Every journal at these places (files, directories), by name; files that are none come with the reason.
+def _files_of(place: Path) -> Iterator[Path]:
+    if place.is_dir():
+        yield from sorted(path for path in place.iterdir() if path.suffix == SUFFIX and path.is_file())
+    else:
+        place.stat()
+        yield place
+
+
+def list_sessions(*places: Place) -> Iterator[SessionInfo | BadFile]:
+    """Every journal at these places, by name; what is none comes with the reason.
+
+    Args:
+        places: files, directories, a ``SqlStore``, or what its ``recording`` gives.
 
     Raises:
         OSError: a place can't be looked at.
+        CogstepError: a store can't.
     """
-    for path in journals_in(places):
+    for recording in journals_in(places):
         try:
-            info = look_at(path)
+            info = look_at(recording)
             if info is not None and (info.damage or info.warnings):  # it may have been written at that moment
-                info = look_at(path)
+                info = look_at(recording)
             if info is not None:
                 yield info
         except JournalError as error:
-            yield BadFile(path, error.problem)
+            yield BadFile(path_of(recording.where), error.problem, recording.name)
 
 
-def opened(path: Path) -> JournalReader | None:
+def opened(recording: Recording) -> JournalReader | None:
     """The reader of a recording; None if it was deleted meanwhile, or a session is about to write its first line.
 
     Raises:
         JournalError: its header can't be read.
     """
     try:
-        return JournalReader(path)
+        return JournalReader(recording.where)
     except JournalError:
-        return None if _begins_or_is_gone(path) else JournalReader(path)  # which may have its first line by now
+        if recording.begins_or_is_gone():
+            return None
+        return JournalReader(recording.where)  # which may have its first line by now
 
 
-def _begins_or_is_gone(path: Path) -> bool:
-    for wait in BEGINNING:
-        time.sleep(wait)
-        try:
-            about = path.stat()
-            if not stat.S_ISREG(about.st_mode):
-                return False
-            with path.open("rb") as file:
-                if file.readline(LONGEST).endswith(b"\n"):
-                    return False
-            if is_being_written(path):
-                return True
-        except OSError as error:
-            return isinstance(error, FileNotFoundError)
-        if abs(time.time() - about.st_mtime) > JUST_NOW:
-            return False
-    return False
-
-
-def look_at(path: Path) -> SessionInfo | None:
+def look_at(recording: Recording) -> SessionInfo | None:
     """A session at a glance; None if it is gone, or has not begun. A million records take seconds: inputs are not read,
     and nothing is folded.
 
     Raises:
         JournalError: its header can't be read. A damaged record is told in the result.
     """
-    reader = opened(path)
+    reader = opened(recording)
     if reader is None:
         return None
     records = turns = redacted = 0
@@ -159,24 +156,28 @@ def look_at(path: Path) -> SessionInfo | None:
         except JournalError as error:
             damage = error.problem
     try:
-        about, is_open = path.stat(), is_being_written(path)
+        about = recording.about()
+        is_open = about is not None and recording.is_open()
     except OSError:
         return None
+    if about is None:
+        return None
     return SessionInfo(
-        path,
+        reader.path,
         header.session,
         header.created,
-        about.st_mtime,
+        about.changed,
         "open" if is_open else "interrupted" if under_way else "idle",
         turns,
         records,
-        about.st_size + Payloads(path).size() + kept_files(path).size(),
+        about.bytes,
         title,
         header.origin,
         redacted,
         damage,
         () if is_open else tuple(reader.warnings),  # what looks torn, is being written
         reader.foreign,
+        recording.name,
     )
 
 

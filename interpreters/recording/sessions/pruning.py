@@ -4,21 +4,17 @@ journal of this user's own, and nothing by following a link.
 
 from __future__ import annotations
 
-import os
-import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from attrs import frozen
 
 from cognition import ConfigError
 from interpreters.recording.journal import JournalError, JournalReader
-from interpreters.recording.journal.contents import kept_files
-from interpreters.recording.journal.locking import LockedFile
-from interpreters.recording.journal.payloads import Payloads
+from interpreters.recording.places import About, Place, Recording
+from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions.listing import journals_in
-from runtime.files import closing
 
 
 @frozen
@@ -33,20 +29,24 @@ class Pruned:
     """Why it was to go."""
     kept: str = ""
     """Why it was kept all the same; empty: it is deleted, or would be."""
+    name: str = ""
+    """What its place calls it: the path of a file, or the name of a session in its store."""
 
 
 @frozen
 class _Journal:
-    path: Path
+    recording: Recording
     session: str
-    changed: float
-    bytes: int
-    foreign: str
-    """Why it is none of this user's own files; empty: it is."""
+    about: About
+    not_ours: str
+
+    def pruned(self, reason: str, kept: str) -> Pruned:
+        where = path_of(self.recording.where)
+        return Pruned(where, self.session, self.about.bytes, reason, kept, self.recording.name)
 
 
 def prune(
-    *places: str | os.PathLike[str],
+    *places: Place,
     older: float | None = None,
     keep: int | None = None,
     size: int | None = None,
@@ -59,7 +59,7 @@ def prune(
     link, and what belongs to another user, is told as kept and counts neither towards ``keep`` nor towards ``size``.
 
     Args:
-        places: journals, and directories of journals.
+        places: journals, directories of journals, and stores or single sessions of them.
         older: seconds since a journal was last written from which on it goes.
         keep: how many may stay, the newest ones.
         size: how many bytes may stay in all.
@@ -69,6 +69,7 @@ def prune(
     Raises:
         ConfigError: nothing was said of what is to go.
         OSError: a place can't be looked at.
+        CogstepError: a store can't.
     """
     if older is None and keep is None and size is None:
         raise ConfigError("say which are to go: by age, by number or by size")
@@ -76,64 +77,32 @@ def prune(
     left = 0
     found = list(_found(places))
     for journal in found:
-        if journal.foreign:
-            yield Pruned(journal.path, journal.session, journal.bytes, "no recording of your own", journal.foreign)
-    ours = sorted((one for one in found if not one.foreign), key=lambda one: -one.changed)
+        if journal.not_ours:
+            yield journal.pruned("no recording of your own", journal.not_ours)
+    ours = sorted((one for one in found if not one.not_ours), key=lambda one: -one.about.changed)
     for rank, journal in enumerate(ours):
-        left += journal.bytes
+        left += journal.about.bytes
+        unchanged = now - journal.about.changed
         reason = ""
-        if older is not None and now - journal.changed > older:
-            reason = f"not written for {_days(now - journal.changed)}"
+        if older is not None and unchanged > older:
+            reason = f"not written for {_days(unchanged)}"
         elif keep is not None and rank >= keep:
             reason = f"older than the newest {keep}"
         elif size is not None and left > size:
             reason = f"beyond {size} bytes"
         if reason:
-            kept = _delete(journal, dry_run)
-            yield Pruned(journal.path, journal.session, journal.bytes, reason, kept)
+            yield journal.pruned(reason, journal.recording.delete(journal.about, dry_run=dry_run))
 
 
-def _found(places: tuple[str | os.PathLike[str], ...]) -> Iterator[_Journal]:
-    for path in journals_in(places):
+def _found(places: Iterable[Place]) -> Iterator[_Journal]:
+    for recording in journals_in(places):
         try:
-            with JournalReader(path) as reader:
-                about = path.lstat()
-                size = about.st_size + Payloads(path).size() + kept_files(path).size()
-                yield _Journal(path, reader.header.session, about.st_mtime, size, _foreign(about))
+            with JournalReader(recording.where) as reader:
+                about = recording.about()
+                if about is not None:
+                    yield _Journal(recording, reader.header.session, about, recording.not_ours)
         except (JournalError, OSError):  # no journal, or gone meanwhile: `list` tells
             continue
-
-
-def _foreign(about: os.stat_result) -> str:
-    if stat.S_ISLNK(about.st_mode):
-        return "it is a link"
-    return "" if about.st_uid == os.geteuid() else "it belongs to another user"
-
-
-def _delete(journal: _Journal, dry_run: bool) -> str:
-    """Delete one while nobody can open it; why it was kept, if it was."""
-    try:
-        # By the directory's descriptor: whoever swaps a folder on the way for a link has nothing else deleted.
-        with closing(os.open(journal.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
-            file = LockedFile(journal.path, os.O_RDWR)
-            try:
-                if not file.lock():
-                    return "a session has it open"
-                about = os.fstat(file.descriptor)
-                if about.st_mtime != journal.changed:
-                    return "it was written just now"
-                if not os.path.samestat(about, os.stat(journal.path.name, dir_fd=directory, follow_symlinks=False)):
-                    return "another file has its name by now"
-                if not dry_run:
-                    # The journal goes last: what an interrupted prune leaves of it, the next one finds.
-                    for beside in (Payloads(journal.path), kept_files(journal.path)):
-                        beside.remove(dir_fd=directory)
-                    os.unlink(journal.path.name, dir_fd=directory)
-            finally:
-                file.close()
-    except OSError as error:
-        return error.strerror or type(error).__name__
-    return ""
 
 
 def _days(seconds: float) -> str:

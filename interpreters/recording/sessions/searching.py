@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,10 @@ from interpreters.recording.journal import JournalError
 from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.payloads import MARK
 from interpreters.recording.journal.reading import INPUT_TAGS
+from interpreters.recording.places import Place, Recording
+from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions.listing import BadFile, glance_at, journals_in, opened
 from interpreters.recording.veil import collect
-from runtime.files import read_regular
 
 AROUND = 60
 """Characters that are shown before and behind what was found."""
@@ -42,22 +42,22 @@ class Hit:
     after: str
     foreign: str = ""
     """Why the recording doesn't count as this user's own; empty if it does."""
+    name: str = ""
+    """What its place calls it: the path of a file, or the name of a session in its store."""
 
 
-def search(
-    pattern: str, *places: str | os.PathLike[str], regex: bool = False, case: bool = False
-) -> Iterator[Hit | BadFile]:
+def search(pattern: str, *places: Place, regex: bool = False, case: bool = False) -> Iterator[Hit | BadFile]:
     """Where a text stands in the inputs of the sessions at these places; in each input, the first place.
 
-    A scan, without an index: lines are looked at as they stand on file, and only those that may hold the text are read.
+    A scan, without an index: lines are looked at as they stand there, and only those that may hold the text are read.
 
     Args:
         pattern: a text, or with ``regex`` a regular expression.
-        places: journals, and directories of journals.
+        places: journals, directories of journals, and stores or single sessions of them.
         case: whether upper and lower case are different.
 
     Raises:
-        CogstepError: it is no regular expression.
+        CogstepError: it is no regular expression, or a store can't be looked at.
         OSError: a place can't be looked at.
     """
     try:
@@ -65,11 +65,11 @@ def search(
     except re.error as error:
         raise CogstepError(f"{pattern!r} is no regular expression: {error}") from error
     raw = None if regex else re.compile(_as_written(pattern), re.NOFLAG if case else re.IGNORECASE)
-    for path in journals_in(places):
+    for recording in journals_in(places):
         try:
-            yield from _hits(path, wanted, raw)
+            yield from _hits(recording, wanted, raw)
         except JournalError as error:
-            yield BadFile(path, error.problem)
+            yield BadFile(path_of(recording.where), error.problem, recording.name)
 
 
 def _as_written(text: str) -> bytes:
@@ -80,12 +80,12 @@ def _as_written(text: str) -> bytes:
     return b"".join(re.escape(letter).encode() if letter.isascii() else b"[^\x00-\x7f]+" for letter in written)
 
 
-def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) -> Iterator[Hit]:
-    reader = opened(path)
+def _hits(recording: Recording, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) -> Iterator[Hit]:
+    reader = opened(recording)
     if reader is None:
         return
     with reader:
-        if raw is not None and not _may_hold(path, raw):
+        if raw is not None and not _may_hold(recording, raw):
             for _ in reader.lines():  # damage is told, also where nothing is found
                 pass
             return
@@ -99,22 +99,20 @@ def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) ->
                 if hit is not None:
                     text, match = hit
                     hits.append(Hit(
-                        path, reader.header.session, number, turn, INPUT_TAGS[type(event)],
+                        reader.path, reader.header.session, number, turn, INPUT_TAGS[type(event)],
                         _one_line(text[max(0, match.start() - AROUND) : match.start()]),
                         match[0],
                         _one_line(text[match.end() : match.end() + AROUND]),
+                        name=recording.name,
                     ))  # fmt: skip
 
         foreign = reader.foreign  # known of the whole recording only
         yield from (evolve(hit, foreign=foreign) for hit in hits)
 
 
-def _may_hold(path: Path, raw: re.Pattern[bytes]) -> bool:
-    """Looked for in the whole file at once, unless that is large: a third of the time."""
-    try:
-        content = read_regular(path, LONGEST)
-    except OSError:
-        content = None
+def _may_hold(recording: Recording, raw: re.Pattern[bytes]) -> bool:
+    """Looked for in the whole recording at once, unless that is large: a third of the time."""
+    content = recording.content(LONGEST)
     return content is None or bool(raw.search(content)) or b"\\u" in content or MARK in content
 
 

@@ -20,3 +20,4 @@ except ImportError as error:
 from interpreters.recording.store.executors import EXPIRES_AFTER as EXPIRES_AFTER, Executor as Executor
 from interpreters.recording.store.recorder import SqlRecorder as SqlRecorder
 from interpreters.recording.store.store import SqlStore as SqlStore
+from interpreters.recording.store.stored import StoredSession as StoredSession

@@ -15,6 +15,7 @@ from interpreters.recording.store.database import Database, database_of
 from interpreters.recording.store.executors import Executor, Membership, all_executors
 from interpreters.recording.store.recorder import SqlRecorder
 from interpreters.recording.store.schema import LONGEST_NAME, lines
+from interpreters.recording.store.stored import StoredSession
 
 PAGE = 500
 """Names that are read at once."""
@@ -84,6 +85,20 @@ class SqlStore:
             if len(page) < PAGE:
                 return
             after = page[-1]
+
+    def recordings(self) -> Iterator[StoredSession]:
+        """All sessions, by their names: so a store is a place for ``list_sessions``, ``search`` and ``prune``.
+
+        Raises:
+            StoreError: the database can't be used.
+        """
+        for name in self.names():
+            yield self.recording(name)
+
+    def recording(self, session: str) -> StoredSession:
+        """One session among others: what is listed, searched, deleted, copied and moved. Raises as ``recorder``."""
+        self.recorder(session)
+        return StoredSession(session, self._database, self._membership)
 
     def executors(self) -> list[Executor]:
         """The processes that write to this store, and those that died within a day.

@@ -1,0 +1,145 @@
+"""Files as recordings among others: looked at, deleted and made without following a link."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from attrs import frozen
+
+from interpreters.recording.journal.contents import kept_files
+from interpreters.recording.journal.errors import JournalExistsError, JournalWriteError
+from interpreters.recording.journal.lines import LONGEST
+from interpreters.recording.journal.locking import LockedFile, is_being_written
+from interpreters.recording.journal.payloads import Payloads
+from interpreters.recording.places import About
+from runtime.files import closing, force_directory, open_private, read_regular, reason_about
+
+BEGINNING = (0.0, 0.01, 0.1)
+"""Seconds after which a file that holds nothing yet is looked at again: a session may have made it this very moment."""
+JUST_NOW = 10.0
+"""Seconds for which that may be: an older file is not waited for."""
+
+PART = ".part"
+"""The end of a file's name while it is copied: no list looks at it."""
+
+
+@frozen
+class FileRecording:
+    """A file as a ``Recording``."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    @property
+    def where(self) -> Path:
+        """The path."""
+        return self.path
+
+    @property
+    def not_ours(self) -> str:
+        """See ``Recording.not_ours``: a link, or another user's."""
+        about = self.path.lstat()
+        if stat.S_ISLNK(about.st_mode):
+            return "it is a link"
+        return "" if about.st_uid == os.geteuid() else "it belongs to another user"
+
+    def about(self) -> About | None:
+        """See ``Recording.about``."""
+        try:
+            about = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return About(about.st_mtime, about.st_size + Payloads(self.path).size() + kept_files(self.path).size())
+
+    def is_open(self) -> bool:
+        """See ``Recording.is_open``."""
+        return is_being_written(self.path)
+
+    def begins_or_is_gone(self) -> bool:
+        """See ``Recording.begins_or_is_gone``. Waits a moment for the first line."""
+        for wait in BEGINNING:
+            time.sleep(wait)
+            try:
+                about = self.path.stat()
+                if not stat.S_ISREG(about.st_mode):
+                    return False
+                with self.path.open("rb") as file:
+                    if file.readline(LONGEST).endswith(b"\n"):
+                        return False
+                if is_being_written(self.path):
+                    return True
+            except OSError as error:
+                return isinstance(error, FileNotFoundError)
+            if abs(time.time() - about.st_mtime) > JUST_NOW:
+                return False
+        return False
+
+    def content(self, longest: int) -> bytes | None:
+        """See ``Recording.content``."""
+        try:
+            return read_regular(self.path, longest)
+        except OSError:
+            return None
+
+    def beside(self) -> str:
+        """See ``Recording.beside``."""
+        if os.path.lexists(Payloads(self.path).directory):
+            return "large texts"
+        return "what `cogstep undo` puts back" if os.path.lexists(kept_files(self.path).directory) else ""
+
+    def delete(self, about: About, *, dry_run: bool = False) -> str:
+        """See ``Recording.delete``."""
+        try:
+            # By the directory's descriptor: whoever swaps a folder on the way for a link has nothing else deleted.
+            with closing(os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+                file = LockedFile(self.path, os.O_RDWR)
+                try:
+                    if not file.lock():
+                        return "a session has it open"
+                    opened = os.fstat(file.descriptor)
+                    if opened.st_mtime != about.changed:
+                        return "it was written just now"
+                    if not os.path.samestat(opened, os.stat(self.path.name, dir_fd=directory, follow_symlinks=False)):
+                        return "another file has its name by now"
+                    if not dry_run:
+                        # The journal goes last: what an interrupted prune leaves of it, the next one finds.
+                        for beside in (Payloads(self.path), kept_files(self.path)):
+                            beside.remove(dir_fd=directory)
+                        os.unlink(self.path.name, dir_fd=directory)
+                finally:
+                    file.close()
+        except OSError as error:
+            return error.strerror or type(error).__name__
+        return ""
+
+    def begin(self, lines: Callable[[], Iterable[bytes]], changed: float) -> None:
+        """See ``Recording.begin``: the file has its name when it is whole and on the disk."""
+        part = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex}{PART}")
+        try:
+            with open(open_private(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                file.writelines(lines())
+                file.flush()
+                os.utime(file.fileno(), (changed, changed))
+                os.fsync(file.fileno())
+            os.link(part, self.path)  # which replaces nothing
+            os.unlink(part)
+            force_directory(self.path.parent)
+        except FileExistsError as error:
+            raise JournalExistsError(
+                "the file exists, and a recording is never overwritten; choose another name", path=self.path
+            ) from error
+        except OSError as error:
+            raise JournalWriteError(f"can't be made ({reason_about(error, self.path)})", path=self.path) from error
+        finally:
+            with suppress(OSError):
+                os.unlink(part)

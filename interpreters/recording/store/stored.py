@@ -1,0 +1,161 @@
+"""A session of a store among others: what is known of it, its deletion, and its beginning with lines that are there.
+
+Each is one transaction that holds the session's row, as whoever takes or writes the session does. So none of them
+meets a writer, and after a deletion no writer's token is good any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from attrs import field, frozen
+from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from interpreters.recording.journal.errors import JournalExistsError, JournalLockedError, JournalWriteError
+from interpreters.recording.places import About
+from interpreters.recording.recorder import path_of
+from interpreters.recording.store.database import Database
+from interpreters.recording.store.errors import StoreError
+from interpreters.recording.store.executors import Membership
+from interpreters.recording.store.recorder import SqlRecorder
+from interpreters.recording.store.schema import lines, payloads, sessions
+
+BEING_RECORDED = "another session is being recorded here; choose another name"
+
+PAGE = 200
+"""Lines that are handed over at once."""
+
+
+@frozen
+class StoredSession:
+    """A session of a store as a ``Recording``; given by ``SqlStore.recording``."""
+
+    name: str
+    """Its name in the store."""
+    _database: Database = field(repr=False)
+    _membership: Membership = field(repr=False)
+
+    @property
+    def where(self) -> SqlRecorder:
+        """A recorder of it, a new one each time."""
+        return SqlRecorder(self._database, self._membership, self.name, False)
+
+    @property
+    def not_ours(self) -> str:
+        """See ``Recording.not_ours``: whoever may write to a store may delete its sessions."""
+        return ""
+
+    def about(self) -> About | None:
+        """See ``Recording.about``. The time is the database's."""
+        return self._database.read(self._about, None)
+
+    def _about(self, connection: Connection) -> About | None:
+        mine = lines.c.session == self.name
+        changed, size = connection.execute(
+            select(func.max(lines.c.written), func.sum(func.length(lines.c.line))).where(mine)
+        ).one()
+        beside = select(func.sum(func.length(payloads.c.content))).where(payloads.c.session == self.name)
+        if changed is None:
+            return None
+        return About(changed, int(size) + int(connection.execute(beside).scalar() or 0))
+
+    def is_open(self) -> bool:
+        """See ``Recording.is_open``."""
+
+        def look(connection: Connection) -> bool:
+            holder = connection.execute(select(sessions.c.holder).where(sessions.c.name == self.name)).scalar()
+            return holder is not None and self._membership.is_alive(connection, holder)
+
+        return self._database.read(look, False)
+
+    def begins_or_is_gone(self) -> bool:
+        """See ``Recording.begins_or_is_gone``."""
+        return self.about() is None
+
+    def content(self, longest: int) -> None:
+        """See ``Recording.content``: it is read in pages."""
+        return None
+
+    def beside(self) -> str:
+        """See ``Recording.beside``."""
+        found = select(payloads.c.name).where(payloads.c.session == self.name).limit(1)
+        there = self._database.read(lambda connection: connection.execute(found).first() is not None, False)
+        return "large texts" if there else ""
+
+    def delete(self, about: About, *, dry_run: bool = False) -> str:
+        """See ``Recording.delete``."""
+
+        def work(connection: Connection) -> str:
+            with self._database.transaction(connection):
+                standing = self._held(connection)
+                if standing is not None and self._is_written(connection, standing):
+                    return "a session has it open"
+                found = self._about(connection)
+                if found is None:  # somebody else has deleted it; or this, and the connection broke behind it
+                    return ""
+                if found != about:
+                    return "it was written just now"
+                if not dry_run:
+                    for table in (payloads, lines):
+                        connection.execute(delete(table).where(table.c.session == self.name))
+                    connection.execute(delete(sessions).where(sessions.c.name == self.name))
+            return ""
+
+        try:
+            self._membership.give_back_dropped()
+            return self._database.read(work, "")
+        except StoreError as error:
+            return error.problem
+
+    def _held(self, connection: Connection) -> Any:
+        """The session's row, which nobody changes until the end of the transaction; None if there is none."""
+        row = select(sessions.c.token, sessions.c.holder).where(sessions.c.name == self.name)
+        return connection.execute(row.with_for_update()).first()
+
+    def _is_written(self, connection: Connection, standing: Any) -> bool:
+        return standing.holder is not None and self._membership.is_alive(connection, standing.holder)
+
+    def begin(self, lines: Callable[[], Iterable[bytes]], changed: float) -> None:
+        """See ``Recording.begin``."""
+        token = 0
+
+        def work(connection: Connection) -> None:
+            nonlocal token
+            with self._database.transaction(connection):
+                standing = self._held(connection)
+                if standing is not None and token and standing.token == token:
+                    return  # it was recorded, and the connection broke behind it
+                if standing is not None and self._is_written(connection, standing):
+                    raise JournalLockedError(BEING_RECORDED, path=path_of(self.where))
+                if self._about(connection) is not None:
+                    raise JournalExistsError(
+                        "something is recorded here already, and a recording is never overwritten; choose another name",
+                        path=path_of(self.where),
+                    )
+                token = int(connection.execute(select(self._database.now)).scalar_one() * 1_000_000)
+                if standing is None:
+                    connection.execute(insert(sessions).values(name=self.name, token=token, holder=None))
+                else:
+                    token = max(token, int(standing.token) + 1)
+                    row = sessions.c.name == self.name
+                    connection.execute(update(sessions).where(row).values(token=token, holder=None))
+                self._put(connection, lines(), changed)
+
+        try:
+            self._membership.give_back_dropped()
+            self._database.write(work)
+        except StoreError as error:
+            if isinstance(error.__cause__, IntegrityError):  # of two who begin it at once, the second one
+                raise JournalLockedError(BEING_RECORDED, path=path_of(self.where)) from error
+            raise JournalWriteError(error.problem, path=path_of(self.where)) from error
+
+    def _put(self, connection: Connection, given: Iterable[bytes], changed: float) -> None:
+        rows: Iterator[dict[str, Any]] = (
+            {"session": self.name, "number": number, "line": line, "written": changed}
+            for number, line in enumerate(given)
+        )
+        while page := list(islice(rows, PAGE)):
+            connection.execute(insert(lines), page)

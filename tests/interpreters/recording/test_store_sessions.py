@@ -1,0 +1,144 @@
+"""The sessions of a store as a collection: listed, searched and pruned by what does it with a directory."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from interpreters import Agent, replay
+from interpreters.recording.journal import JournalError, JournalReader, JournalWriteError, TakenOverError
+from interpreters.recording.sessions import BadFile, Hit, SessionInfo, list_sessions, prune, search
+from interpreters.recording.store import SqlStore
+from interpreters.testing.fakes import ScriptedModel
+from tests.interpreters.databases import needs_postgres, postgres
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgres)])
+def store(request: Any, tmp_path: Path) -> Iterator[SqlStore]:
+    """One that holds nothing when the test begins."""
+    if request.param == "sqlite":
+        yield SqlStore(f"sqlite:///{tmp_path / 'store.db'}")
+        return
+    schema = f"s{uuid.uuid4().hex}"
+    admin = SqlStore(postgres().url)._database
+    admin.run(lambda connection: connection.execute(text(f"CREATE SCHEMA {schema}")))
+    yield SqlStore(f"{postgres().url}?options=-csearch_path%3D{schema}")
+
+
+def recorded(store: SqlStore, name: str, answer: str = "Hello.", *, age: float = 0.0) -> None:
+    with Agent(ScriptedModel([answer]), journal=store.recorder(name)) as agent:
+        agent.run("Plum?")
+    if age:
+        aged(store, name, age)
+
+
+def aged(store: SqlStore, name: str, age: float) -> None:
+    changed(store, "UPDATE cogstep_lines SET written = :at WHERE session = :name", at=NOW - age, name=name)
+
+
+def changed(store: SqlStore, statement: str, **values: Any) -> None:
+    store._database.write(lambda connection: connection.execute(text(statement), values))
+
+
+NOW = 1_800_000_000.0
+DAY = 86_400.0
+
+
+def test_sessions_of_a_store_are_listed_and_found_like_files(store: SqlStore) -> None:
+    assert list(list_sessions(store)) == list(search("plum", store)) == []
+    for name in ("b", "a/b c", "ü"):
+        recorded(store, name, "A ripe one.")
+    lines = list(store.recorder("b").lines())
+
+    infos = [one for one in list_sessions(store) if isinstance(one, SessionInfo)]
+    assert [one.name for one in infos] == ["a/b c", "b", "ü"]
+    info = infos[1]
+    assert (info.status, info.turns, info.records, info.title) == ("idle", 1, 2, "Plum?")
+    assert (info.bytes, info.damage, info.foreign) == (sum(map(len, lines)), "", "")
+    assert str(info.path) == f"b in {store.name}"
+    assert abs(info.changed - info.created) < 60
+    hits = [(one.name, one.record, one.speaker, one.found) for one in search("RIPE", store) if isinstance(one, Hit)]
+    assert hits == [(name, 2, "model_replied", "ripe") for name in ("a/b c", "b", "ü")]
+    assert [one.name for one in search("ripe", store.recording("b"))] == ["b"]
+    with pytest.raises(JournalError, match="nothing is recorded here"):
+        list(list_sessions(store.recording("none")))
+
+
+def test_a_list_tells_what_is_open_and_what_is_damaged(store: SqlStore) -> None:
+    for name in ("a", "b", "c"):
+        recorded(store, name)
+    for name, number in (("b", 2), ("c", 0)):
+        where = "session = :name AND number = :number"
+        changed(store, f"UPDATE cogstep_lines SET line = :line WHERE {where}", line=b"{}\n", name=name, number=number)
+
+    with Agent.resume(store.recorder("a"), ScriptedModel([])):
+        first, second, third = list_sessions(store)
+    assert isinstance(first, SessionInfo)
+    assert isinstance(second, SessionInfo)
+    assert isinstance(third, BadFile)
+    assert (first.status, second.status, third.name) == ("open", "interrupted", "c")
+    assert second.damage.startswith("line 3: ")
+    assert "this is no cogstep journal" in third.reason
+    assert [one.status for one in list_sessions(store.recording("a")) if isinstance(one, SessionInfo)] == ["idle"]
+
+
+@pytest.mark.parametrize(
+    ("criteria", "gone"),
+    [({"older": 2 * DAY}, ["3", "4"]), ({"keep": 3}, ["4"]), ({"size": 0}, ["1", "2", "3", "4"])],
+)
+def test_what_is_too_old_too_many_or_too_much_goes(store: SqlStore, criteria: dict[str, Any], gone: list[str]) -> None:
+    names = [str(day) for day in range(1, 5)]
+    for name in names:
+        recorded(store, name, age=int(name) * DAY - 1)
+
+    assert gone == [one.name for one in prune(store, now=NOW, dry_run=True, **criteria) if not one.kept]
+    assert list(store.names()) == names
+    assert gone == [one.name for one in prune(store, now=NOW, **criteria) if not one.kept]
+    assert list(store.names()) == [name for name in names if name not in gone]
+    assert all(replay(store.recorder(name)).same for name in store.names())
+
+
+def test_a_session_that_is_open_or_was_written_just_now_stays(store: SqlStore) -> None:
+    recorded(store, "a", age=3 * DAY)
+    recorded(store, "b", age=2 * DAY)
+    with Agent.resume(store.recorder("b"), ScriptedModel([])):
+        kept = [(one.name, one.kept) for one in prune(store.recording("b"), now=NOW, keep=0)]
+        assert kept == [("b", "a session has it open")]
+    found = prune(store, now=NOW, keep=0)
+    assert (next(found).name, list(store.names())) == ("b", ["a"])
+    aged(store, "a", 0)
+    assert [one.kept for one in found] == ["it was written just now"]
+
+
+def test_who_had_a_session_that_was_deleted_writes_no_line_of_the_next_one(store: SqlStore) -> None:
+    """As one who was asleep: its token is good for nothing any more, though the name is."""
+    recorded(store, "a")
+    asleep = store.recorder("a")
+    assert asleep.lock(False)
+    changed(store, "UPDATE cogstep_sessions SET holder = NULL")
+    assert [one.kept for one in prune(store, keep=0)] == [""]
+
+    with pytest.raises(TakenOverError):
+        asleep.append(3, b"late\n", False)
+    assert list(asleep.lines()) == []
+    asleep.close()
+    recorded(store, "a", "New.")
+    with pytest.raises(JournalWriteError):
+        asleep.append(3, b"late\n", False)
+    with JournalReader(store.recorder("a")) as reader:
+        assert len(list(reader)) == 2
+
+
+def test_what_is_no_recording_is_not_deleted(store: SqlStore) -> None:
+    other = store.recorder("other")
+    assert other.lock(True)
+    other.append(0, b"{}\n", True)
+    other.close()
+
+    assert list(prune(store, keep=0)) == []
+    assert list(store.names()) == ["other"]
