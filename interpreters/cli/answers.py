@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -131,8 +130,7 @@ def waiting_lines(pending: tuple[Postponable, ...], person: Person, tools: Itera
     elif person.recording is None:
         yield "! the session is not recorded, so that nothing can be answered later; give --record FILE"
     else:
-        told = shlex.quote(person.recording)
-        yield f"! go on with: cogstep resume {told}, or --answer ID=ANSWER"
+        yield f"! go on with: cogstep resume {person.typed}, or --answer ID=ANSWER"
 
 
 def _wanted(effect: Postponable) -> str:

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from interpreters.cli.errors import UNUSABLE
+from interpreters.cli.errors import UNUSABLE, without_passwords
 from interpreters.cli.model_options import add_fallback_option, add_model_options
 from interpreters.cli.numbers import COUNT, FACTOR, PART, SEED, SHARE, TEMPERATURE, TURN
+from interpreters.cli.stores import add_store_option
 from interpreters.cli.terminal import err, out
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Parser(argparse.ArgumentParser):
         return options, unknown
 
     def error(self, message: str) -> NoReturn:
-        err().write_line(f"{self.prog}: {message} (see {self.prog} --help)")
+        err().write_line(f"{self.prog}: {without_passwords(message)} (see {self.prog} --help)")
         raise SystemExit(UNUSABLE)
 
 
@@ -160,6 +161,7 @@ def add_session_options(command: Parser) -> None:
 
     output = command.add_argument_group("output")
     output.add_argument("--record", metavar="FILE", help="record the session for `cogstep replay`; FILE must not exist")
+    add_store_option(output, "record it under the name FILE")
     add_secrets_option(output)
     add_output_options(output)
 

@@ -8,6 +8,8 @@ this program and keeps its traceback.
 
 from __future__ import annotations
 
+import re
+
 ANSWERED = 0
 """The model answered, the recording agrees, a backend works."""
 UNANSWERED = 1
@@ -30,6 +32,15 @@ class CommandError(Exception):
 
 class Terminated(BaseException):
     """SIGTERM arrived. Raised by the signal's handler, like KeyboardInterrupt, and so no ``Exception``."""
+
+
+PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^\s/@:]*):[^\s@]*@|(?<=[?&]password=)[^\s&]+")
+"""Of a URL, also where it was taken for a path, which has one stroke."""
+
+
+def without_passwords(message: str) -> str:
+    """A message that repeats what was typed, without the passwords of URLs in it."""
+    return PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] is not None else "***", message)
 
 
 def reason_of(error: OSError) -> str:

@@ -38,7 +38,9 @@ from interpreters.cli.errors import (
     CommandError,
     Terminated,
     reason_of,
+    without_passwords,
 )
+from interpreters.cli.stores import in_store
 from interpreters.cli.terminal import err, gates, out
 
 PAGE = """\
@@ -124,6 +126,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except SystemExit as end:  # --help, --version, wrong usage
         return end.code if isinstance(end.code, int) else UNUSABLE
     try:
+        in_store(options)
         code: int = options.act(options)
     finally:
         opened: contextlib.ExitStack | None = getattr(options, "opened", None)
@@ -153,7 +156,7 @@ def parser() -> Parser:
 def _complain(message: str, code: int = UNUSABLE) -> int:
     # Nobody may be there to read it either.
     with contextlib.suppress(OSError):
-        err().write_line(f"cogstep: {message}")
+        err().write_line(f"cogstep: {without_passwords(message)}")
     return code
 
 

@@ -6,9 +6,13 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cognition.features import Feature
 from interpreters.cli.terminal import err
+
+if TYPE_CHECKING:
+    from interpreters.recording.recorder import Where
 
 READING = ("Read", "Glob", "Grep")
 EDITING = ("Write", "Edit", "MultiEdit", "Patch")
@@ -69,7 +73,7 @@ def somebody_is_here(options: argparse.Namespace) -> bool:
     return not options.json and sys.stdin.isatty() and err().is_terminal
 
 
-def meant_by(names: Iterable[str], recording: str | None) -> tuple[str, ...]:
+def meant_by(names: Iterable[str], recording: Where | None) -> tuple[str, ...]:
     """The names with those in the place of a word that the word stands for."""
     found: list[str] = []
     for name in names:
@@ -77,7 +81,7 @@ def meant_by(names: Iterable[str], recording: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _all_there_are(recording: str | None) -> list[str]:
+def _all_there_are(recording: Where | None) -> list[str]:
     from interpreters.toolbox.shell.surroundings import shell_program
 
     shell = SHELL if shell_program() is not None else ()

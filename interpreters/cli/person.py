@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shlex
 import sys
 import termios
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from interpreters.cli.offering import somebody_is_here
 from interpreters.cli.pieces import Style
 from interpreters.cli.previewing import columns_of, wrapped
 from interpreters.cli.screen import Output
+from interpreters.cli.stores import name_of, typed
 from interpreters.cli.terminal import err
 
 T = TypeVar("T")
@@ -30,8 +30,11 @@ class Person:
     """Whoever reads the output of a command and types at its terminal, if anybody does."""
 
     def __init__(self, options: argparse.Namespace, output: Output, interrupts: Interrupts) -> None:
-        self.recording = recording_of(options)
+        recording = options.file if options.command == "resume" else options.record
+        self.recording = None if recording is None else name_of(recording)
         """Where what is not answered waits; None: nowhere."""
+        self.typed = "" if recording is None else typed(recording, options)
+        """How another command names it, for a shell."""
         self.is_here: bool = somebody_is_here(options)
         self.unasked: dict[str, None] = {}
         """The tools of which a call was refused in this turn, since nobody is here."""
@@ -94,14 +97,8 @@ class Person:
         except (KeyboardInterrupt, Terminated) as stop:
             err().write("\n")
             if self.recording is not None and (not self.goes_on or isinstance(stop, Terminated)):
-                told = shlex.quote(self.recording)
-                self.output.note(f"{what} waits in {told} for your answer; go on with: cogstep resume {told}", "dim")
+                told = f"{what} waits in {self.recording} for your answer; go on with: cogstep resume {self.typed}"
+                self.output.note(told, "dim")
                 raise  # which leaves the turn open, and ends the command
             self.interrupts.cancel()
             return stopped
-
-
-def recording_of(options: argparse.Namespace) -> str | None:
-    """The recording of a command's session; None for one that is not recorded."""
-    recording: str | None = options.file if options.command == "resume" else options.record
-    return recording

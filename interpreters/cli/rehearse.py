@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interpreters.cli.arguments import add_agent_option, add_command, add_mcp_option, add_own_tools_option
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.replay import complain, counted
+from interpreters.cli.stores import add_store_option
 from interpreters.cli.terminal import out
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ examples:
 def add(commands: Any) -> None:
     command = add_command(commands, "rehearse", "run a recording's tools again and compare", PAGE, rehearse)
     command.add_argument("file", metavar="FILE", help="a recording made with --record")
+    add_store_option(command, "FILE is the name of a session")
     command.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
     add_own_tools_option(command, "MODULE:NAME of the tools that it was recorded with, unless they are cogstep's")
     add_mcp_option(command)

@@ -9,6 +9,7 @@ from interpreters.cli.arguments import add_command, add_names_option, add_sampli
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.cli.modules import load_named
 from interpreters.cli.numbers import COUNT, REPLY
+from interpreters.cli.stores import add_store_option, name_of
 from interpreters.cli.terminal import err, out
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ examples:
 def add(commands: Any) -> None:
     command = add_command(commands, "replay", "verify a recording without a model", PAGE, replay)
     command.add_argument("file", metavar="FILE", help="a recording made with --record")
+    add_store_option(command, "FILE is the name of a session")
     command.add_argument("--json", action="store_true", help="print the result as one JSON object")
     command.add_argument("--to", type=COUNT, metavar="N", help="stop after record N and print the state then, as JSON")
     command.add_argument("--all", action="store_true", help="show every record that differs, and not only the first")
@@ -113,7 +115,9 @@ def changed_engine(options: argparse.Namespace, header: Header) -> Any:
     if not changes:
         return make
     if header.config is None:
-        raise CommandError(f"{options.file} was recorded by other logic, which has no configuration to be changed")
+        raise CommandError(
+            f"{name_of(options.file)} was recorded by other logic, which has no configuration to be changed"
+        )
     return (make or LLMEngine)(evolve(header.config, **changes))
 
 

@@ -22,6 +22,7 @@ from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.cli.model_options import add_fallback_option, add_model_options
 from interpreters.cli.numbers import COUNT, TURN
 from interpreters.cli.run import read_prompt
+from interpreters.cli.stores import add_store_option, name_of
 
 RESUME = """\
 Go on with a recorded session in its own recording, also after a crash.
@@ -61,6 +62,7 @@ examples:
 def add(commands: Any) -> None:
     command = add_command(commands, "resume", "go on with a recorded session", RESUME, resume, OUTPUT)
     command.add_argument("file", metavar="FILE", help="its recording, which goes on too")
+    add_store_option(command, "FILE is the name of a session")
     command.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask then; - reads it from stdin")
     command.add_argument(
         "--answer",
@@ -88,6 +90,7 @@ def add(commands: Any) -> None:
     )
     new.add_argument("--foreign", action="store_true", help="also if somebody else recorded it: its conversation only")
     new.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
+    add_store_option(new, "FILE is the name of a session, and so is that of --record,")
     model = new.add_argument_group("model")
     add_model_options(model)
     add_fallback_option(model)
@@ -135,8 +138,8 @@ def resume(options: argparse.Namespace) -> int:
         missing = [point for point in header.config.hooks if point not in (brought(options).get("hooks") or ())]
         if missing:
             raise CommandError(
-                f"{options.file} was recorded with hooks of its program ({', '.join(missing)}), which guard its calls; "
-                "name them with --agent MODULE:NAME"
+                f"{name_of(options.file)} was recorded with hooks of its program ({', '.join(missing)}), which guard "
+                "its calls; name them with --agent MODULE:NAME"
             )
 
     with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
@@ -155,7 +158,7 @@ def resume(options: argparse.Namespace) -> int:
             output.note(waits or "the turn that was interrupted goes on", "dim")
             code = exit_code(session.turn(agent.go_on).outcome)
         elif prompt is None and not options.answer:
-            output.note(f"no turn of {options.file} was interrupted; give a PROMPT to go on", "dim")
+            output.note(f"no turn of {name_of(options.file)} was interrupted; give a PROMPT to go on", "dim")
         if prompt is not None and code == ANSWERED:
             code = exit_code(session.ask(prompt).outcome)
         return code

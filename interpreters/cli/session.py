@@ -35,6 +35,7 @@ from interpreters.cli.terminal import bar, err, out
 from interpreters.cli.tools import choose_tools, tool_warnings
 from interpreters.observing.events import Inline
 from interpreters.program.workspace_files import WorkspaceFiles
+from interpreters.recording.recorder import Recorder, Where
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.remembering import EpisodeWriter, hide_secrets
 from interpreters.tools.tool import Tool
@@ -258,9 +259,16 @@ def exit_code(outcome: Outcome | Suspended) -> int:
             return UNANSWERED
 
 
-def check_recording(name: str | None) -> None:
+def check_recording(name: Where | None) -> None:
     """Find what would keep a recording from beginning, while nothing has been loaded. The journal looks again."""
     if name is None:
+        return
+    if isinstance(name, Recorder):
+        if next(iter(name.lines()), None) is not None:
+            raise CommandError(
+                f"--record: something is recorded as {name.name}, and a recording is never overwritten; choose another "
+                "name"
+            )
         return
     path = Path(name)
     try:

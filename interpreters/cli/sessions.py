@@ -15,16 +15,19 @@ from interpreters.cli.columns import columns
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.numbers import TURN
 from interpreters.cli.replay import load_engine
+from interpreters.cli.stores import add_store_option, name_of
 from interpreters.cli.terminal import err, in_pieces, json_parts, out
 
 if TYPE_CHECKING:
+    from interpreters.recording.places import Place
     from interpreters.recording.sessions import BadFile, Hit, SessionInfo, Transcript
 
 SESSIONS = """\
 List, read, search, export and prune recordings.
 
 A recording is a file made with --record. PLACE is such a file, or a directory, of which all files *.jsonl are looked
-at; without one it is the current directory, where `--record session.jsonl` puts them.
+at; without one it is the current directory, where `--record session.jsonl` puts them. With --store it is the name of
+a session in a database, and without one all of them are meant.
 
 examples:
   cogstep sessions list
@@ -102,6 +105,7 @@ def add(commands: Any) -> None:
 
     show = add_command(actions, "show", "show a session as a conversation", SHOW, _show)
     show.add_argument("file", metavar="FILE", help="a recording made with --record")
+    add_store_option(show, "FILE is the name of a session")
     show.add_argument("--turn", type=TURN, metavar="N", help="this turn only")
     add_engine_option(show)
 
@@ -114,6 +118,7 @@ def add(commands: Any) -> None:
 
     export = add_command(actions, "export", "write a session as JSON, Markdown or OpenAI messages", EXPORT, _export)
     export.add_argument("file", metavar="FILE", help="a recording made with --record")
+    add_store_option(export, "FILE is the name of a session")
     export.add_argument("--format", choices=("json", "markdown", "openai"), default="json", help="(default: json)")
     export.add_argument("--output", metavar="FILE", help="write it there; FILE must not exist (default: stdout)")
     export.add_argument(
@@ -134,6 +139,7 @@ def add(commands: Any) -> None:
 
 def _add_places(command: Any) -> None:
     command.add_argument("places", metavar="PLACE", nargs="*", help="recordings, directories (default: this one)")
+    add_store_option(command, "each PLACE is the name of a session (default: all)")
 
 
 def age(text: str) -> float:
@@ -161,22 +167,22 @@ def _list(options: argparse.Namespace) -> int:
             out().write_json({"bad": isinstance(one, BadFile), **_plain(one)})
         return _code(found)
     good = [one for one in found if isinstance(one, SessionInfo)]
-    rows = [("written", "status", "turns", "size", "file", "first words")]
+    what = "file" if options.store is None else "session"
+    rows = [("written", "status", "turns", "size", what, "first words")]
     for one in sorted(good, key=lambda one: -one.changed):
-        rows.append(
-            (_when(one.changed), _status(one), str(one.turns), _size(one.bytes), str(one.path), _title(one.title))
-        )
+        rows.append((_when(one.changed), _status(one), str(one.turns), _size(one.bytes), one.name, _title(one.title)))
     if good:
         for line in columns(rows, right=(2, 3)):
             out().write_line(line)
     for one in good:
         for problem in ([one.damage] if one.damage else []) + list(one.warnings):
-            _complain(one.path, problem.removeprefix(f"{one.path}, "))
+            _complain(one.name, problem.removeprefix(f"{one.path}, "))
     for bad in found:
         if isinstance(bad, BadFile):
-            _complain(bad.path, bad.reason)
+            _complain(bad.name, bad.reason)
     if not found:
-        err().write_line("no recordings here; make one with `cogstep run ... --record FILE`")
+        how = "--record FILE" if options.store is None else "--record NAME --store URL"
+        err().write_line(f"no recordings here; make one with `cogstep run ... {how}`")
     return _code(found)
 
 
@@ -187,7 +193,7 @@ def _show(options: argparse.Namespace) -> int:
     if options.turn is not None and options.turn not in [turn.number for turn in transcript.turns]:
         numbers = [turn.number for turn in transcript.turns]
         there = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "there are none"
-        raise CommandError(f"{options.file}: there is no turn {options.turn}; {there}")
+        raise CommandError(f"{name_of(options.file)}: there is no turn {options.turn}; {there}")
     for piece in in_pieces(f"{part}\n" for part in markdown_parts(transcript, turn=options.turn)):
         out().write(piece)
     return ANSWERED
@@ -200,7 +206,7 @@ def _search(options: argparse.Namespace) -> int:
     for one in search(options.text, *_places(options), regex=options.regex, case=options.case):
         if isinstance(one, BadFile):
             if not options.json:
-                _complain(one.path, one.reason)
+                _complain(one.name, one.reason)
             continue
         found = True
         if options.json:
@@ -264,7 +270,7 @@ def _prune(options: argparse.Namespace) -> int:
             out().write_json(_plain(one))
         else:
             done = f"kept, because {one.kept}" if one.kept else "would go" if options.dry_run else "deleted"
-            out().write_line(f"{one.path}: {done} ({one.reason}, {_size(one.bytes)})")
+            out().write_line(f"{one.name}: {done} ({one.reason}, {_size(one.bytes)})")
     if not options.json:
         what = f"{count} recording{'' if count == 1 else 's'}, {_size(freed)}"
         out().write_line(f"{'to delete' if options.dry_run else 'deleted'}: {what}")
@@ -277,7 +283,7 @@ def _read(options: argparse.Namespace) -> Transcript:
     return read_transcript(options.file, load_engine(options.engine))
 
 
-def _places(options: argparse.Namespace) -> Sequence[str]:
+def _places(options: argparse.Namespace) -> Sequence[Place]:
     return options.places or ["."]
 
 
@@ -288,12 +294,12 @@ def _code(found: Iterable[SessionInfo | BadFile]) -> int:
     return UNANSWERED if bad else ANSWERED
 
 
-def _complain(path: Path, reason: str) -> None:
-    err().write_line(f"{path}: {reason}")
+def _complain(name: str, reason: str) -> None:
+    err().write_line(f"{name}: {reason}")
 
 
 def _hit_text(hit: Hit) -> str:
-    place = f"{hit.path}{' (foreign)' * bool(hit.foreign)}: record {hit.record}, turn {hit.turn}, {hit.speaker}"
+    place = f"{hit.name}{' (foreign)' * bool(hit.foreign)}: record {hit.record}, turn {hit.turn}, {hit.speaker}"
     return f"{place}: {hit.before}{' '.join(hit.found.split())}{hit.after}"
 
 

@@ -18,8 +18,10 @@ from interpreters.cli.errors import CommandError
 from interpreters.cli.modules import called, load_named
 from interpreters.cli.offering import ALL, EDITING, GROUPS, READ_ON, SHELL, is_shipped, meant_by, offers_all
 from interpreters.cli.programs import program_options
+from interpreters.cli.stores import name_of
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.recording.outputs import output_tool
+from interpreters.recording.recorder import Where
 from interpreters.tools.external import as_tools
 from interpreters.tools.shapes import UNIONS
 from interpreters.tools.tool import Tool
@@ -85,7 +87,7 @@ def _chosen(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     return _unlike((*(tool for name, tool in ours.items() if name in names), *own_tools(options, root)))
 
 
-def recorded_tools(header: Header, path: str, options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
+def recorded_tools(header: Header, path: Where, options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
     """The tools that a session was recorded with, in this directory: the user's own, and those of cogstep; of two that
     have one name the one that was recorded.
 
@@ -110,7 +112,7 @@ def recorded_tools(header: Header, path: str, options: argparse.Namespace, root:
     if foreign:
         there = f"; of those named there are only {', '.join(named)}" if named else ""
         raise CommandError(
-            f"{path} was recorded with tools of another program ({', '.join(foreign)}){there}; "
+            f"{name_of(path)} was recorded with tools of another program ({', '.join(foreign)}){there}; "
             + (
                 "name the servers that have them, as in --mcp servers.json"
                 if all(name.startswith("mcp.") for name in foreign)
@@ -120,7 +122,7 @@ def recorded_tools(header: Header, path: str, options: argparse.Namespace, root:
     return tuple(named.get(name) or ours[name] for name in recorded)
 
 
-def read_header(path: str) -> Header:
+def read_header(path: Where) -> Header:
     with JournalReader(path) as reader:
         return reader.header
 
@@ -149,7 +151,7 @@ def _files(root: Path) -> dict[str, AnyTool]:
 
 
 def _beside(
-    root: Path, names: Collection[str], recording: str | None, bash: ToolSpec | None = None
+    root: Path, names: Collection[str], recording: Where | None, bash: ToolSpec | None = None
 ) -> dict[str, AnyTool]:
     """Tools of cogstep that are made where they are meant, and not else: those of a shell, and ``ReadOutput``.
 
