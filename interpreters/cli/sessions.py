@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interpreters.cli import moving
 from interpreters.cli.arguments import add_command, add_engine_option
 from interpreters.cli.columns import columns
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from interpreters.recording.sessions import BadFile, Hit, SessionInfo, Transcript
 
 SESSIONS = """\
-List, read, search, export and prune recordings.
+List, read, search, export, prune, copy and move recordings.
 
 A recording is a file made with --record. PLACE is such a file, or a directory, of which all files *.jsonl are looked
 at; without one it is the current directory, where `--record session.jsonl` puts them. With --store it is the name of
@@ -96,7 +97,9 @@ TITLE = 48
 
 
 def add(commands: Any) -> None:
-    sessions = add_command(commands, "sessions", "list, show, search, export and prune recordings", SESSIONS, None)
+    sessions = add_command(
+        commands, "sessions", "list, show, search, export, prune and move recordings", SESSIONS, None
+    )
     actions = sessions.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(sessions))
 
     listing = add_command(actions, "list", "list recorded sessions", LIST, _list)
@@ -135,6 +138,8 @@ def add(commands: Any) -> None:
     prune.add_argument("--max-size", type=size, metavar="SIZE", help="the oldest beyond this size: 500K, 200M, 2G")
     prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     prune.add_argument("--json", action="store_true", help="print one object a line")
+
+    moving.add(actions, _add_places)
 
 
 def _add_places(command: Any) -> None:

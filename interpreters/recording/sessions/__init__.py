@@ -1,4 +1,4 @@
-"""Recorded sessions as a collection: to list them, read them as conversations, search, export and prune them."""
+"""Recorded sessions as a collection: to list, read, search, export, prune and move them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from interpreters.recording.sessions.exporting import (
     as_openai as as_openai,
     markdown_parts as markdown_parts,
 )
+from interpreters.recording.sessions.files import FileRecording as FileRecording
 from interpreters.recording.sessions.listing import (
     BadFile as BadFile,
     SessionInfo as SessionInfo,
+    journals_in as journals_in,
     list_sessions as list_sessions,
 )
+from interpreters.recording.sessions.moving import Copied as Copied, copy as copy, move as move
 from interpreters.recording.sessions.pruning import Pruned as Pruned, prune as prune
 from interpreters.recording.sessions.searching import Hit as Hit, search as search
 from interpreters.recording.sessions.transcript import (

@@ -27,7 +27,7 @@ def recorded(here: Cogstep, tmp_path: Path) -> SqlStore:
     for name in ("a", "b"):
         assert here("run", "17 * 23?", "--record", name, *AT, replies=CALL).returncode == 0
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("sessions.db")] == []
-    return SqlStore(f"sqlite:///{tmp_path / 'sessions.db'}")
+    return SqlStore(AT[1])
 
 
 def test_a_session_is_recorded_in_a_store_and_never_over_another_one(here: Cogstep, recorded: SqlStore) -> None:
@@ -145,3 +145,52 @@ def test_a_wrong_url_is_told_without_its_password(here: Cogstep, arguments: tupl
 def test_a_command_that_is_told_names_the_same_store(url: str, shown: str) -> None:
     assert without_password(url) == shown
     assert PASSWORD not in typed(SqlStore(url).recorder("a"), type("Options", (), {"store": url})())
+
+
+def test_recordings_go_into_a_store_and_back(here: Cogstep, tmp_path: Path) -> None:
+    """To the byte, under the same name or another one, and over nothing."""
+    for name in ("a", "b"):
+        assert here("run", "17 * 23?", "--record", f"{name}.jsonl", replies=CALL).returncode == 0
+    contents = {name: (tmp_path / f"{name}.jsonl").read_bytes() for name in ("a", "b")}
+    store = SqlStore(AT[1])
+
+    moved = here("sessions", "move", ".", "--to", AT[1])
+    assert (moved.returncode, moved.stderr) == (0, "")
+    assert moved.stdout == (
+        "a.jsonl: moved to a in sessions.db (4 records)\nb.jsonl: moved to b in sessions.db (4 records)\n"
+    )
+    assert {name: b"".join(store.recorder(name).lines()) for name in store.names()} == contents
+    assert list(tmp_path.glob("*.jsonl")) == []
+    (tmp_path / "back").mkdir()
+    copied = here("sessions", "copy", *AT, "--to", "back", "--json")
+    assert [json.loads(line)["to"] for line in copied.stdout.splitlines()] == ["back/a.jsonl", "back/b.jsonl"]
+    assert {path.stem: path.read_bytes() for path in (tmp_path / "back").iterdir()} == contents
+    again = here("sessions", "copy", "a", *AT, "--to", "back")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr.startswith("back/a.jsonl: the file exists, and a recording is never overwritten")
+    other = here("sessions", "copy", "a", *AT, "--to", "back", "--as", "c")
+    assert other.stdout == "a: copied to back/c.jsonl (4 records)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("copy", "a.jsonl", "--to", "none"), 2, "--to none is no directory; create it, or give the URL"),
+        (("copy", ".", "--to", "sqlite:///s.db", "--as", "x"), 2, "--as names one recording, and there are 2"),
+        (("copy", "b.jsonl", "--to", "sqlite:///s.db"), 1, "b.jsonl: this is no cogstep journal"),
+        (("move", "a.jsonl", "--to", ".", "--as", "x/y"), 1, "x/y can't be the name of a file"),
+        (("move", "none", *AT, "--to", "."), 2, "none in sessions.db: nothing is recorded here"),
+        (("copy", "a.jsonl", "--to", f"mysql://ada:{PASSWORD}@127.0.0.1:1/db"), 2, "a store can't be at mysql:"),
+        (("copy", "a.jsonl", "--to", f"postgresql://ada:{PASSWORD}@127.0.0.1:1/db"), 1, "start PostgreSQL there"),
+    ],
+)
+def test_what_can_not_be_carried_is_told_in_a_line(
+    here: Cogstep, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    assert here("run", "17 * 23?", "--record", "a.jsonl", replies=CALL).returncode == 0
+    (tmp_path / "b.jsonl").write_text("hello\n")
+    done = here("sessions", *arguments)
+    assert (done.returncode, done.stdout, said in done.stderr) == (code, "", True)
+    assert done.stderr.count("\n") == 1
+    assert PASSWORD not in done.stderr
+    assert (tmp_path / "a.jsonl").exists()

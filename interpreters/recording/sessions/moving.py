@@ -1,0 +1,105 @@
+"""Recordings copied and moved from one place to another, a directory or a store: each line as it is, to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import islice
+
+from attrs import frozen
+
+from interpreters.recording.journal import (
+    FileRecorder,
+    JournalError,
+    JournalLockedError,
+    JournalReader,
+    JournalWriteError,
+    NotAJournalError,
+)
+from interpreters.recording.journal.payloads import MARK
+from interpreters.recording.places import About, Recording
+from interpreters.recording.recorder import Recorder, path_of
+
+
+@frozen
+class Copied:
+    """What was copied or moved."""
+
+    records: int
+    """The number of records, beside the header."""
+    bytes: int
+    """The size of the lines."""
+    warnings: tuple[str, ...]
+    """What was left behind: a last line that a crash has torn, which every reader leaves out."""
+
+
+def copy(source: Recording, target: Recording) -> Copied:
+    """Record in a second place what is recorded in the first: all of it or nothing, and never over something else.
+
+    A session that is open is copied up to the newest whole record. The second recording has the age of the first, and
+    its session's name and seals; the two go on apart.
+
+    Raises:
+        JournalError: the first can't be read or is damaged, or the second can't be made; says why.
+        OSError: a place can't be looked at.
+    """
+    return _copied(source, target, _about(source))
+
+
+def move(source: Recording, target: Recording) -> Copied:
+    """The same, and then delete the first, which nobody may have open; if it can't be, the second is deleted again.
+
+    Raises:
+        JournalError: as ``copy``; or it is open, or has something beside it that would be lost. It is where it was.
+        OSError: a place can't be looked at.
+    """
+    about = _about(source)
+    path = path_of(source.where)
+    if beside := source.beside():
+        raise JournalError(f"can't be moved: {beside} would be lost; copy it, and keep this one", path=path)
+    kept = source.delete(about, dry_run=True)
+    if not kept:
+        copied = _copied(source, target, about)
+        kept = source.delete(about)
+        if not kept:
+            return copied
+        made = target.about()
+        if made is not None:
+            target.delete(made)
+    raise JournalLockedError(f"was not moved, because {kept}; wait for its end", path=path)
+
+
+def _about(source: Recording) -> About:
+    about = source.about()
+    if about is None:
+        raise NotAJournalError("nothing is recorded here", path=path_of(source.where))
+    return about
+
+
+def _copied(source: Recording, target: Recording, about: About) -> Copied:
+    with JournalReader(source.where) as reader:
+        records = sum(1 for _ in reader.lines())  # which finds what is damaged
+        warnings = tuple(reader.warnings)
+    size, digest = 0, sha256()
+    for line in _lines(source, records + 1):
+        if MARK in line:
+            raise JournalError(
+                "can't be copied: it has large texts beside it, which can't be taken along; it stays where it is",
+                path=path_of(source.where),
+            )
+        size += len(line)
+        digest.update(line)
+    target.begin(lambda: _lines(source, records + 1), about.changed)
+    stands = sha256()
+    for line in _lines(target, records + 1):
+        stands.update(line)
+    if stands.digest() != digest.digest():
+        raise JournalWriteError("what was written is not what was read", path=path_of(target.where))
+    return Copied(records, size, warnings)
+
+
+def _lines(recording: Recording, count: int) -> Iterator[bytes]:
+    """The first lines, as they stand there."""
+    where = recording.where
+    recorder: Recorder = where if isinstance(where, Recorder) else FileRecorder(where)
+    yield from islice(recorder.lines(), count)
