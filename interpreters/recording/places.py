@@ -56,7 +56,10 @@ class Recording(Protocol):
         """All its lines at once; None if they are longer, or can't be had at once."""
 
     def beside(self) -> str:
-        """What stands beside its lines and belongs to it, such as "large texts"; empty: nothing."""
+        """What stands beside it that can't be taken to another place; empty: nothing."""
+
+    def payloads(self) -> Iterator[tuple[str, bytes]]:
+        """Its large texts, each by the SHA-256 that it was found to have."""
 
     def delete(self, about: About, *, dry_run: bool = False) -> str:
         """Delete it with all that stands beside it, while nobody can write it.
@@ -69,12 +72,18 @@ class Recording(Protocol):
             Why it was kept; empty: it is deleted.
         """
 
-    def begin(self, lines: Callable[[], Iterable[bytes]], changed: float) -> None:
+    def begin(
+        self,
+        lines: Callable[[], Iterable[bytes]],
+        changed: float,
+        payloads: Callable[[], Iterable[tuple[str, bytes]]] = tuple,
+    ) -> None:
         """Record these lines here, all of them or none, where nothing is recorded.
 
         Args:
             lines: gives them, each time from the first one on; they may be asked for twice.
             changed: when they were last written, in seconds since the epoch.
+            payloads: gives the large texts that they name, likewise.
 
         Raises:
             JournalExistsError: something is recorded here.

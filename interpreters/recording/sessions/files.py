@@ -6,17 +6,17 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from attrs import frozen
 
-from interpreters.recording.journal.contents import kept_files
-from interpreters.recording.journal.errors import JournalExistsError, JournalWriteError
+from interpreters.recording.journal.contents import ContentError, is_name, kept_files
+from interpreters.recording.journal.errors import JournalError, JournalExistsError, JournalWriteError
 from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.locking import LockedFile, is_being_written
-from interpreters.recording.journal.payloads import Payloads
+from interpreters.recording.journal.payloads import LONGEST_WITH_PAYLOADS, Payloads
 from interpreters.recording.places import About
 from runtime.files import closing, force_directory, open_private, read_regular, reason_about
 
@@ -93,9 +93,26 @@ class FileRecording:
 
     def beside(self) -> str:
         """See ``Recording.beside``."""
-        if os.path.lexists(Payloads(self.path).directory):
-            return "large texts"
         return "what `cogstep undo` puts back" if os.path.lexists(kept_files(self.path).directory) else ""
+
+    def payloads(self) -> Iterator[tuple[str, bytes]]:
+        """See ``Recording.payloads``.
+
+        Raises:
+            JournalError: one can't be read, or was changed.
+        """
+        payloads = Payloads(self.path)
+        for name in sorted(filter(is_name, self._payload_names(payloads))):
+            try:
+                yield name, payloads.get(name, LONGEST_WITH_PAYLOADS)
+            except ContentError as error:
+                raise JournalError(str(error), path=self.path) from error
+
+    def _payload_names(self, payloads: Payloads) -> list[str]:
+        try:
+            return os.listdir(payloads.directory)
+        except FileNotFoundError:
+            return []
 
     def delete(self, about: About, *, dry_run: bool = False) -> str:
         """See ``Recording.delete``."""
@@ -122,24 +139,42 @@ class FileRecording:
             return error.strerror or type(error).__name__
         return ""
 
-    def begin(self, lines: Callable[[], Iterable[bytes]], changed: float) -> None:
-        """See ``Recording.begin``: the file has its name when it is whole and on the disk."""
+    def begin(
+        self,
+        lines: Callable[[], Iterable[bytes]],
+        changed: float,
+        payloads: Callable[[], Iterable[tuple[str, bytes]]] = tuple,
+    ) -> None:
+        """See ``Recording.begin``: the file has its name when it is whole and on the disk, and so are its payloads."""
         part = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex}{PART}")
+        beside, made = Payloads(self.path), False
         try:
+            if os.path.lexists(self.path) or os.path.lexists(beside.directory):
+                raise FileExistsError
+            for name, content in payloads():
+                made = True
+                beside.put(content, force=True, name=name, named=False)
+            if made:
+                beside.force_names()
             with open(open_private(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
                 file.writelines(lines())
                 file.flush()
                 os.utime(file.fileno(), (changed, changed))
                 os.fsync(file.fileno())
             os.link(part, self.path)  # which replaces nothing
+            made = False
             os.unlink(part)
             force_directory(self.path.parent)
         except FileExistsError as error:
             raise JournalExistsError(
-                "the file exists, and a recording is never overwritten; choose another name", path=self.path
+                "the file exists, or large texts beside it, and a recording is never overwritten; choose another name",
+                path=self.path,
             ) from error
         except OSError as error:
             raise JournalWriteError(f"can't be made ({reason_about(error, self.path)})", path=self.path) from error
         finally:
             with suppress(OSError):
                 os.unlink(part)
+            if made:
+                with suppress(OSError):
+                    beside.remove()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from itertools import islice
@@ -16,9 +17,11 @@ from interpreters.recording.journal import (
     JournalWriteError,
     NotAJournalError,
 )
-from interpreters.recording.journal.payloads import MARK
 from interpreters.recording.places import About, Recording
 from interpreters.recording.recorder import Recorder, path_of
+
+PAYLOAD = re.compile(rb'\{"\$payload":"([0-9a-f]{64})"\}')
+"""A large text that a line names: within a text the quotes would be escaped."""
 
 
 @frozen
@@ -80,20 +83,18 @@ def _copied(source: Recording, target: Recording, about: About) -> Copied:
     with JournalReader(source.where) as reader:
         records = sum(1 for _ in reader.lines())  # which finds what is damaged
         warnings = tuple(reader.warnings)
-    size, digest = 0, sha256()
+    size, digest, named = 0, sha256(), set[bytes]()
     for line in _lines(source, records + 1):
-        if MARK in line:
-            raise JournalError(
-                "can't be copied: it has large texts beside it, which can't be taken along; it stays where it is",
-                path=path_of(source.where),
-            )
+        named.update(PAYLOAD.findall(line))
         size += len(line)
         digest.update(line)
-    target.begin(lambda: _lines(source, records + 1), about.changed)
+    if missing := named - {name.encode() for name, _ in source.payloads()}:
+        raise JournalError(f"the payload {min(missing).decode()} is missing", path=path_of(source.where))
+    target.begin(lambda: _lines(source, records + 1), about.changed, source.payloads)
     stands = sha256()
     for line in _lines(target, records + 1):
         stands.update(line)
-    if stands.digest() != digest.digest():
+    if stands.digest() != digest.digest() or named - {name.encode() for name, _ in target.payloads()}:
         raise JournalWriteError("what was written is not what was read", path=path_of(target.where))
     return Copied(records, size, warnings)
 

@@ -7,6 +7,7 @@ meets a writer, and after a deletion no writer's token is good any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,12 @@ from attrs import field, frozen
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from interpreters.recording.journal.errors import JournalExistsError, JournalLockedError, JournalWriteError
+from interpreters.recording.journal.errors import (
+    JournalError,
+    JournalExistsError,
+    JournalLockedError,
+    JournalWriteError,
+)
 from interpreters.recording.places import About
 from interpreters.recording.recorder import path_of
 from interpreters.recording.store.database import Database
@@ -80,10 +86,23 @@ class StoredSession:
         return None
 
     def beside(self) -> str:
-        """See ``Recording.beside``."""
-        found = select(payloads.c.name).where(payloads.c.session == self.name).limit(1)
-        there = self._database.read(lambda connection: connection.execute(found).first() is not None, False)
-        return "large texts" if there else ""
+        """See ``Recording.beside``: all of it can be taken along."""
+        return ""
+
+    def payloads(self) -> Iterator[tuple[str, bytes]]:
+        """See ``Recording.payloads``.
+
+        Raises:
+            JournalError: one can't be read, or was changed.
+        """
+        found = select(payloads.c.name).where(payloads.c.session == self.name).order_by(payloads.c.name)
+        names: list[str] = self._database.read(lambda one: list(one.execute(found).scalars()), [])
+        recorder = self.where
+        for name in names:
+            content = recorder.payload(name)
+            if content is None or sha256(content).hexdigest() != name:
+                raise JournalError(f"the payload {name} was changed after it was written", path=path_of(recorder))
+            yield name, content
 
     def delete(self, about: About, *, dry_run: bool = False) -> str:
         """See ``Recording.delete``."""
@@ -118,7 +137,12 @@ class StoredSession:
     def _is_written(self, connection: Connection, standing: Any) -> bool:
         return standing.holder is not None and self._membership.is_alive(connection, standing.holder)
 
-    def begin(self, lines: Callable[[], Iterable[bytes]], changed: float) -> None:
+    def begin(
+        self,
+        lines: Callable[[], Iterable[bytes]],
+        changed: float,
+        payloads: Callable[[], Iterable[tuple[str, bytes]]] = tuple,
+    ) -> None:
         """See ``Recording.begin``."""
         token = 0
 
@@ -143,6 +167,7 @@ class StoredSession:
                     row = sessions.c.name == self.name
                     connection.execute(update(sessions).where(row).values(token=token, holder=None))
                 self._put(connection, lines(), changed)
+                self._put_payloads(connection, payloads())
 
         try:
             self._membership.give_back_dropped()
@@ -159,3 +184,8 @@ class StoredSession:
         )
         while page := list(islice(rows, PAGE)):
             connection.execute(insert(lines), page)
+
+    def _put_payloads(self, connection: Connection, given: Iterable[tuple[str, bytes]]) -> None:
+        connection.execute(delete(payloads).where(payloads.c.session == self.name))  # of a line that was not kept
+        for name, content in given:
+            connection.execute(insert(payloads).values(session=self.name, name=name, content=content))

@@ -167,7 +167,7 @@ def test_recordings_go_into_a_store_and_back(here: Cogstep, tmp_path: Path) -> N
     assert {path.stem: path.read_bytes() for path in (tmp_path / "back").iterdir()} == contents
     again = here("sessions", "copy", "a", *AT, "--to", "back")
     assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr.startswith("back/a.jsonl: the file exists, and a recording is never overwritten")
+    assert again.stderr.startswith("back/a.jsonl: the file exists, or large texts beside it, and a recording")
     other = here("sessions", "copy", "a", *AT, "--to", "back", "--as", "c")
     assert other.stdout == "a: copied to back/c.jsonl (4 records)\n"
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from cognition import UserMessage
 from interpreters import Agent, replay
 from interpreters.recording.journal import (
     JournalError,
@@ -18,6 +19,7 @@ from interpreters.recording.journal import (
     JournalWriteError,
 )
 from interpreters.recording.journal.contents import kept_files
+from interpreters.recording.journal.payloads import LARGE, directory_of
 from interpreters.recording.sessions import FileRecording, copy, journals_in, list_sessions, move
 from interpreters.recording.store import SqlStore
 from interpreters.testing.fakes import ScriptedModel
@@ -175,6 +177,32 @@ def test_what_is_torn_is_left_behind_and_what_is_damaged_stays(store: SqlStore, 
     assert path.exists()
     with pytest.raises(JournalError, match="nothing is recorded here"):
         copy(store.recording(f"{name} 2"), FileRecording(path))
+
+
+def test_large_texts_go_along(store: SqlStore, name: str, tmp_path: Path) -> None:
+    """And where one is missing or was changed, nothing is carried, and nothing lost."""
+    path, back, large = tmp_path / "a.jsonl", tmp_path / "b.jsonl", "plum " * LARGE
+    small(path, large, large + "!", context_tokens=10**6)
+    content, names = path.read_bytes(), sorted(one.name for one in directory_of(path).iterdir())
+    assert len(names) == 2
+
+    move(FileRecording(path), store.recording(name))
+    assert list(tmp_path.glob("a.jsonl*")) == []
+    assert b"".join(store.recorder(name).lines()) == content
+    assert replay(store.recorder(name)).raise_for_divergence().state.history[0] == UserMessage("m1", large)
+    move(store.recording(name), FileRecording(back))
+    assert store.recording(name).about() is None
+    assert list(store.recording(name).payloads()) == []
+    assert (back.read_bytes(), names) == (content, sorted(one.name for one in directory_of(back).iterdir()))
+    assert replay(back).same
+
+    (directory_of(back) / names[0]).write_text("changed")
+    with pytest.raises(JournalError, match="was changed after it was written"):
+        move(FileRecording(back), store.recording(name))
+    (directory_of(back) / names[0]).unlink()
+    with pytest.raises(JournalError, match=f"the payload {names[0]} is missing"):
+        move(FileRecording(back), store.recording(name))
+    assert (store.recording(name).about(), back.read_bytes()) == (None, content)
 
 
 def test_what_undo_puts_back_is_not_lost(store: SqlStore, name: str, tmp_path: Path) -> None:
