@@ -210,7 +210,9 @@ class Counter:
         if message.calls:
             number = len(message.calls)
             more = self._in_place((USER,), message, _calling(number), _results(number))
-            return more + costs.reply + costs.call * number
+            # A summary is asked for with all of it, also where the template leaves calls out, or writes them otherwise.
+            said = [message.text, *[f"{call.name}{call.arguments_json}" for call in message.calls]]
+            return max(more + costs.reply + costs.call * number, sum(self._texts(said)))
         more = self._in_place((USER,), message, REPLY, (USER,))
         if message.reasoning:  # templates show that of the newest reply only
             more = max(more, self._in_place((USER,), message, REPLY, ()))

@@ -130,6 +130,17 @@ def test_no_prompt_is_larger_than_its_budget(
     check(name, turns, context, None if name in WITHOUT_SUMMARIES else compact_at)
 
 
+@pytest.mark.parametrize("name", ["TELLS_ONLY", "TAGGED_PARAMETERS"])
+@pytest.mark.parametrize("argument", ["The quick brown fox jumps over the lazy dog. ", "\n", '"\\'])
+def test_a_request_for_a_summary_has_the_calls_that_a_template_leaves_out(name: str, argument: str) -> None:
+    """Or writes with fewer tokens than the JSON that the request has."""
+    for many in (3, 5, 9):
+        steps: Steps = [[({"text": argument * 20 * many}, "The quick brown fox jumps over the lazy dog. " * 4)]]
+        turns: list[Turn] = [("", [], "", ""), ("", steps, "", ""), ("", [], "", "")]
+        for context in (750, 870, 940):
+            check(name, turns, context, 0.3)
+
+
 WITHOUT_SUMMARIES = {"REFUSES_NONE"}
 """A template that takes no conversation without tools."""
 
