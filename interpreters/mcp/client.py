@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from cognition import ConfigError, ToolSpec
 from cognition.content import Image, TextPart
-from interpreters.mcp.hub import CLOSING_SECONDS, Hub, ServerStatus
+from interpreters.mcp.hub import CLOSING_SECONDS, LOG, Hub, ServerStatus
 from interpreters.mcp.listing import MCPProblem, MCPPrompt, MCPResource
 from interpreters.mcp.servers import MCPServer, read_servers
 from interpreters.tools.tool import Tool
@@ -108,12 +107,7 @@ class MCPServers(_Servers):
 
     def close(self) -> None:
         """End all connections, and the programs that were started. A second call does nothing."""
-        try:
-            closing = _closing(self._hub)
-            if closing is not None:
-                closing.result(CLOSING_SECONDS)
-        finally:
-            self._hub.stop()
+        _close(self._hub)
 
     def refresh(self) -> None:
         """Have all servers list their tools anew, for ``tools()``."""
@@ -164,13 +158,12 @@ class AsyncMCPServers(_Servers):
 
     async def close(self) -> None:
         """As ``MCPServers.close``."""
+        closing = asyncio.ensure_future(asyncio.to_thread(_close, self._hub))
         try:
-            closing = _closing(self._hub)
-            if closing is not None:
-                async with asyncio.timeout(CLOSING_SECONDS):
-                    await asyncio.wrap_future(closing)
-        finally:
-            await asyncio.to_thread(self._hub.stop)
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:  # what was begun is ended nevertheless: a process must not be left behind
+            await asyncio.wait([closing])
+            raise
 
     async def refresh(self) -> None:
         """As ``MCPServers.refresh``."""
@@ -193,9 +186,15 @@ class AsyncMCPServers(_Servers):
         return _contents(await self._wait(self._hub.prompt(server, name, dict(arguments or {}))))
 
 
-def _closing(hub: Hub) -> Future[None] | None:
-    """The end of all connections, under way; None where there is nothing to end."""
-    return hub.submit(hub.close()) if hub.is_open else None
+def _close(hub: Hub) -> None:
+    """End all connections, and the loop; a server that takes too long is no failure of what was done with it."""
+    try:
+        if hub.is_open:
+            hub.submit(hub.close()).result(CLOSING_SECONDS)
+    except TimeoutError:
+        LOG.warning("not all MCP servers ended within %g s", CLOSING_SECONDS)
+    finally:
+        hub.stop()
 
 
 def _contents(parts: Iterable[TextPart | Image]) -> Contents:

@@ -371,10 +371,12 @@ class Hub:
             try:
                 async with asyncio.timeout(connection.server.timeout):
                     link = await connection.connected()
-                    items = await link.list(method, key) if kind in link.capabilities else []
+                    items, more = await link.list(method, key) if kind in link.capabilities else ([], False)
             except Exception:
                 LOG.warning("the MCP server %s did not list its %s", connection.server.name, kind)
                 return connection.server.name, []
+            if more:
+                LOG.warning("the MCP server %s lists more %s than are read", connection.server.name, kind)
             return connection.server.name, items
 
         return list(await asyncio.gather(*map(listed, self.connections.values())))

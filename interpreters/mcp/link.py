@@ -52,6 +52,9 @@ MODERN: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope":
 CLOSED = "Connection closed"
 """What the SDK says of a connection that was closed."""
 
+CUT_OFF = "SSE stream ended"
+"""How its words begin where an answer over HTTP was cut off. They have the code of a closed connection too."""
+
 MOST_PAGES = 100
 """Pages of a list that are asked for: one without an end must not hold anybody up."""
 
@@ -185,7 +188,7 @@ class Link:
         """Whether a server that goes on has chosen the code by which the SDK says that a connection was closed. Many
         do, since it is the first of those that are left to them.
         """
-        return self._child is not None and not self.is_lost and error.message != CLOSED
+        return not self.is_lost and error.message != CLOSED and not error.message.startswith(CUT_OFF)
 
     async def _why(self, otherwise: str = "the connection was closed") -> str:
         """Why the connection was lost; of a process that is learnt a moment later."""
@@ -200,8 +203,8 @@ class Link:
         if not self.lost.done():
             self.lost.set_result(why)
 
-    async def list(self, method: str, key: str) -> list[Any]:
-        """All entries of a list, page by page; none where the server has none of the kind.
+    async def list(self, method: str, key: str) -> tuple[list[Any], bool]:
+        """All entries of a list, page by page, and whether there are more, which are not read.
 
         Raises:
             LostError, RefusedError: as ``request``.
@@ -214,15 +217,20 @@ class Link:
             found += items if isinstance(items, list) else [items]  # what can't be read is told by who reads it
             cursor = result.get("nextCursor")
             if not isinstance(cursor, str) or cursor in cursors:
-                break
+                return found, False
             cursors.append(cursor)
-        return found
+        return found, True
 
     async def tools(self) -> tuple[tuple[ListedTool, ...], tuple[MCPProblem, ...]]:
         """The tools that the server lists, and what of the list can't be used; raises as ``list``."""
         if "tools" not in self.capabilities:
             return (), ()
-        return read_tools(self._server, await self.list("tools/list", "tools"))
+        items, more = await self.list("tools/list", "tools")
+        tools, problems = read_tools(self._server, items)
+        if more:
+            said = f"its list of tools has more than {MOST_PAGES} pages, of which the first {MOST_PAGES} are read"
+            problems += (MCPProblem(self._server.name, "", said),)
+        return tools, problems
 
     async def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` whenever the server says that its lists are others now, as the protocol since 2026-07-28 has
@@ -338,6 +346,8 @@ async def _notice(link: Link, child: Child | None, hide: Hider) -> None:
 def _unmade(reason: BaseException, child: Child | None, hide: Hider) -> str:
     """Why no connection was made: in the server's own words, if it has answered, since it was ended by us then."""
     match reason:
+        case MCPError(code=types.PARSE_ERROR):
+            said = "its answer to the first request can't be read"
         case MCPError() if child is None or reason.message != CLOSED:
             said = hide(reason.message[:1000]) or "it refused, and gave no reason"
         case RuntimeError() if child is not None:  # there is no version of the protocol that both speak

@@ -4,7 +4,9 @@ sent, one that was cut off, and one that was refused end as an error of that req
 
 from __future__ import annotations
 
+import asyncio
 import json
+import zlib
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
@@ -27,12 +29,19 @@ NOT_SENT, UNKNOWN, REFUSED = "unsent", "unknown", "refused"
 BUSY = (429, 502, 503, 504)
 """Statuses that may pass."""
 
+PARTING_SECONDS = 2.0
+"""How long a server has to answer that a session is over, which changes nothing any more."""
+
+INFLATED_AT_ONCE = 2**16
+"""Bytes that a compressed answer may give before it is looked at how many there are."""
+
 
 def client_for(server: MCPServer) -> httpx2.AsyncClient:
     """The client for a server's URL; it sends the server's headers, and to no other place."""
     loopback = httpx2.URL(server.url).host in LOOPBACK
     timeout = httpx2.Timeout(server.connect_timeout, read=None)  # a call has a time limit of its own
-    return Client(headers=dict(server.headers), timeout=timeout, trust_env=not loopback)
+    headers = {"Accept-Encoding": "gzip", **server.headers}
+    return Client(headers=headers, timeout=timeout, trust_env=not loopback)
 
 
 class Client(httpx2.AsyncClient):
@@ -40,32 +49,81 @@ class Client(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
-            response = await super().send(request, **options)
+            async with asyncio.timeout(PARTING_SECONDS if request.method == "DELETE" else None):
+                response = await super().send(request, **options)
+        except TimeoutError:
+            return httpx2.Response(504, request=request)
         except httpx2.TransportError as error:
             unsent = isinstance(error, UNSENT)
             why = str(error) or type(error).__name__
             return _error(request, 503, CONNECTION_CLOSED, why, NOT_SENT if unsent else UNKNOWN)
         kind = response.headers.get("content-type", "").lower()
         is_json = kind.startswith("application/json")
-        if request.method == "POST" and response.status_code >= 400 and response.status_code != 404 and not is_json:
-            await response.aclose()
-            status = response.status_code
-            said = f"it answered with HTTP {status} {_phrase(status)}".rstrip()
-            fate = UNKNOWN if status >= 500 else REFUSED
-            return _error(request, status, INTERNAL_ERROR, said, fate)
         stream: Any = response.stream
-        response.stream = Whole(stream) if is_json else Events(stream)
+        if response.headers.pop("content-encoding", "identity").lower() != "identity":
+            stream = Inflated(stream)
+        response.stream = read = Whole(stream) if is_json else Events(stream)
+        status = response.status_code
+        if request.method != "POST":
+            return response
+        if status >= 400 and status != 404:
+            body = b"".join([part async for part in read]) if is_json else b""
+            await response.aclose()
+            if _is_error(body):  # of the protocol, in the server's own words
+                return httpx2.Response(status, headers={"content-type": kind}, content=body, request=request)
+            fate = UNKNOWN if status >= 500 else REFUSED
+            return _error(request, status, INTERNAL_ERROR, f"it answered with {_named(status)}", fate)
+        is_answer = status not in (202, 204) and (is_json or kind.startswith("text/event-stream"))
+        if status < 300 and not is_answer and _awaits_answer(request):
+            await response.aclose()  # whether the request was carried out, no such answer says
+            said = f"it answered with {_named(status)} and {kind or 'nothing'}, which is no answer"
+            return _error(request, 502, INTERNAL_ERROR, said, UNKNOWN)
         return response
 
 
-def _phrase(status: int) -> str:
-    return HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
+def _named(status: int) -> str:
+    return f"HTTP {status} {HTTPStatus(status).phrase if status in set(HTTPStatus) else ''}".rstrip()
+
+
+def _is_error(body: bytes) -> bool:
+    """Whether it is an error of the protocol: what stands before a server answers with JSON of its own."""
+    try:
+        message = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(message, dict) and "jsonrpc" in message and isinstance(message.get("error"), dict)
+
+
+def _awaits_answer(request: httpx2.Request) -> bool:
+    """Whether it is a request of the protocol, and no notification or answer of ours."""
+    message: dict[str, Any] = json.loads(request.content)
+    return "method" in message and "id" in message
 
 
 def _error(request: httpx2.Request, status: int, code: int, message: str, fate: str) -> httpx2.Response:
     error = {"code": code, "message": message, "data": {KEY: fate, "status": status}}
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return httpx2.Response(status, json=body, request=request)
+
+
+class Inflated(httpx2.AsyncByteStream):
+    """A compressed body, inflated bit by bit, so that who reads it can stop before a small one fills the memory."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        inflating = zlib.decompressobj(zlib.MAX_WBITS + 32)  # by its own first bytes, gzip's or zlib's
+        try:
+            async for part in self._stream:
+                while part:
+                    yield inflating.decompress(part, INFLATED_AT_ONCE)
+                    part = inflating.unconsumed_tail
+        except zlib.error as error:
+            raise httpx2.ReadError(f"its answer can't be inflated: {error}") from error
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class Whole(httpx2.AsyncByteStream):

@@ -20,7 +20,7 @@ from interpreters.mcp.naming import tool_names
 from interpreters.recording.replaying import replay
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
-from tests.interpreters.mcp.parts import notes, plain
+from tests.interpreters.mcp.parts import PLAIN, notes, plain
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,9 @@ def test_each_server_is_there_but_the_one_that_never_answers(servers: MCPServers
     assert status["never"].why == "it was not there within 1 s"
     assert (status["good"].info, status["good"].tools) == ("plain 1", 12)
     assert status["endless"].tools == 0
+    servers.tools()
+    told = "MCP server endless: its list of tools has more than 100 pages, of which the first 100 are read"
+    assert told in map(str, servers.problems)
     assert "MCP server never: it can't be reached: it was not there within 1 s" in map(str, servers.problems)
 
 
@@ -357,6 +360,28 @@ def test_closing_ends_calls_that_are_under_way(tmp_path: Path) -> None:
     thread.join(20)
 
     assert said == ["the MCP servers were closed while the call ran; it may have happened"]
+
+
+def test_a_close_that_is_cancelled_leaves_no_process_behind(tmp_path: Path) -> None:
+    """The server stays when its input ends, so that it is there still when the close is cancelled."""
+    script = f"import sys, time; sys.path.insert(0, {str(PLAIN.parent)!r}); import plain_server as served"
+    script = f"{script}; served.main(); served.note('ended'); time.sleep(600)"
+    (tmp_path / "reluctant").mkdir()
+    args = ("-S", "-c", script, str(tmp_path / "reluctant"), "cogstep-reluctant")
+
+    async def main() -> None:
+        servers = AsyncMCPServers([MCPServer("reluctant", command=sys.executable, args=args)])
+        await servers.__aenter__()
+        closing = asyncio.ensure_future(servers.close())
+        while not notes(tmp_path, "reluctant"):
+            await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+    asyncio.run(main())
+
+    assert printed("pgrep", "-f", "cogstep-reluctant") == ""
 
 
 def test_async_programs_have_the_same(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,6 +19,7 @@ from starlette.routing import Route
 
 from cognition import Policy, Rule
 from interpreters import Agent, MCPServer, MCPServerError, MCPServers, ToolContext, ToolError, fakes
+from interpreters.mcp import web
 from interpreters.recording.replaying import replay
 from tests.interpreters.mcp.parts import notes, plain, serving, web_server
 
@@ -129,10 +133,17 @@ def test_a_session_goes_on_with_the_tools_that_it_was_recorded_with(tmp_path: Pa
 
 async def bad(request: Request) -> Response:
     """Behaves as its path says."""
+    way = request.path_params["way"]
+    if request.method != "POST":
+        while request.method == "DELETE" and not await request.is_disconnected():
+            await asyncio.sleep(0.01)
+        return Response(status_code=405)
     message = json.loads(await request.body())
-    method, number, way = message["method"], message.get("id"), request.path_params["way"]
-    if way == "locked":
-        return PlainTextResponse("no", 401)
+    method, number = message["method"], message.get("id")
+    if way.startswith("locked"):
+        return JSONResponse({"error": "no"}, 401) if way == "locked in JSON" else PlainTextResponse("no", 401)
+    if way == "nonsense":
+        return Response("<html>", media_type="application/json")
     if number is None:
         return Response(status_code=202)
     if method == "server/discover":
@@ -141,14 +152,27 @@ async def bad(request: Request) -> Response:
     if method == "initialize":
         info = {"name": "bad", "version": "1"}
         given = {"protocolVersion": "2025-06-18", "serverInfo": info, "capabilities": {"tools": {}}}
-        return JSONResponse({"jsonrpc": "2.0", "id": number, "result": given})
+        begun = {"mcp-session-id": "1"} if way == "no parting" else None
+        return JSONResponse({"jsonrpc": "2.0", "id": number, "result": given}, headers=begun)
     if method == "tools/list":
         tools = [{"name": "go", "inputSchema": {"type": "object"}}]
         return Deep(number, tools, way == "deep events")
     if way == "busy":
         return PlainTextResponse("later", 503)
+    if way == "busy in JSON":
+        return JSONResponse({"error": "later"}, 503)
     if way == "limited":
         return PlainTextResponse("slowly", 429)
+    if way == "limited in JSON":
+        return JSONResponse({"error": "slowly"}, 429)
+    if way == "failing":
+        return JSONResponse({"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": "bad luck"}}, 500)
+    if way == "a page":
+        return Response("<html>", media_type="text/html")
+    if way == "later":
+        return Response(status_code=202, media_type="application/json")
+    if way.startswith("compressed"):
+        return compressed(number, way)
     if way == "cut":
         return StreamingResponse(cut_off(), media_type="application/json", headers={"content-length": "1000"})
     if way == "cut events":
@@ -171,6 +195,15 @@ class Deep(Response):
         text = listed.replace('"DEEP"', '{"name": "deep", "inputSchema": ' + deep + "}")
         super().__init__(f"event: message\ndata: {text}\n\n" if events else text)
         self.headers["content-type"] = "text/event-stream" if events else "application/json"
+
+
+def compressed(number: int, way: str) -> Response:
+    """An answer as a proxy compresses it; one that is a thousand times as long then; one that only says that it is."""
+    went = {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "went"}]}}
+    body = json.dumps(went).encode()
+    if way != "compressed badly":
+        body = gzip.compress(b" " * 2**25 if way == "compressed much" else body)
+    return Response(body, media_type="application/json", headers={"content-encoding": "gzip"})
 
 
 async def cut_off() -> AsyncIterator[bytes]:
@@ -198,6 +231,14 @@ WAYS = {
     "no json": "the MCP server 'bad' was lost: its answer can't be read",
     "elsewhere": "the MCP server 'bad' refused: Redirect to http://127.0.0.1:1/mcp not followed",
     "huge": "the MCP server 'bad' was lost: its answer can't be read",
+    "busy in JSON": "the MCP server 'bad' was lost: it answered with HTTP 503 Service Unavailable; nobody knows",
+    "limited in JSON": "the MCP server 'bad' refused: it answered with HTTP 429 Too Many Requests",
+    "failing": "the MCP server 'bad' refused: bad luck",
+    "a page": "the MCP server 'bad' was lost: it answered with HTTP 200 OK and text/html; charset=utf-8, which is no",
+    "later": "the MCP server 'bad' was lost: it answered with HTTP 202 Accepted and application/json, which is no",
+    "compressed": "went",
+    "compressed much": "the MCP server 'bad' was lost: its answer can't be read",
+    "compressed badly": "the MCP server 'bad' was lost: its answer can't be read",
 }
 
 
@@ -216,13 +257,44 @@ def test_whatever_comes_back_is_the_end_of_that_call_alone(bad_url: str) -> None
     assert {way: text[: len(WAYS[way])] for way, text in said.items()} == WAYS
 
 
-def test_a_server_that_lets_nobody_in_says_so_without_the_key(bad_url: str) -> None:
-    server = MCPServer("bad", url=f"{bad_url}/locked?key={KEY}", headers={"Authorization": f"Bearer {KEY}"})
+@pytest.mark.parametrize("way", ["locked", "locked%20in%20JSON"])
+def test_a_server_that_lets_nobody_in_says_so_without_the_key(bad_url: str, way: str) -> None:
+    server = MCPServer("bad", url=f"{bad_url}/{way}?key={KEY}", headers={"Authorization": f"Bearer {KEY}"})
     with pytest.raises(MCPServerError) as caught, MCPServers([server]):
         pass
 
     assert "it answered with HTTP 401 Unauthorized" in str(caught.value)
     assert KEY not in str(caught.value)
+
+
+def test_what_can_not_be_read_is_told_in_plain_words(bad_url: str) -> None:
+    with (
+        pytest.raises(MCPServerError, match="bad: its answer to the first request can't be read"),
+        MCPServers([MCPServer("bad", url=f"{bad_url}/nonsense")]),
+    ):
+        pass
+
+
+def test_a_server_that_answers_no_parting_holds_nobody_up(bad_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "PARTING_SECONDS", 0.05)
+    monkeypatch.setattr("interpreters.mcp.client.CLOSING_SECONDS", 1.0)
+    with MCPServers([MCPServer("bad", url=f"{bad_url}/no%20parting")]) as servers:
+        assert len(servers.tools()) == 2
+
+
+def test_what_is_compressed_is_inflated_bit_by_bit() -> None:
+    """A small answer may be a thousand times as long, and must not be held whole before anybody counts."""
+
+    class Small(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield gzip.compress(b" " * 2**20)
+
+    async def main() -> list[int]:
+        return [len(part) async for part in web.Inflated(Small())]
+
+    lengths = asyncio.run(main())
+    assert sum(lengths) == 2**20
+    assert max(lengths) <= web.INFLATED_AT_ONCE
 
 
 def test_a_server_that_is_not_there_did_not_run_anything(url: str) -> None:
