@@ -131,6 +131,10 @@ def test_a_session_goes_on_with_the_tools_that_it_was_recorded_with(tmp_path: Pa
 # ------------------------------------------------------------------------------------------------------------ bad ones
 
 
+DEEP = ("well", "deep events")
+"""Those that list a tool with a deep schema."""
+
+
 async def bad(request: Request) -> Response:
     """Behaves as its path says."""
     way = request.path_params["way"]
@@ -156,7 +160,9 @@ async def bad(request: Request) -> Response:
         return JSONResponse({"jsonrpc": "2.0", "id": number, "result": given}, headers=begun)
     if method == "tools/list":
         tools = [{"name": "go", "inputSchema": {"type": "object"}}]
-        return Deep(number, tools, way == "deep events")
+        if way in DEEP:
+            return Deep(number, tools, way == "deep events")
+        return JSONResponse({"jsonrpc": "2.0", "id": number, "result": {"tools": tools}})
     if way == "busy":
         return PlainTextResponse("later", 503)
     if way == "busy in JSON":
@@ -244,15 +250,17 @@ WAYS = {
 
 def test_whatever_comes_back_is_the_end_of_that_call_alone(bad_url: str) -> None:
     said: dict[str, str] = {}
-    for way in WAYS:
-        with MCPServers([MCPServer("bad", url=f"{bad_url}/{way.replace(' ', '%20')}", timeout=20)]) as servers:
-            tools = {tool.spec.name: tool for tool in servers.tools()}
-            assert set(tools) == {"mcp.bad.go", "mcp.bad.deep"}
-            for _ in range(2):
-                try:
-                    said[way] = tools["mcp.bad.go"].call({}, ToolContext(None))
-                except ToolError as error:
-                    said[way] = str(error)
+    names = {way: way.replace(" ", "-") for way in WAYS}
+    urls = {way: f"{bad_url}/{way.replace(' ', '%20')}" for way in WAYS}
+    with MCPServers([MCPServer(name, url=urls[way], timeout=20) for way, name in names.items()]) as servers:
+        tools = {tool.spec.name: tool for tool in servers.tools()}
+        deep = {f"mcp.{names[way]}.deep" for way in DEEP}
+        assert set(tools) == {f"mcp.{name}.go" for name in names.values()} | deep
+        for way, name in [*names.items()] * 2:
+            try:
+                said[way] = tools[f"mcp.{name}.go"].call({}, ToolContext(None))
+            except ToolError as error:
+                said[way] = str(error).replace(f"'{name}'", "'bad'")
 
     assert {way: text[: len(WAYS[way])] for way, text in said.items()} == WAYS
 
@@ -279,7 +287,7 @@ def test_a_server_that_answers_no_parting_holds_nobody_up(bad_url: str, monkeypa
     monkeypatch.setattr(web, "PARTING_SECONDS", 0.05)
     monkeypatch.setattr("interpreters.mcp.client.CLOSING_SECONDS", 1.0)
     with MCPServers([MCPServer("bad", url=f"{bad_url}/no%20parting")]) as servers:
-        assert len(servers.tools()) == 2
+        assert len(servers.tools()) == 1
 
 
 def test_what_is_compressed_is_inflated_bit_by_bit() -> None:
