@@ -157,6 +157,7 @@ class RemoteGeneration:
                 pass
 
     def _await_head(self) -> None:
+        self._reading = True  # first: what is taken below is lost where an exception, as of a signal, comes behind it
         if self._unsent:
             self._send_here()
         left = self._exchange.left()
@@ -166,12 +167,14 @@ class RemoteGeneration:
             if left is not None and left <= 0:  # the worker may be held up where no timeout reaches, as by a name
                 self._exchange.stop("late")
             elif self._exchange.stopped is None:
+                self._reading = False
                 return
             head = None
         if isinstance(head, Answer):
             self._answer = head
             self._exchange.answered()
             self._pieces = head.body
+            self._reading = False
             if self._exchange.stopped is not None:
                 self._finish(None)
         elif head is not None or self._exchange.stopped is not None:
@@ -179,14 +182,12 @@ class RemoteGeneration:
 
     def _send_here(self) -> None:
         """Send the request, unless the worker has begun to, or has to: it can be left while it connects."""
-        self._reading = True  # first: what is taken below is lost where an exception, as of a signal, comes behind it
         with contextlib.suppress(IndexError):
             exchange = self._unsent.pop()
             if self._call.quick():
                 _send(self._call, exchange, self._heads)
             else:
                 WORKERS.run(partial(_send, self._call, exchange, self._heads))
-        self._reading = False
 
     def _finish(self, failure: Failure | None) -> None:
         """Nothing more comes: because of a failure, or because the response has ended."""

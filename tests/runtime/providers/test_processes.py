@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -124,6 +125,23 @@ def test_an_interrupt_before_the_request_is_sent_ends_the_reply(monkeypatch: pyt
             next(generation)
         *_, done = generation
 
-    assert isinstance(done, Done)
-    assert done.failure is not None
-    assert done.failure.code == "interrupted"
+        monkeypatch.undo()
+        late = model.submit(ask())
+        late._heads = InterruptedQueue()
+        with pytest.raises(KeyboardInterrupt):
+            next(late)
+        *_, behind = late
+
+    assert [one.failure and one.failure.code for one in (done, behind) if isinstance(one, Done)] == ["interrupted"] * 2
+
+
+class InterruptedQueue(SimpleQueue[Any]):
+    """A signal comes when the head of the response has been taken out."""
+
+    interrupted = False
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        if not self.interrupted:
+            self.interrupted = True
+            raise KeyboardInterrupt
+        return super().get(block, timeout)
