@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -96,13 +97,17 @@ class Connection:
         _ALL.add(self)
 
     def _opened(self) -> httpcore2.ConnectionPool:
-        return httpcore2.ConnectionPool(
+        pool: Any = httpcore2.ConnectionPool(
             proxy=self._proxy,
             max_connections=None,
             max_keepalive_connections=KEPT_IDLE,
             keepalive_expiry=IDLE,
             network_backend=Lines(),
         )
+        # Its own is the same, wrapped in Python: a KeyboardInterrupt within the wrapper leaves it locked for ever.
+        pool._optional_thread_lock = threading.RLock()
+        made: httpcore2.ConnectionPool = pool
+        return made
 
     def leave_to_parent(self) -> None:
         """In a process that was forked: go on over connections of its own.

@@ -135,6 +135,14 @@ def test_an_interrupt_before_the_request_is_sent_ends_the_reply(monkeypatch: pyt
     assert [one.failure and one.failure.code for one in (done, behind) if isinstance(one, Done)] == ["interrupted"] * 2
 
 
+def test_an_interrupt_never_leaves_the_pool_locked() -> None:
+    """Python lets no signal's handler in between the taking of a lock of its own and the block that lets it go."""
+    with remote(9) as model:
+        lock: object = model._connection._pool._optional_thread_lock
+
+    assert isinstance(lock, type(threading.RLock()))
+
+
 class InterruptedQueue(SimpleQueue[Any]):
     """A signal comes when the head of the response has been taken out."""
 
