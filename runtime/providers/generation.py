@@ -242,13 +242,15 @@ class RemoteGeneration:
         if not self._exchange.ours:
             self._call.over()
             return
-        if self._answer is None:
-            self._exchange.stop("cancelled")  # whatever may still come, as of a worker that still connects
-            _empty(self._heads)
-        else:
-            with contextlib.suppress(Exception):
-                self._answer.close()
-        self._call.over()
+        try:
+            if self._answer is None:
+                self._exchange.stop("cancelled")  # whatever may still come, as of a worker that still connects
+                _empty(self._heads)
+            else:
+                with contextlib.suppress(Exception):
+                    self._answer.close()
+        finally:  # also where a signal's exception comes: a request that is counted for ever takes a place in the queue
+            self._call.over()
 
     def __del__(self) -> None:
         if hasattr(self, "_over"):
