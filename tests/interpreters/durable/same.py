@@ -37,11 +37,12 @@ def main(url: str) -> None:
                 assert isinstance(ended.finished, TurnFinished)
         lines = list(sessions.recorder("s").lines())
         assert bare(lines) == usual
-        for name in sessions.store.names():
+        names = [name for name in sessions.store.names() if name.partition("/")[0] == "s"]  # other tests have others
+        for name in names:
             assert replay(sessions.recorder(name)).same
         assert len(sessions.transcript("s").turns) == len(FULL.turns)
-        assert len(list(sessions.store.names())) == 2  # the worker's, too
-        for session in sessions.store.names():
+        assert len(names) == 2  # the worker's, too
+        for session in names:
             assert b"sk-" not in b"".join(sessions.recorder(session).lines())
     print("the same")
 
