@@ -223,7 +223,7 @@ def test_a_slow_reader_holds_a_blocking_model_up() -> None:
             assert await anext(bridge) == f"output {n}"
             await asyncio.sleep(0.001)
             assert made <= n + awaiting.ROOM + 1
-        bridge._leave()
+        bridge._way.leave()
         raise_at = made + 10
         Counting.__next__ = lambda self: (_ for _ in ()).throw(StopIteration)  # type: ignore[method-assign]
         assert made <= raise_at
