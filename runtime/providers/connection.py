@@ -16,7 +16,7 @@ from attrs import frozen
 from cognition import Failure
 from runtime.providers.backends import Backend
 from runtime.providers.credentials import LOGS, NoKeyError, key_headers, key_of, scrubbed_failure
-from runtime.providers.exchanges import Exchange, Lines
+from runtime.providers.exchanges import Exchange, Lines, NoKeptLineError
 from runtime.providers.failing import compressed, failure_of
 from runtime.providers.proxies import proxy_for
 
@@ -131,6 +131,7 @@ class Connection:
 
         Raises:
             FailedError: there is no response. Of an exchange that was stopped, this too.
+            NoKeptLineError: as the exchange asks.
         """
         backend = self.backend
         try:
@@ -150,6 +151,8 @@ class Connection:
         try:
             with exchange.on_this_thread():
                 response = self._pool.handle_request(request)
+        except NoKeptLineError:
+            raise NoKeptLineError from None
         except Exception as error:  # from None: what it came of has the request with its headers
             raise FailedError(self.failure(error, exchange)) from None
         names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
@@ -160,8 +163,8 @@ class Connection:
         return Answer(response.status, names, response)
 
     def has_idle(self) -> bool:
-        """Whether a connection is open that the next request can go over."""
-        return any(one.is_idle() and not one.has_expired() for one in self._pool.connections)
+        """Whether a connection seems to be open that the next request can go over."""
+        return any(one.is_idle() for one in self._pool.connections)
 
     def failure(self, error: BaseException, exchange: Exchange) -> Failure:
         """The failure that an error of a connection is."""

@@ -49,6 +49,10 @@ class _Carried(threading.local):
 _now = _Carried()
 
 
+class NoKeptLineError(Exception):
+    """No connection is open that the request can go over, and its thread is not to wait for a new one."""
+
+
 class Exchange:
     """One request on its way. ``stop`` is for any thread; all else for the one that sends or reads just now."""
 
@@ -57,6 +61,8 @@ class Exchange:
         self.stopped: StopReason | None = None
         self.waits: Wait = "connect"
         """What it waited for last, and so what took too long where that is the failure."""
+        self.only_kept = False
+        """Whether it is sent by a thread that can't be woken while it connects, and so must not."""
         self._timeouts = timeouts
         self._process = os.getpid()
         self._lock = threading.RLock()  # a signal handler may stop what its own thread is just stopping
@@ -330,5 +336,7 @@ class Lines(httpcore2.NetworkBackend):
     ) -> httpcore2.NetworkStream:
         exchange = _now.exchange
         if exchange is not None:
+            if exchange.only_kept:
+                raise NoKeptLineError
             timeout = max(0.001, exchange.patience(connecting=True))
         return Line(self._inner.connect_tcp(host, port, timeout, local_address, socket_options), exchange)

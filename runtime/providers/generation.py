@@ -17,7 +17,7 @@ from cognition import Failure, FinishReason, Usage
 from cognition.wire import WireReply
 from runtime.protocol import Done, Timings
 from runtime.providers.connection import LONGEST_ERROR, Answer, FailedError
-from runtime.providers.exchanges import LONGEST_WAIT, Exchange
+from runtime.providers.exchanges import LONGEST_WAIT, Exchange, NoKeptLineError
 from runtime.workers import WORKERS
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Call:
     send: Callable[[Exchange], Answer]
     """Sends the request. Raises FailedError."""
     quick: Callable[[], bool]
-    """Whether a connection is open that the request can go over, so that nothing is waited for but the answer."""
+    """Whether a connection seems to be open that the request can go over: then only the answer is waited for."""
     refuse: Callable[[Answer, bytes], Failure]
     """The failure that a response is whose status is no success, by its body."""
     failure: Callable[[BaseException, Exchange], Failure]
@@ -184,10 +184,20 @@ class RemoteGeneration:
         """Send the request, unless the worker has begun to, or has to: it can be left while it connects."""
         with contextlib.suppress(IndexError):
             exchange = self._unsent.pop()
-            if self._call.quick():
-                _send(self._call, exchange, self._heads)
-            else:
+            if not self._sent_over_a_kept_line(exchange):
                 WORKERS.run(partial(_send, self._call, exchange, self._heads))
+
+    def _sent_over_a_kept_line(self, exchange: Exchange) -> bool:
+        if not self._call.quick():
+            return False
+        exchange.only_kept = True
+        try:
+            _send(self._call, exchange, self._heads)
+        except NoKeptLineError:
+            return False
+        finally:
+            exchange.only_kept = False
+        return True
 
     def _finish(self, failure: Failure | None) -> None:
         """Nothing more comes: because of a failure, or because the response has ended."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpcore2
 import pytest
 
 from cognition import ConfigError
@@ -242,6 +243,29 @@ def test_an_interrupt_in_the_middle_of_a_request() -> None:
 
     assert isinstance(done, Done)
     assert (done.finish_reason, done.failure) == ("cancelled", None)
+
+
+def test_whoever_reads_never_connects(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kept connection may have been closed meanwhile; a thread that connects can't be woken by ``cancel``."""
+    connecting = list[int]()
+    real = httpcore2.SyncBackend.connect_tcp
+
+    def connect(self: Any, *arguments: Any) -> Any:
+        connecting.append(threading.get_ident())
+        return real(self, *arguments)
+
+    server = serve(["Yes."] * 6)
+    with load_model(f"http://127.0.0.1:{server.port}/v1|small") as model:
+        assert isinstance(model, RemoteRuntime)
+        monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", connect)
+        for _ in range(6):
+            assert reply(model, ask()).text == "Yes."
+            for line in model._connection._pool.connections:
+                inner: Any = line
+                inner._connection._expire_at = 0.0  # as after a long while
+
+    assert len(connecting) >= 5
+    assert threading.get_ident() not in connecting
 
 
 def test_a_request_that_nobody_waits_for_is_sent() -> None:
