@@ -34,7 +34,7 @@ from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, 
 from cognition.checking import shown
 from interpreters.agents.assembly import user_input
 from interpreters.durable.context import Work
-from interpreters.durable.definition import NAME, DurableAgent
+from interpreters.durable.definition import NAME, DurableAgent, agent_named
 from interpreters.durable.errors import DurableDivergedError, DurableError
 from interpreters.durable.hosts import ModelHost, preferred
 from interpreters.durable.pending import answering, pending_of
@@ -316,11 +316,7 @@ class DBOSSessions:
             )
 
     def _agent(self, name: str | None) -> DurableAgent:
-        if name is None and len(self.agents) == 1:
-            return next(iter(self.agents.values()))
-        if name is None or name not in self.agents:
-            raise ConfigError(f"agent has to be one of {', '.join(self.agents)}, not {shown(name)}")
-        return self.agents[name]
+        return agent_named(self.agents, name)
 
     def _connected(self) -> DBOSClient:
         if self._client is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, Unpack
 
@@ -162,3 +162,16 @@ class DurableAgent:
         own: Any = {name: self.given[name] for name in declared(ProgramOptions) if name in self.given}  # type: ignore[literal-required]  # names of options
         brought: ProgramOptions = own
         return brought
+
+
+def agent_named(agents: Mapping[str, DurableAgent], name: str | None) -> DurableAgent:
+    """One of these definitions by its name; without a name the only one.
+
+    Raises:
+        ConfigError: there is none of this name, or there are several and no name is given.
+    """
+    if name is None and len(agents) == 1:
+        return next(iter(agents.values()))
+    if name is None or name not in agents:
+        raise ConfigError(f"agent has to be one of {', '.join(agents)}, not {shown(name)}")
+    return agents[name]

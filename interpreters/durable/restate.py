@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from cognition import CancelAsked, ConfigError, Input
 from cognition.checking import shown
 from interpreters.agents.assembly import user_input
-from interpreters.durable.definition import DurableAgent
+from interpreters.durable.definition import DurableAgent, agent_named
 from interpreters.durable.errors import DurableError
 from interpreters.durable.pending import answering, pending_of
 from interpreters.durable.restate_client import RestateServer
@@ -155,11 +155,7 @@ class RestateSessions:
         return self.store.recorder(session)
 
     def _agent(self, name: str | None) -> DurableAgent:
-        if name is None and len(self.agents) == 1:
-            return next(iter(self.agents.values()))
-        if name is None or name not in self.agents:
-            raise ConfigError(f"agent has to be one of {', '.join(self.agents)}, not {shown(name)}")
-        return self.agents[name]
+        return agent_named(self.agents, name)
 
     # -------------------------------------------------------------------------------------------------- from the inside
 

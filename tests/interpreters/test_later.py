@@ -39,6 +39,7 @@ from interpreters import (
     tool,
 )
 from interpreters.testing.fakes import FakeClock, ScriptedModel, call
+from interpreters.testing.promising import in_a_process
 from tests.cognition.told import MAY_HAVE_HAPPENED
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.test_workers import spawn
@@ -99,25 +100,6 @@ def options(asked: Callable[[Any], Any] = lambda request: LATER) -> dict[str, An
 
 def resumed(asked: Callable[[Any], Any] = lambda request: LATER) -> dict[str, Any]:
     return {name: value for name, value in options(asked).items() if name != "features"}
-
-
-def in_a_process(work: Callable[[], object], ends: tuple[str, int] = ("exit", 0)) -> None:
-    """Do something in a process of its own, which has to end in this way."""
-    child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(PATIENCE)
-            work()
-            os._exit(0)
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    ended = ("signal", os.WTERMSIG(status)) if os.WIFSIGNALED(status) else ("exit", os.WEXITSTATUS(status))
-    assert ends == ended
 
 
 def interrupt(_request: Any) -> Any:
@@ -279,7 +261,7 @@ def test_what_waits_survives_the_end_of_its_process_and_is_answered_in_another(
 def test_what_waits_survives_a_kill(name: str, answers: Callable[..., None], tmp_path: Path) -> None:
     path, case, tools = tmp_path / "s.jsonl", CASES[name], tools_of(tmp_path)
 
-    in_a_process(lambda: interrupted(kill, SystemExit)(path, case, tools), ("signal", signal.SIGKILL))
+    in_a_process(lambda: interrupted(kill, SystemExit)(path, case, tools), signal.SIGKILL)
     in_a_process(lambda: answers(path, case, tools))
 
     assert replay(path).raise_for_divergence().state.phase == Idle()
