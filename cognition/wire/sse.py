@@ -49,6 +49,9 @@ class Events:
         if line[:6] == b"data: ":  # nearly every line
             self._add(line[6:].decode("utf-8", "replace"))
             return None, True
+        if line[:7] == b"event: ":  # each event has one, in some APIs
+            self._kind = line[7:].decode("utf-8", "replace")
+            return None, True
         name, _, value = line.decode("utf-8", "replace").partition(":")
         value = value.removeprefix(" ")
         match name:

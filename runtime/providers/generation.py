@@ -98,8 +98,11 @@ class RemoteGeneration:
 
     def begin(self) -> None:
         """Have the request sent, on another thread, unless whoever wants the reply comes before that one."""
-        self._unsent.append(self._exchange)
-        WORKERS.run(partial(_send_next, self._call, self._unsent, self._heads))
+        if self._call.quick():
+            self._unsent.append(self._exchange)
+            WORKERS.run_unless_taken(self._unsent, partial(_send_next, self._call, self._unsent, self._heads))
+        else:
+            WORKERS.run(partial(_send, self._call, self._exchange, self._heads))
 
     def refuse(self, failure: Failure) -> None:
         """Fail, instead of ``begin``."""
@@ -184,20 +187,12 @@ class RemoteGeneration:
         """Send the request, unless the worker has begun to, or has to: it can be left while it connects."""
         with contextlib.suppress(IndexError):
             exchange = self._unsent.pop()
-            if not self._sent_over_a_kept_line(exchange):
+            exchange.only_kept = True
+            try:
+                _send(self._call, exchange, self._heads)
+            except NoKeptLineError:
+                exchange.only_kept = False
                 WORKERS.run(partial(_send, self._call, exchange, self._heads))
-
-    def _sent_over_a_kept_line(self, exchange: Exchange) -> bool:
-        if not self._call.quick():
-            return False
-        exchange.only_kept = True
-        try:
-            _send(self._call, exchange, self._heads)
-        except NoKeptLineError:
-            return False
-        finally:
-            exchange.only_kept = False
-        return True
 
     def _finish(self, failure: Failure | None) -> None:
         """Nothing more comes: because of a failure, or because the response has ended."""

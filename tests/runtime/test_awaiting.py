@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -14,6 +15,7 @@ from cognition import ModelRequest, Usage
 from cognition.parsing import Output, TextDelta
 from runtime.awaiting import ROOM, Bridge, reading
 from runtime.protocol import Done, Timings
+from runtime.workers import Workers
 from tests.runtime.asking import ask
 
 PATIENCE = 20.0
@@ -166,3 +168,37 @@ def test_a_reply_that_nobody_holds_is_cancelled(pieces: int) -> None:
         return await asyncio.to_thread(reply.cancelled.wait, PATIENCE)
 
     assert asyncio.run(read())
+
+
+def test_what_is_left_to_others_for_a_moment_is_done_once() -> None:
+    """By whoever takes it, or by a thread; also after a while, when the one that watched has ended."""
+    done = list[int]()
+    workers = Workers()
+
+    def leave(number: int) -> list[int]:
+        untaken = [number]
+
+        def work() -> None:
+            with contextlib.suppress(IndexError):
+                done.append(untaken.pop())
+
+        workers.run_unless_taken(untaken, work)
+        return untaken
+
+    for number in range(200):
+        untaken = leave(number)
+        if number % 3:
+            with contextlib.suppress(IndexError):
+                done.append(untaken.pop())
+        if number % 50 == 49:
+            until(lambda: not workers._watching)
+
+    until(lambda: len(done) == 200)
+    assert sorted(done) == list(range(200))
+
+
+def until(true: Callable[[], bool]) -> None:
+    due = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < due
+        time.sleep(0.001)

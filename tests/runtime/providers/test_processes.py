@@ -115,12 +115,13 @@ def test_a_stop_ends_the_handshake_of_tls() -> None:
 def test_an_interrupt_before_the_request_is_sent_ends_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     """The request, which the reader had just taken from the worker, was lost, and its answer waited for without end."""
 
-    def interrupted() -> bool:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with remote(9, timeouts=Timeouts(whole=1)) as model:
-        monkeypatch.setattr("runtime.providers.generation.WORKERS.run", lambda _task: None)
-        monkeypatch.setattr(model._connection, "has_idle", interrupted)
+        monkeypatch.setattr("runtime.providers.generation.WORKERS.run_unless_taken", lambda *_: None)
+        monkeypatch.setattr(model._connection, "has_idle", lambda: True)
+        monkeypatch.setattr(model._connection, "send", interrupted)
         generation = model.submit(ask())
         with pytest.raises(KeyboardInterrupt):
             next(generation)
