@@ -85,6 +85,17 @@ class KeepsPayloads(Protocol):
         """What was brought under a name, to the byte; None if there is nothing. Needs no lock."""
 
 
+@runtime_checkable
+class MayWait(Protocol):
+    """What a recorder may say besides: whether to keep a line may take long, as with a database on another machine."""
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the next ``append`` may. Then an ``AsyncAgent`` has it wait on a thread, which costs some 0.1 ms, and
+        not in its loop, which has to stand still meanwhile. Looked at before each line; has to be known at once.
+        """
+
+
 Where = str | os.PathLike[str] | Recorder
 """Where a session is recorded: the path of a file, or a recorder."""
 

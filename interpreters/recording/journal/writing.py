@@ -40,7 +40,7 @@ from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.payloads import LARGE, LargeTexts, Payloads, RecorderPayloads
 from interpreters.recording.journal.reading import JournalReader
 from interpreters.recording.journal.seals import begun, key_for_writing, said_of
-from interpreters.recording.recorder import KeepsPayloads, Recorder, Where, beside, path_of
+from interpreters.recording.recorder import KeepsPayloads, MayWait, Recorder, Where, beside, path_of
 from interpreters.tools.failures import describe
 from runtime.files import reason_about
 
@@ -71,6 +71,8 @@ class Journal:
         self._recorder: Recorder = where if isinstance(where, Recorder) else FileRecorder(where)
         self._files = self._recorder if isinstance(self._recorder, FileRecorder) else None
         """The same where it is a file, which does more than other recorders do."""
+        self._slow = self._recorder if isinstance(self._recorder, MayWait) else None
+        """The same where it may have to wait for more than the disk."""
         self._process = os.getpid()
         self._released = False
         """The place is another session's, which may have it by the same recorder: it is not to be closed here."""
@@ -213,7 +215,9 @@ class Journal:
         return self._end.number if self._read is None else self._read.place.number
 
     def waits(self, event: Input, transition: Transition) -> bool:
-        """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
+        """Whether ``write`` will wait for the disk or a database, as far as that is known beforehand."""
+        if self._slow is not None and self._slow.may_wait:
+            return True
         if self._fsync == "never":
             return False
         if self._forces(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text")):

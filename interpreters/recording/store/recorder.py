@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -25,6 +26,9 @@ T = TypeVar("T")
 PAGE = 200
 """Lines that are read at once."""
 
+SLOW = 0.02
+"""Seconds from which on a line on SQLite was kept waiting: it takes 0.1 ms, and a forced one some milliseconds."""
+
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
@@ -44,7 +48,7 @@ class SqlRecorder:
     - a line that was not forced survives the process, and on PostgreSQL not always a crash of the server: up to 0.6
       seconds of lines behind the newest forced one may be gone, as with a crash of the machine. That is found with the
       next line, which is then refused;
-    - where the database is restarted, ``append`` waits for it;
+    - where the database is restarted, ``append`` waits for it (``MayWait``);
     - large texts are payloads (``KeepsPayloads``), in one transaction with the line that brings them.
     """
 
@@ -60,11 +64,18 @@ class SqlRecorder:
         self._newest = -1
         """The number of the newest line that was appended here; negative where nobody knows."""
         self._dropped: finalize[..., SqlRecorder] | None = None
+        self._waited = False
+        """The newest line took longer than SQLite takes for one: another process writes a lot, or the disk is busy."""
 
     @property
     def name(self) -> str:
         """The session, and its store."""
         return f"{self.session} in {self._database.shown}"
+
+    @property
+    def may_wait(self) -> bool:
+        """See ``MayWait``: what a server keeps may always wait for it, and SQLite while somebody else writes a lot."""
+        return self._waited or self._database.location.kind != "sqlite"
 
     def __repr__(self) -> str:
         return f"<SqlRecorder {self.name}>"
@@ -156,7 +167,11 @@ class SqlRecorder:
                     for name, content in brings.items():
                         self._put_payload(connection, name, content)
 
-        self._asked(put)
+        began = time.monotonic()
+        try:
+            self._asked(put)
+        finally:
+            self._waited = time.monotonic() - began > SLOW
         self._newest = number
 
     def _put_in_place(self, connection: Connection, values: dict[str, object]) -> None:
