@@ -93,7 +93,9 @@ def _targets(to: str) -> Callable[[str], Recording]:
     from interpreters.recording.sessions import FileRecording
 
     if IS_URL.match(to):
-        return store_at(to).recording
+        store = store_at(to)
+        next(store.names(), None)  # what is wrong with it is told once, and not of each recording
+        return store.recording
     folder = Path(to)
     if not folder.is_dir():
         raise CommandError(f"--to {to} is no directory; create it, or give the URL of a database such as {EXAMPLES}")

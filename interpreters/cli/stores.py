@@ -31,11 +31,13 @@ def in_store(options: argparse.Namespace) -> None:
     """Put sessions of the store in the place of what the options name; nothing where they name no store.
 
     Raises:
-        CogstepError: it is no store, or these are no names of sessions.
+        CogstepError: it is no store, it has to be there and is not, or these are no names of sessions.
     """
     if getattr(options, "store", None) is None:
         return
     store = store_at(options.store)
+    if "file" in options or "places" in options:
+        store.check_there()
     if options.command == "sessions" and "places" in options:
         options.places = [store.recording(name) for name in options.places] or [store]
         return

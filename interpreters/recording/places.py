@@ -14,6 +14,9 @@ from attrs import frozen
 
 from interpreters.recording.recorder import Where
 
+UNDO = "what `cogstep undo` puts back"
+"""What a ``Recording`` may have ``beside`` it."""
+
 
 @frozen
 class About:

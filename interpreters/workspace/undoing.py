@@ -40,8 +40,8 @@ NOTHING_KEPT = (
 )
 UNRECORDED = "without a recording nothing is kept that could be undone: give journal=, or --record"
 NO_PLACE = (
-    "nothing was kept, because its recorder has no place for what files held: give it a `beside`, as docs/state.md "
-    "says, or record to a file"
+    "nothing was kept, because its recorder has no place for what files held, as a PostgreSQL server has none for the "
+    "files of other machines: record to a file or to SQLite, or give your own recorder a `beside` (docs/state.md)"
 )
 NOTHING_LEFT = "all that its tools have changed is undone already"
 NO_UNDO = "nothing was undone, so that there is no undo to take back"

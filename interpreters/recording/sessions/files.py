@@ -17,7 +17,7 @@ from interpreters.recording.journal.errors import JournalError, JournalExistsErr
 from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.locking import LockedFile, is_being_written
 from interpreters.recording.journal.payloads import LONGEST_WITH_PAYLOADS, Payloads
-from interpreters.recording.places import About
+from interpreters.recording.places import UNDO, About
 from runtime.files import closing, force_directory, open_private, read_regular, reason_about
 
 BEGINNING = (0.0, 0.01, 0.1)
@@ -93,7 +93,7 @@ class FileRecording:
 
     def beside(self) -> str:
         """See ``Recording.beside``."""
-        return "what `cogstep undo` puts back" if os.path.lexists(kept_files(self.path).directory) else ""
+        return UNDO if os.path.lexists(kept_files(self.path).directory) else ""
 
     def payloads(self) -> Iterator[tuple[str, bytes]]:
         """See ``Recording.payloads``.

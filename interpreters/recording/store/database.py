@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
+from urllib.parse import quote
 from weakref import WeakSet, WeakValueDictionary
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
@@ -17,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from interpreters.recording.store import schema
 from interpreters.recording.store.errors import StoreError
 from interpreters.recording.store.locations import Location, locate
-from runtime.files import make_private
+from runtime.files import UnusableFileError, check_regular, make_private
 
 T = TypeVar("T")
 
@@ -39,11 +40,31 @@ SCHEMA_LOCK = 0x636F6773
 
 SQLITE_HELP = {
     "full": "make room on its disk",
+    "I/O error": "see whether its disk is full, or has failed",
     "readonly": "name one that this user can write",
-    "unable to open": "see that its directory is there and can be written",
+    "unable to open": "see that this user may read it, and write to its directory",
     "locked": "another process has been writing to it for long; see which",
+    "malformed": "it is damaged: take a copy of before, or what `sqlite3 FILE .recover` can save",
 }
 """What to do, by words of what SQLite says."""
+
+POSTGRESQL_HELP = {
+    "password": "see that the user and PGPASSWORD or ~/.pgpass are right",
+    "no pg_hba.conf entry": "have its server let this user in from here",
+    "database": "make it with `createdb`, or name the one that is meant",
+    "role": "name a user of that server",
+    "resolve host": "see how the host is spelt",
+    "host name": "see how the host is spelt",
+    "option": "leave that option out",
+    "read-only": "name the server that takes changes",
+    "No space left": "make room on its server's disk",
+    "connection slots": "end other programs that use it, or raise its max_connections",
+    "too many clients": "end other programs that use it, or raise its max_connections",
+    "permission denied": "see that the user may do that",
+}
+"""The same for PostgreSQL, of which the first that is found says it."""
+
+_TABLES = "SELECT 1 FROM sqlite_master LIMIT 1"
 
 # A vanished machine is found within seconds, and not when the system's two hours are over.
 POSTGRESQL: dict[str, Any] = {
@@ -76,11 +97,14 @@ class Database:
     def _new_engine(self) -> Engine:
         location = self.location
         given: dict[str, Any] = {"timeout": BUSY}
-        if location.kind == "postgresql":
+        url = location.url
+        if location.kind == "sqlite":  # a file that has gone is not made again by whoever looks into it
+            url = url.set(database=f"file:{quote(os.fsencode(location.path))}", query={"mode": "rw", "uri": "true"})
+        else:
             given = {name: value for name, value in POSTGRESQL.items() if name not in location.url.query}
         try:
             engine = create_engine(
-                location.url,
+                url,
                 isolation_level="AUTOCOMMIT",  # a statement is a transaction, in one round trip
                 connect_args=given,
                 hide_parameters=True,  # what a session said stands in no error
@@ -105,15 +129,36 @@ class Database:
         if self.location.kind == "sqlite":
             help_ = next((text for word, text in SQLITE_HELP.items() if word in said), "name the store that is meant")
         else:
-            help_ = "start PostgreSQL there, or name the store that is meant"
+            otherwise = "start PostgreSQL there, or name the store that is meant"
             if getattr(cause, "sqlstate", None) is not None:
-                help_ = "see that the user may do that"
+                otherwise = "see that the user may do that"
+            help_ = next((text for word, text in POSTGRESQL_HELP.items() if word in said), otherwise)
         return StoreError(f"{what or 'the database can not be used'} ({said}); {help_}", store=self.shown)
 
     @property
     def is_there(self) -> bool:
-        """Whether there is anything to be read: for SQLite, whether there is such a file."""
-        return self.location.kind != "sqlite" or os.path.exists(self.location.path)
+        """Whether there is anything to be read: for SQLite, whether there is such a file.
+
+        Raises:
+            StoreError: there can't be one, since its directory is not there; or it is no file that can be read.
+        """
+        if self.location.kind != "sqlite":
+            return True
+        path = self.location.path
+        folder = os.path.dirname(path)
+        try:
+            check_regular(path)
+        except FileNotFoundError:
+            if os.path.isdir(folder):
+                return False
+            raise StoreError(f"there is no directory {folder}; create it, or name another", store=self.shown) from None
+        except UnusableFileError as error:
+            raise StoreError(error.reason, store=self.shown) from None
+        except OSError as error:
+            raise StoreError(
+                f"can't be read ({error.strerror}); name one that this user can read", store=self.shown
+            ) from None
+        return True
 
     def read(self, work: Callable[[Connection], T], otherwise: T) -> T:
         """What is found; ``otherwise`` where there are no tables yet, of which none are made.
@@ -188,6 +233,8 @@ class Database:
 
     def _has_version(self, connection: Connection) -> bool:
         if not inspect(connection).has_table(schema.store.name):
+            if self.location.kind == "sqlite" and connection.exec_driver_sql(_TABLES).first() is not None:
+                raise StoreError("it is the database of another program; name another file", store=self.shown)
             return False
         found = connection.execute(select(schema.store.c.version)).scalars().all()
         if found != [schema.VERSION]:
@@ -210,6 +257,8 @@ class Database:
                     raise StoreError(
                         f"can't be made ({error.strerror}); choose another place", store=self.shown
                     ) from error
+                # Who reads keeps nobody from writing. It stays so, and is not done to a file that is only read.
+                self.run(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode=WAL"))
             self.run(self._make_tables)
             self._ready = True
 
@@ -277,7 +326,6 @@ def _is_away(error: SQLAlchemyError) -> bool:
 
 def _sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")  # who reads keeps nobody from writing
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
     cursor.close()

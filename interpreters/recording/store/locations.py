@@ -80,5 +80,9 @@ def _file(url: URL) -> Location:
             "SQLite's URL needs the path of a file: sqlite:///sessions.db, or with four strokes from the root on",
             store="sqlite",
         )
+    if url.query:
+        raise StoreError(
+            "nothing may stand behind the path of SQLite's file; leave out what begins with `?`", store="sqlite"
+        )
     path = os.path.abspath(url.database)  # wherever the program stands later
     return Location("sqlite", url.database, url.set(database=path), path)

@@ -6,6 +6,8 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 from weakref import finalize
@@ -71,6 +73,14 @@ class SqlRecorder:
     def name(self) -> str:
         """The session, and its store."""
         return f"{self.session} in {self._database.shown}"
+
+    @property
+    def beside(self) -> Path | None:
+        """See ``Beside``: a folder beside SQLite's file, which is on the machine whose files the session changes. A
+        server's database has no such place.
+        """
+        path = self._database.location.path
+        return Path(f"{path}.undo", sha256(self.session.encode()).hexdigest()) if path else None
 
     @property
     def may_wait(self) -> bool:

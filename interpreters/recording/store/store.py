@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Select, select
 
 from cognition import ConfigError
 from interpreters.recording.store.database import Database, database_of
+from interpreters.recording.store.errors import StoreError
 from interpreters.recording.store.executors import Executor, Membership, all_executors
 from interpreters.recording.store.recorder import SqlRecorder
 from interpreters.recording.store.schema import LONGEST_NAME, lines
@@ -65,6 +66,18 @@ class SqlStore:
                 f"a session's name in a store has 1 to {LONGEST_NAME} characters that can be printed, not {session!r}"
             )
         return SqlRecorder(self._database, self._membership, session, take_over)
+
+    def check_there(self) -> None:
+        """See that there is something to look at: for who names a store of which they think that it is there.
+
+        Raises:
+            StoreError: there is no such file, or the database can't be used.
+        """
+        if not self._database.is_there:
+            raise StoreError(
+                "there is no such file; name the one that is meant, or record a first session there", store=self.name
+            )
+        next(self.names(), None)
 
     def names(self) -> Iterator[str]:
         """The names of all sessions, sorted by their characters.

@@ -6,6 +6,7 @@ meets a writer, and after a deletion no writer's token is good any more.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from itertools import islice
@@ -15,13 +16,14 @@ from attrs import field, frozen
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from interpreters.recording.journal.contents import Contents, kept_files
 from interpreters.recording.journal.errors import (
     JournalError,
     JournalExistsError,
     JournalLockedError,
     JournalWriteError,
 )
-from interpreters.recording.places import About
+from interpreters.recording.places import UNDO, About
 from interpreters.recording.recorder import path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.errors import StoreError
@@ -66,7 +68,13 @@ class StoredSession:
         beside = select(func.sum(func.length(payloads.c.content))).where(payloads.c.session == self.name)
         if changed is None:
             return None
-        return About(changed, int(size) + int(connection.execute(beside).scalar() or 0))
+        contents = self._kept_files()
+        kept = 0 if contents is None else contents.size()
+        return About(changed, int(size) + int(connection.execute(beside).scalar() or 0) + kept)
+
+    def _kept_files(self) -> Contents | None:
+        place = self.where.beside
+        return None if place is None else kept_files(place)
 
     def is_open(self) -> bool:
         """See ``Recording.is_open``."""
@@ -86,8 +94,9 @@ class StoredSession:
         return None
 
     def beside(self) -> str:
-        """See ``Recording.beside``: all of it can be taken along."""
-        return ""
+        """See ``Recording.beside``."""
+        contents = self._kept_files()
+        return UNDO if contents is not None and os.path.lexists(contents.directory) else ""
 
     def payloads(self) -> Iterator[tuple[str, bytes]]:
         """See ``Recording.payloads``.
@@ -118,6 +127,9 @@ class StoredSession:
                 if found != about:
                     return "it was written just now"
                 if not dry_run:
+                    contents = self._kept_files()
+                    if contents is not None:
+                        contents.remove()
                     for table in (payloads, lines):
                         connection.execute(delete(table).where(table.c.session == self.name))
                     connection.execute(delete(sessions).where(sessions.c.name == self.name))
@@ -128,6 +140,8 @@ class StoredSession:
             return self._database.read(work, "")
         except StoreError as error:
             return error.problem
+        except OSError as error:
+            return error.strerror or type(error).__name__
 
     def _held(self, connection: Connection) -> Any:
         """The session's row, which nobody changes until the end of the transaction; None if there is none."""

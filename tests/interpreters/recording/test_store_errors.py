@@ -87,7 +87,7 @@ def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("This is a text, and has been one for a long time." * 50)
     with pytest.raises(StoreError, match="file is not a database"):
         list(SqlStore(f"sqlite:///{tmp_path / 'text.db'}").names())
-    with pytest.raises(JournalError, match="No such file or directory"):
+    with pytest.raises(JournalError, match=r"there is no directory .*none; create it"):
         Agent(ScriptedModel([]), journal=SqlStore(f"sqlite:///{tmp_path}/none/s.db").recorder("ada"))
 
 
