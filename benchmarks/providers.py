@@ -87,12 +87,13 @@ def serve(listener: socket.socket) -> None:
 
 def answer(connection: socket.socket, path: str, model: str) -> None:
     """The reply to one request."""
-    if not model:
+    made = next((reply for name, reply in REPLIES.items() if path.endswith(ENDS[name])), None)
+    if not model or made is None:  # what a client asks about the server or its model
         connection.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
         return
     number, _, pause = model.partition(":")
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    begin, event, end = next(made for name, made in REPLIES.items() if path.endswith(ENDS[name]))
+    begin, event, end = made
     if not pause:
         connection.sendall(head + begin + event * int(number) + end)
         return
