@@ -44,8 +44,9 @@ from cognition.testing.world import World, take
 from interpreters import Agent, AsyncAgent, PendingError, replay
 from interpreters.agents.standing import check_state, in_flight_of
 from interpreters.testing.fakes import FunctionModel, ScriptedModel, call
+from interpreters.testing.promising import in_a_process
 from tests.interpreters.agents.test_resuming import Thinking as ThinkingModel, World as Things
-from tests.interpreters.test_later import CASES, in_a_process, options, resumed, tools_of
+from tests.interpreters.test_later import CASES, options, resumed, tools_of
 from tests.interpreters.thinking import FEATURES
 
 

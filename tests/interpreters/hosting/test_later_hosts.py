@@ -43,6 +43,7 @@ from interpreters.hosting import (
 from interpreters.hosting.host import Host as HostSide
 from interpreters.hosting.messages import line_of, read_notice
 from interpreters.testing.fakes import ScriptedModel, call
+from interpreters.testing.promising import in_a_process
 from tests.cognition.told import MAY_HAVE_HAPPENED
 from tests.interpreters.hosting.common import host_of, talk
 from tests.interpreters.signs import PATIENCE
@@ -52,7 +53,6 @@ from tests.interpreters.test_later import (
     ORDER,
     Case,
     answered,
-    in_a_process,
     interrupt,
     options,
     put_away,
@@ -248,7 +248,7 @@ def test_what_waits_survives_its_host_and_is_answered_through_another(
     leaving: str, name: str, make: Host, tmp_path: Path
 ) -> None:
     path, case, tools = tmp_path / "s.jsonl", CASES[name], tools_of(tmp_path)
-    ends = ("signal", signal.SIGKILL) if leaving == "killed" else ("exit", 0)
+    ends = signal.SIGKILL if leaving == "killed" else 0
 
     in_a_process(lambda: LEAVING[leaving](make, path, case, tools), ends)
     in_a_process(lambda: answered_there(make, path, case, tools))

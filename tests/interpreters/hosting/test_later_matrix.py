@@ -24,9 +24,10 @@ from cognition import AskApproval, AskUser, CallTool, Idle, ToolMessage, ToolSpe
 from interpreters import LATER, Agent, AsyncAgent, ToolContext, replay, tool
 from interpreters.hosting import AgentHandle, AgentHost
 from interpreters.testing.fakes import ScriptedModel, call
+from interpreters.testing.promising import in_a_process
 from tests.interpreters.hosting.test_later_hosts import ROOT, in_process, in_thread
 from tests.interpreters.signs import PATIENCE
-from tests.interpreters.test_later import QUESTIONS, in_a_process
+from tests.interpreters.test_later import QUESTIONS
 
 END: Callable[[], object] = lambda: None  # noqa: E731 - replaced in each child
 """Ends the program in the way of the cell. Called while somebody is asked, or while a call is at work."""
@@ -252,7 +253,7 @@ def test_what_waits_survives_each_end_of_each_program_and_happens_once(
 
     in_a_process(
         lambda: left_in_order(lambda: PLACES[place](end, path, kind)),
-        ("signal", signal.SIGKILL) if end == "kill -9" else ("exit", 0),
+        signal.SIGKILL if end == "kill -9" else 0,
     )
     assert not (tmp_path / "happened").exists()
     in_a_process(lambda: ANSWERS[answers](path, kind))

@@ -38,11 +38,12 @@ from interpreters.recording.sessions import read_transcript
 from interpreters.recording.store import SqlStore
 from interpreters.testing.contracts import calls_of
 from interpreters.testing.fakes import FunctionModel, ScriptedModel, call
+from interpreters.testing.promising import in_a_process
 from interpreters.testing.recorders import PROMISES, Promise, RecorderError
 from tests.interpreters.databases import needs_postgres, postgres
 from tests.interpreters.recording.sqlite_recorder import SqliteRecorder
 from tests.interpreters.signs import PATIENCE
-from tests.interpreters.test_later import CASES, in_a_process, options, resumed, tools_of
+from tests.interpreters.test_later import CASES, options, resumed, tools_of
 
 Make = Callable[[Path, str], Recorder]
 

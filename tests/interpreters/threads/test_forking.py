@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from interpreters.testing.promising import in_a_process
 from interpreters.threads.offloading import in_thread
-from tests.interpreters.test_later import in_a_process
 
 
 def test_a_forked_process_waits_for_no_thread_that_it_has_not() -> None:
