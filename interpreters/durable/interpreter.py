@@ -49,7 +49,7 @@ from interpreters.observing.observers import Observers
 from interpreters.performers import unanswered
 from interpreters.program.later import LATER
 from interpreters.recording.journal import JournalError
-from interpreters.recording.veil import BEGINNING, NUMBERED, Redacted, Veil
+from interpreters.recording.veil import BEGINNING, NUMBERED, Veil
 from interpreters.threads.offloading import OBSERVER_THREADS, awaited, to_its_end
 from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool
@@ -105,6 +105,8 @@ class DurableInterpreter(AsyncInterpreter):
         """The effects to begin, and whether they may have begun in an earlier execution."""
         self._steps: dict[EffectId, asyncio.Task[str]] = {}
         """The steps of the effects in flight, in the order of decisions."""
+        self._made: dict[EffectId, tuple[Happened, str]] = {}
+        """What steps of this execution gave, which need not be read from the texts that the engine has kept of it."""
         self._noting: list[asyncio.Task[str]] = []
         self._noted = 0
 
@@ -120,7 +122,7 @@ class DurableInterpreter(AsyncInterpreter):
         self._saying.check(event)
         if event is None:
             return Happened(self._stamp())
-        return self._told(await self._prompted(event), ())
+        return self._told(await self._prompted(event))
 
     async def carry(self, beginning: Happened) -> Ended:
         """Take an outer input, and carry on until nothing is in flight but what is pending.
@@ -198,7 +200,7 @@ class DurableInterpreter(AsyncInterpreter):
         """Take the answer to the effect that was decided first, of those at which somebody works."""
         effect_id = next(iter(self._steps))
         task = self._steps[effect_id]
-        happened = Happened.read(await task)
+        happened = self._known(effect_id, await task)
         self._steps.pop(effect_id, None)
         if happened.error:
             raise DurableError(happened.error)
@@ -207,6 +209,12 @@ class DurableInterpreter(AsyncInterpreter):
         else:
             self._settled(happened.event)
             await self._take_in(happened)
+
+    def _known(self, effect_id: EffectId, text: str) -> Happened:
+        made = self._made.pop(effect_id, None)
+        if made is not None and made[1] == text and made[0].is_read_from(text):
+            return made[0]
+        return Happened.read(text)
 
     async def _take_in(self, happened: Happened) -> None:
         assert happened.event is not None
@@ -220,12 +228,12 @@ class DurableInterpreter(AsyncInterpreter):
     def _stamp(self) -> float:
         return (self._run_clock.real.time() * 1000.0 + 0.5) // 1.0 / 1000.0
 
-    def _told(self, event: Input, redacted: tuple[Redacted, ...]) -> Happened:
-        """An input as the engine keeps it: counted, hidden, and with its time."""
+    def _told(self, event: Input, hides: bool = True) -> Happened:
+        """An input as the engine keeps it: counted, hidden if there may be anything to hide, and with its time."""
         if self._counter is not None and self._counter.wants(event):
             event = self._counter.stamped(event)
-        hidden, found = self._veil.hide(event)
-        return Happened(self._stamp(), hidden, (*redacted, *found))
+        hidden, found = self._veil.hide(event) if hides else (event, ())
+        return Happened(self._stamp(), hidden, found)
 
     # ------------------------------------------------------------------------------------------------------ the steps
 
@@ -290,9 +298,13 @@ class DurableInterpreter(AsyncInterpreter):
         if isinstance(answer, Fault):
             return Happened(self._stamp(), error=describe(answer.error)).text()
         event: Any = answer if isinstance(answer, INPUT_TYPES) else unanswered(effect)
-        if self._veil.may_hide(event):  # in the order of decisions, so that placeholders are numbered by it
+        hides = self._veil.may_hide(event)
+        if hides:  # in the order of decisions, so that placeholders are numbered by it
             await asyncio.gather(*before, return_exceptions=True)
-        return self._told(event, ()).text()
+        happened = self._told(event, hides)
+        text = happened.text()
+        self._made[effect.effect_id] = happened, text
+        return text
 
     async def _performed(self, effect: Any) -> Any:
         try:

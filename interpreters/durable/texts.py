@@ -15,6 +15,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from cognition import AgentConfig, AgentState, Input, TurnFinished, from_data, to_data
+from cognition.encoding import encoder
 from interpreters.durable.errors import DurableError
 from interpreters.program.later import Postponable
 from interpreters.recording.veil import Redacted
@@ -43,10 +44,16 @@ class Happened:
         elif self.event is None:
             data["later"] = True
         else:
-            data["input"] = to_data(self.event, Input)
+            data["input"] = to_data(self.event)
         if self.redacted:
             data["redacted"] = [asdict(one) for one in self.redacted]
         return written(data)
+
+    def is_read_from(self, text: str) -> bool:
+        """Whether ``read`` gives an equal value for ``text``, which was made from this one: unless there may be halves
+        of a surrogate pair in it, which JSON reads as one character where they come together.
+        """
+        return HALF not in text
 
     @classmethod
     def read(cls, text: str) -> Happened:
@@ -132,6 +139,8 @@ def read_input(text: str) -> Input | None:
     return None if data is None else from_data(data, Input)
 
 
-def written(data: Any) -> str:
-    """Plain data as JSON in ASCII: half of a surrogate pair has no other form that every database keeps."""
-    return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+written = encoder(ascii_only=True)
+"""Writes plain data as JSON in ASCII: half of a surrogate pair has no other form that every database keeps."""
+
+HALF = "\\ud"
+"""Half of a surrogate pair, as JSON writes it."""

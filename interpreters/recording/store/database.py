@@ -7,12 +7,13 @@ import os
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import quote
 from weakref import WeakSet, WeakValueDictionary
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event, inspect, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from interpreters.recording.store import schema
@@ -30,6 +31,9 @@ LONGEST_PAUSE = 0.5
 
 BUSY = 30.0
 """Seconds that SQLite waits while another process writes."""
+
+KEPT = 4
+"""Connections that are kept for single statements, at most."""
 
 CHECKPOINT = 8000
 """Pages of SQLite's log, 32 MB, after which they are put in their places. That waits for the disk, so that it is done
@@ -84,6 +88,8 @@ class Database:
         self.location = location
         self.now = schema.NOW[location.kind]
         self._engine = self._new_engine()
+        self._kept: deque[PoolProxiedConnection] = deque()
+        """Connections that the pool has handed out for good, and nobody uses at the moment."""
         self._ready = False
         """The tables are there, and have our version."""
         self._making = threading.Lock()
@@ -108,7 +114,7 @@ class Database:
                 isolation_level="AUTOCOMMIT",  # a statement is a transaction, in one round trip
                 connect_args=given,
                 hide_parameters=True,  # what a session said stands in no error
-                pool_size=4,
+                pool_size=4 + KEPT,
                 max_overflow=60,
                 pool_use_lifo=True,
             )
@@ -195,6 +201,36 @@ class Database:
             time.sleep(random.uniform(0.0, pause))
             pause = min(2 * pause, LONGEST_PAUSE)
 
+    def run_bare(self, statement: Callable[[Any], T]) -> T | None:
+        """Run a single statement on a driver's own connection: to have one of the pool handed out, and to give it
+        back, would take as long as the statement. None where the connection broke, and nobody knows whether it ran.
+
+        Raises:
+            StoreError: the database refuses, or keeps the statement waiting for too long.
+        """
+        kept = self._kept
+        connection: PoolProxiedConnection | None = None
+        with contextlib.suppress(IndexError):  # not looked at first: several threads take from there
+            connection = kept.pop()
+        try:
+            if connection is None:
+                connection = self._engine.raw_connection()
+            result = statement(connection.driver_connection)
+        except BaseException as error:
+            if connection is not None:
+                with contextlib.suppress(Exception):
+                    connection.invalidate()
+            if not isinstance(error, Exception):
+                raise
+            if self.location.kind == "sqlite":  # there is no server that could be back in a moment
+                raise self.error(error) from error
+            return None
+        if len(kept) < KEPT:
+            kept.append(connection)
+        else:
+            connection.close()
+        return result
+
     @contextlib.contextmanager
     def transaction(self, connection: Connection) -> Iterator[None]:
         """Several statements as one; nobody else writes meanwhile to what they have read for writing."""
@@ -272,18 +308,21 @@ class Database:
 
     def _after_fork(self) -> None:
         """In a child: the parent's connections are not used, and not closed either."""
-        _parents.append(self._engine)
-        self._engine = self._new_engine()
+        _parents.extend((self._engine, self._kept))
+        self._engine, self._kept = self._new_engine(), deque()
         self._making = threading.Lock()
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
         if engine is not None:
             with contextlib.suppress(Exception):
+                kept = self._kept
+                while kept:  # taken out of there: somebody may have found this database once more meanwhile
+                    kept.pop().close()
                 engine.dispose()
 
 
-_parents: list[Engine] = []
+_parents: list[object] = []
 _databases: WeakSet[Database] = WeakSet()
 _known: WeakValueDictionary[str, Database] = WeakValueDictionary()
 _knowing = threading.Lock()

@@ -179,10 +179,22 @@ class SqlRecorder:
 
         began = time.monotonic()
         try:
+            if follows and not brings and not force and self._append_at_once(values):
+                self._newest = number
+                return
+            follows = follows and force
             self._asked(put)
         finally:
             self._waited = time.monotonic() - began > SLOW
         self._newest = number
+
+    def _append_at_once(self, values: dict[str, object]) -> bool:
+        """Keep a line behind another one; whether it is known to be kept."""
+        append = self._statements.append
+        try:
+            return self._database.run_bare(lambda connection: append.run_bare(connection, values)) == 1
+        except StoreError as error:
+            raise self._not_written(error) from error
 
     def _put_in_place(self, connection: Connection, values: dict[str, object]) -> None:
         """Keep a line, wherever its number is."""
@@ -220,9 +232,12 @@ class SqlRecorder:
                 path=path_of(self),
             ) from None
         except StoreError as error:
-            raise JournalWriteError(
-                f"the record could not be written: {error.problem}; everything before it is kept", path=path_of(self)
-            ) from error
+            raise self._not_written(error) from error
+
+    def _not_written(self, error: StoreError) -> JournalWriteError:
+        return JournalWriteError(
+            f"the record could not be written: {error.problem}; everything before it is kept", path=path_of(self)
+        )
 
     def lines(self) -> Iterator[bytes]:
         """See ``Recorder.lines``.

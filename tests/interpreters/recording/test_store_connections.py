@@ -1,0 +1,78 @@
+"""Lines go over connections that are kept for them: by any thread, and past whatever breaks one."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpreters.recording.journal import TakenOverError
+from interpreters.recording.store import SqlStore
+from interpreters.recording.store.database import KEPT
+from tests.interpreters.databases import needs_postgres, postgres
+
+EACH = pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=needs_postgres)])
+LINES = 40
+
+
+def store_of(kind: str, folder: Path) -> SqlStore:
+    return SqlStore(f"sqlite:///{folder / 'store.db'}" if kind == "sqlite" else postgres().url)
+
+
+def line(number: int) -> bytes:
+    return b'{"n":%d}\n' % number
+
+
+def written(store: SqlStore, name: str) -> list[bytes]:
+    recorder = store.recorder(name)
+    assert recorder.lock(True)
+    for number in range(LINES):
+        recorder.append(number, line(number), False)
+    recorder.close()
+    return list(recorder.lines())
+
+
+@EACH
+def test_many_threads_write_at_once_and_few_connections_are_kept(kind: str, tmp_path: Path) -> None:
+    store = store_of(kind, tmp_path)
+    names = [f"{tmp_path}/{number}" for number in range(12)]
+    with ThreadPoolExecutor(12) as threads:
+        found = list(threads.map(lambda name: written(store, name), names))
+
+    assert found == [[line(number) for number in range(LINES)]] * 12
+    assert 0 < len(store._database._kept) <= KEPT
+
+
+@EACH
+def test_a_kept_connection_that_broke_loses_no_line_and_doubles_none(kind: str, tmp_path: Path) -> None:
+    store = store_of(kind, tmp_path)
+    recorder = store.recorder(f"{tmp_path}/s")
+    assert recorder.lock(True)
+    for number in range(6):
+        if number == 4:
+            for connection in store._database._kept:
+                bare: Any = connection.driver_connection
+                bare.close()
+            if kind == "sqlite":  # of itself no connection to a file breaks
+                store._database._kept.clear()
+        recorder.append(number, line(number), False)
+
+    assert list(recorder.lines()) == [line(number) for number in range(6)]
+    recorder.close()
+
+
+@EACH
+def test_who_was_taken_over_is_told_so_over_a_kept_connection(kind: str, tmp_path: Path) -> None:
+    store = store_of(kind, tmp_path)
+    one, other = store.recorder(f"{tmp_path}/s"), store.recorder(f"{tmp_path}/s", take_over=True)
+    assert one.lock(True)
+    for number in range(3):
+        one.append(number, line(number), False)
+    assert other.lock(False)
+
+    with pytest.raises(TakenOverError):
+        one.append(3, line(3), False)
+    assert list(one.lines()) == [line(number) for number in range(3)]
+    other.close()
