@@ -27,6 +27,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from attrs import frozen
 
@@ -45,10 +46,15 @@ from interpreters.program.later import Postponable
 from interpreters.recording.journal import JournalError, TakenOverError
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import Transcript, read_transcript
+from runtime.checking import checked_call
 
 try:
     from dbos import DBOS, DBOSClient, DBOSConfig, Serializer, SetWorkflowID
-    from dbos._error import DBOSAwaitedWorkflowCancelledError, DBOSWorkflowConflictIDError
+    from dbos._error import (
+        DBOSAwaitedWorkflowCancelledError,
+        DBOSNonExistentWorkflowError,
+        DBOSWorkflowConflictIDError,
+    )
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
     raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
 
@@ -157,13 +163,14 @@ class DBOSSessions:
         agents: the definitions, the same in each process.
         url: ``postgresql://user@host/database`` or ``sqlite:///path``.
         hosts: where models run, if not in the processes; the same in each process.
-        at_once: runs at which one process works at a time.
+        at_once: runs at which one process works at a time, at least one.
 
     Raises:
         StoreError, DurableError: the database can't be used; says what to start.
-        ConfigError: two agents or hosts have the same name.
+        ConfigError: two agents or hosts have the same name, or an argument is none.
     """
 
+    @checked_call
     def __init__(
         self,
         agents: DurableAgent | Iterable[DurableAgent],
@@ -179,6 +186,8 @@ class DBOSSessions:
         self.hosts = _by_name(tuple(hosts), "hosts")
         if not given:
             raise ConfigError("sessions need at least one agent")
+        if at_once < 1:
+            raise ConfigError(f"at_once has to be at least 1, not {at_once}: a worker would never begin a run")
         self._place = place_of(url)
         self.store = SqlStore(self._place.store, executor="dbos")
         self.version = f"{PROTOCOL_VERSION}-{'-'.join(agent.version for agent in given)}"
@@ -189,6 +198,7 @@ class DBOSSessions:
 
     # ------------------------------------------------------------------------------------------------ from the outside
 
+    @checked_call
     def send(self, session: str, content: Content, *, agent: str | None = None, key: str | None = None) -> str:
         """Say something to a session, which begins with its first message; gives the run's id.
 
@@ -198,14 +208,15 @@ class DBOSSessions:
             session: letters, digits, ``_``, ``.`` and ``-``, 64 characters at most.
             content: as for ``Agent.run``.
             agent: the definition's name; None where there is one.
-            key: whoever sends the same key again, sends nothing twice.
+            key: whoever sends the same key again to a session, sends nothing twice; 1 to 200 characters.
 
         Raises:
-            ConfigError: the session's name is none, or the agent is unknown.
+            ConfigError: the session's name or the key is none, or the agent is unknown.
             DurableError: the database can't be used; nothing was sent.
         """
         return self._enqueue(session, user_input(content), agent, key)
 
+    @checked_call
     def answer(self, session: str, effect_id: str, answer: Any, *, agent: str | None = None) -> str:
         """Hand in what a session waits for, as ``Agent.answer`` does; gives the run's id.
 
@@ -215,6 +226,7 @@ class DBOSSessions:
         event = answering(self._agent(agent), self.recorder(session), effect_id, answer)
         return self._enqueue(session, event, agent, None)
 
+    @checked_call
     def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
         """Stop what a session does or waits for, and drop the messages behind it; gives the run that closes its turn.
 
@@ -226,10 +238,12 @@ class DBOSSessions:
                 client.cancel_workflow(one.workflow_id, cancel_children=True)
         return self._enqueue(session, CancelAsked(reason), agent, None)
 
+    @checked_call
     def go_on(self, session: str, *, agent: str | None = None) -> str:
         """Carry on a turn that a failed run has left open; gives the run's id."""
         return self._enqueue(session, None, agent, None)
 
+    @checked_call
     def result(self, run: str) -> Ended:
         """Wait for the end of a run. Its texts are as they are recorded, with placeholders for secrets.
 
@@ -244,19 +258,24 @@ class DBOSSessions:
                 raise DurableError(
                     f"the run {run} was cancelled; its turn is closed by the run that cancel() gave"
                 ) from None
+            except DBOSNonExistentWorkflowError:
+                raise DurableError(f"there is no run {shown(run)} in {self.store.name}") from None
         ended = Ended.read(str(text))
         if ended.error:
             raise DurableError(ended.error)
         return ended
 
+    @checked_call
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
         """What a session waits for, oldest first; raises as reading its recording does."""
         return pending_of(self._agent(agent), self.recorder(session))
 
+    @checked_call
     def transcript(self, session: str, *, agent: str | None = None) -> Transcript:
         """What was said and done in a session, turn by turn, as far as it is recorded by now."""
         return read_transcript(self.recorder(session), self._agent(agent).given.get("engine"))
 
+    @checked_call
     def recorder(self, session: str) -> Recorder:
         """The recording of a session, for whoever reads it, such as ``replay``."""
         return self.store.recorder(session)
@@ -281,18 +300,24 @@ class DBOSSessions:
             raise ConfigError(
                 f"a session's name is letters, digits, '_', '.' and '-', 64 at most: not {shown(session)}"
             )
+        if key is not None and not 1 <= len(key) <= 200:
+            raise ConfigError(f"key has to be a text of 1 to 200 characters, not {shown(key)}")
         hidden = None if event is None else own.veil().hide(event)[0]
-        run = f"{session}:{key or uuid.uuid4().hex}"
+        run = f"{session}:{uuid.uuid4().hex if key is None else _quoted(key)}"
         host = preferred(session, self.hosts) if self.hosts else ""
         client = self._connected()
+        before = self._runs(session, ["PENDING", "ENQUEUED"])
         with self._said():
             client.enqueue(
                 {
                     "workflow_name": RUN,
                     "queue_name": _queue(host),
                     "workflow_id": run,
-                    "app_version": self._version_of(session),
+                    "app_version": before[0].app_version if before else self._version_of(session),
                     "queue_partition_key": session,
+                    # DBOS orders by time, which is counted in seconds on SQLite and may go backwards: so each message
+                    # is told to be worked at behind those that wait.
+                    "priority": 1 + max((one.priority or 0 for one in before), default=0),
                 },
                 own.name,
                 host,
@@ -462,6 +487,11 @@ def _tells(record: logging.LogRecord) -> bool:
 def _passes(error: CogstepError) -> bool:
     """Whether it is the store's trouble, after which the run can go on."""
     return isinstance(error, JournalError) or type(error).__name__ == "StoreError"
+
+
+def _quoted(key: str) -> str:
+    """A key within a run's id: of characters that every database keeps, and none that an id of a worker's run has."""
+    return quote(key, safe="", errors="surrogatepass")
 
 
 def _queue(host: str) -> str:

@@ -1,4 +1,4 @@
-"""Hosts, cancellations and versions on DBOS: ``python -m tests.interpreters.durable.several URL``.
+"""Order, hosts, cancellations and versions on DBOS: ``python -m tests.interpreters.durable.several URL``.
 
 The process of the older version is started here as ``... several URL 1``, and works until its input ends.
 """
@@ -74,6 +74,7 @@ def main(url: str) -> None:
             assert text(after, after.send("bob", "Hi!")) == "dozer 2"
             assert text(after, after.send("ada", "Hi again!")) == "dozer 1"  # by the version that began it
             cancelled(after)
+            in_order(after)
     assert old.stdin is not None
     old.stdin.close()
     assert old.wait(30) == 0
@@ -96,6 +97,16 @@ def cancelled(sessions: DBOSSessions) -> None:
         sessions.result(run)
     assert text(sessions, sessions.send("cid", "Hi!")) == "dozer 2"
     assert replay(sessions.recorder("cid")).same
+
+
+def in_order(sessions: DBOSSessions) -> None:
+    """Messages of one second are worked at in the order in which they came."""
+    said = [f"message {number}" for number in range(6)]
+    runs = [sessions.send("dora", text) for text in said]
+    for run in runs:
+        sessions.result(run)
+    turns = sessions.transcript("dora").turns
+    assert [turn.entries[0].message.text for turn in turns] == said  # type: ignore[union-attr]  # users' messages
 
 
 def work(url: str, version: str) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.databases import needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
+
+from interpreters.durable.dbos import DBOSSessions
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENT = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."))
@@ -62,8 +65,6 @@ def test_hosts_are_preferred_cancellations_heard_and_each_version_goes_on_with_i
     ],
 )
 def test_without_a_database_one_line_says_what_to_start(url: str, said: str) -> None:
-    from interpreters.durable.dbos import DBOSSessions
-
     with pytest.raises(CogstepError, match=said) as caught:
         DBOSSessions(AGENT, url)
 
@@ -71,8 +72,6 @@ def test_without_a_database_one_line_says_what_to_start(url: str, said: str) -> 
 
 
 def test_an_sqlite_that_is_too_old_is_told_with_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    from interpreters.durable.dbos import DBOSSessions
-
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 40, 1))
     with pytest.raises(DurableError, match=r"pysqlite3-binary in its place.*or PostgreSQL"):
         DBOSSessions(AGENT, "sqlite:///agents.db")
@@ -80,8 +79,6 @@ def test_an_sqlite_that_is_too_old_is_told_with_both_ways_out(monkeypatch: pytes
 
 @needs_postgres
 def test_names_that_can_not_be_are_refused_before_anything_is_sent() -> None:
-    from interpreters.durable.dbos import DBOSSessions
-
     with DBOSSessions([AGENT, DurableAgent("other", AGENT.model)], postgres().url) as sessions:
         with pytest.raises(ConfigError, match="a session's name"):
             sessions.send("two words", "Hi!", agent="other")
@@ -92,9 +89,56 @@ def test_names_that_can_not_be_are_refused_before_anything_is_sent() -> None:
 
 
 @needs_postgres
-def test_a_secret_in_a_message_does_not_reach_the_engine() -> None:
-    from interpreters.durable.dbos import DBOSSessions
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda _, url: DBOSSessions("greeter", url), "agents must be"),  # type: ignore[arg-type]
+        (lambda _, url: DBOSSessions([], url), "at least one agent"),
+        (lambda _, __: DBOSSessions(AGENT, None), "url must be a text"),  # type: ignore[arg-type]
+        (lambda _, url: DBOSSessions(AGENT, url, at_once=0), "at_once has to be at least 1"),
+        (lambda _, url: DBOSSessions(AGENT, url, at_once="3"), "at_once must be a whole"),  # type: ignore[arg-type]
+        (lambda _, url: DBOSSessions(AGENT, url, hosts=[1]), "hosts"),  # type: ignore[list-item]
+        (lambda _, url: DBOSSessions(AGENT, url, atonce=3), "atonce"),  # type: ignore[call-arg]
+        (lambda sessions, _: sessions.send(5, "Hi!"), "session must be a text"),
+        (lambda sessions, _: sessions.send("ada", "Hi!", key=""), "key has to be"),
+        (lambda sessions, _: sessions.send("ada", "Hi!", key=False), "key must be"),
+        (lambda sessions, _: sessions.send("ada", "Hi!", kee="k"), "kee"),
+        (lambda sessions, _: sessions.answer("ada", None, True), "effect_id must be a text"),
+        (lambda sessions, _: sessions.cancel("ada", 5), "reason must be a text"),
+        (lambda sessions, _: sessions.pending(5), "session must be a text"),
+        (lambda sessions, _: sessions.result(5), "run must be a text"),
+        (lambda sessions, _: sessions.result("ada:nobody"), "there is no run 'ada:nobody'"),
+    ],
+)
+def test_what_is_no_argument_is_refused_by_its_name(wrong: Any, said: str) -> None:
+    url = postgres().url
+    with DBOSSessions(AGENT, url) as sessions, pytest.raises(CogstepError, match=said):
+        wrong(sessions, url)
 
+
+@needs_postgres
+def test_a_message_is_behind_those_that_wait_whatever_the_clock_of_the_database_says() -> None:
+    with DBOSSessions(AGENT, postgres().url) as sessions:
+        runs = [sessions.send("queued", f"Message {number}") for number in range(4)]
+        kept = {one.workflow_id: one.priority for one in sessions._runs("queued", ["ENQUEUED"])}
+
+    assert sorted(runs, key=lambda run: kept[run]) == runs
+    assert len(set(kept.values())) == len(runs)
+
+
+@needs_postgres
+def test_a_key_is_any_text_and_never_the_id_of_a_run_that_is_not_this_message() -> None:
+    with DBOSSessions(AGENT, postgres().url) as sessions:
+        odd = sessions.send("keyed", "Hi!", key="a/1.2.1\0\ud800 ü")
+
+        assert sessions.send("keyed", "Hi!", key="a/1.2.1\0\ud800 ü") == odd
+        assert "/" not in odd  # as in the id of a worker's run
+        assert sessions.send("keyed", "Hi!", key="a") == "keyed:a"
+        assert len(sessions._runs("keyed", ["ENQUEUED"])) == 2
+
+
+@needs_postgres
+def test_a_secret_in_a_message_does_not_reach_the_engine() -> None:
     secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
     with DBOSSessions(AGENT, postgres().url) as sessions:
         run = sessions.send("secretive", f"My key is {secret}.")
