@@ -20,21 +20,27 @@ those that live resumes what belongs to none of them.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import sqlite3
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import quote
-
-from attrs import frozen
 
 from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, Input
 from cognition.checking import shown
 from interpreters.agents.assembly import user_input
-from interpreters.durable.context import Work
+from interpreters.durable.dbos_context import (
+    DBOS,
+    DBOSAwaitedWorkflowCancelledError,
+    DBOSClient,
+    DBOSConfig,
+    DBOSNonExistentWorkflowError,
+    DBOSWorkflowConflictIDError,
+    JsonSerializer,
+    Steps,
+    place_of,
+)
 from interpreters.durable.definition import NAME, DurableAgent, agent_named
 from interpreters.durable.errors import DurableDivergedError, DurableError
 from interpreters.durable.hosts import ModelHost, preferred
@@ -43,23 +49,10 @@ from interpreters.durable.run import Take, run_durably, run_worker
 from interpreters.durable.texts import Ended, input_text
 from interpreters.program.content import Content
 from interpreters.program.later import Postponable
-from interpreters.recording.journal import JournalError, TakenOverError
+from interpreters.recording.journal import JournalError, JournalReader, TakenOverError
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import Transcript, read_transcript
 from runtime.checking import checked_call
-
-try:
-    from dbos import DBOS, DBOSClient, DBOSConfig, Serializer, SetWorkflowID
-    from dbos._error import (
-        DBOSAwaitedWorkflowCancelledError,
-        DBOSNonExistentWorkflowError,
-        DBOSWorkflowConflictIDError,
-    )
-except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
-    raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
-
-OLDEST_SQLITE = (3, 42)
-"""DBOS's tables need ``unixepoch('subsec')``; an older one fails in their defaults, with an error of no help."""
 
 QUEUE = "cogstep"
 """The queue of sessions without hosts; with them, each has ``cogstep.NAME``."""
@@ -74,86 +67,14 @@ IDLE_AFTER = 10.0
 """Seconds after which PostgreSQL ends a transaction in which nothing happens: a process that was stopped in the middle
 of one holds rows of the queue, and nobody else could take a run."""
 
+CLOSING = "!"
+"""Begins the part of a run's id behind the session's name, where the run closes a turn; no key has it."""
+
 RUN, WORK = "cogstep.run", "cogstep.work"
 """The workflows' names."""
 
 
 N = TypeVar("N", DurableAgent, ModelHost)
-
-
-class JsonSerializer(Serializer):
-    """What DBOS keeps is JSON; an exception is its text, since an object of any class is never read back."""
-
-    def serialize(self, data: Any) -> str:
-        """See ``dbos.Serializer``."""
-        if isinstance(data, BaseException):
-            data = {"error": f"{type(data).__name__}: {data}"}
-        return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-
-    def deserialize(self, serialized_data: str) -> Any:
-        """See ``dbos.Serializer``."""
-        data = json.loads(serialized_data)
-        return DurableError(data["error"]) if isinstance(data, dict) and data.keys() == {"error"} else data
-
-    def name(self) -> str:
-        """See ``dbos.Serializer``."""
-        return "cogstep_json"
-
-
-class Steps:
-    """The ``DurableContext`` of a workflow of DBOS.
-
-    Args:
-        work: the workflow of a worker.
-        arguments: what it is given besides the session and the task.
-    """
-
-    def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...]) -> None:
-        self._work = work
-        self._arguments = arguments
-
-    async def step(self, name: str, work: Work) -> str:
-        """See ``DurableContext.step``."""
-
-        async def perform() -> str:
-            return await work()
-
-        return await DBOS.run_step_async({"name": name, "preemptible": True}, perform)
-
-    async def sleep(self, name: str, seconds: float) -> None:
-        """See ``DurableContext.sleep``."""
-        await DBOS.sleep_async(seconds)
-
-    async def child(self, name: str, session: str, task: str) -> str:
-        """See ``DurableContext.child``."""
-        with SetWorkflowID(f"{DBOS.workflow_id}/{name}"):
-            handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
-        text: str = await handle.get_result()
-        return text
-
-
-@frozen(eq=False)
-class Place:
-    """Where the tables are: those of the store, and DBOS's own."""
-
-    store: str
-    engine: str
-
-
-def place_of(url: str) -> Place:
-    """The databases of a URL: on PostgreSQL one for both; on SQLite two files, so that neither waits for the other.
-
-    Raises:
-        DurableError: this Python's SQLite is too old for DBOS.
-    """
-    if not url.startswith("sqlite"):
-        return Place(url, url)
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        raise DurableError(
-            f"DBOS needs SQLite {'.'.join(map(str, OLDEST_SQLITE))} and this Python has {sqlite3.sqlite_version}: use "
-            "a Python with a newer one (or pysqlite3-binary in its place, see docs/durable.md), or PostgreSQL"
-        )
-    return Place(url, f"{url}.dbos")
 
 
 class DBOSSessions:
@@ -231,16 +152,28 @@ class DBOSSessions:
         """Stop what a session does or waits for, and drop the messages behind it; gives the run that closes its turn.
 
         A step under way is cancelled within a second where its process lives.
+
+        Raises:
+            NotAJournalError: nothing was ever sent to the session.
         """
+        own = self._agent(agent)
+        self._check_begun(session)
         client = self._connected()
         for one in self._runs(session, ["PENDING", "ENQUEUED"]):
-            with self._said():
-                client.cancel_workflow(one.workflow_id, cancel_children=True)
-        return self._enqueue(session, CancelAsked(reason), agent, None)
+            if not one.workflow_id.startswith(f"{session}:{CLOSING}"):  # that one closes the turn too
+                with self._said():
+                    client.cancel_workflow(one.workflow_id, cancel_children=True)
+        return self._enqueue(session, CancelAsked(reason), own.name, None)
 
     @checked_call
     def go_on(self, session: str, *, agent: str | None = None) -> str:
-        """Carry on a turn that a failed run has left open; gives the run's id."""
+        """Carry on a turn that a failed run has left open; gives the run's id.
+
+        Raises:
+            NotAJournalError: nothing was ever sent to the session.
+        """
+        self._agent(agent)
+        self._check_begun(session)
         return self._enqueue(session, None, agent, None)
 
     @checked_call
@@ -303,7 +236,8 @@ class DBOSSessions:
         if key is not None and not 1 <= len(key) <= 200:
             raise ConfigError(f"key has to be a text of 1 to 200 characters, not {shown(key)}")
         hidden = None if event is None else own.veil().hide(event)[0]
-        run = f"{session}:{uuid.uuid4().hex if key is None else _quoted(key)}"
+        closing = CLOSING if isinstance(event, CancelAsked) else ""
+        run = f"{session}:{closing}{uuid.uuid4().hex if key is None else _quoted(key)}"
         host = preferred(session, self.hosts) if self.hosts else ""
         client = self._connected()
         before = self._runs(session, ["PENDING", "ENQUEUED"])
@@ -328,11 +262,20 @@ class DBOSSessions:
 
     def _version_of(self, session: str) -> str:
         """That of the session's first run: by the logic that began it, it goes on."""
+        found = self._first(session)
+        return (found[0].app_version or self.version) if found else self.version
+
+    def _first(self, session: str) -> list[Any]:
         with self._said():
-            found = self._connected().list_workflows(
+            return self._connected().list_workflows(
                 workflow_id_prefix=f"{session}:", limit=1, load_input=False, load_output=False
             )
-        return (found[0].app_version or self.version) if found else self.version
+
+    def _check_begun(self, session: str) -> None:
+        """A misspelt name is no session that has nothing to do."""
+        if not self._first(session):
+            with JournalReader(self.recorder(session)):  # raises where nothing is recorded either
+                pass
 
     def _runs(self, session: str, status: list[str]) -> list[Any]:
         with self._said():

@@ -47,7 +47,7 @@ from interpreters.loop.spawning import make_worker, worker_answer
 from interpreters.observing.delivery_tasks import Tasks, await_all
 from interpreters.observing.observers import Observers
 from interpreters.performers import unanswered
-from interpreters.program.later import LATER
+from interpreters.program.later import LATER, waiting_under
 from interpreters.recording.journal import JournalError
 from interpreters.recording.veil import BEGINNING, NUMBERED, Veil
 from interpreters.threads.offloading import OBSERVER_THREADS, awaited, to_its_end
@@ -123,6 +123,16 @@ class DurableInterpreter(AsyncInterpreter):
         if event is None:
             return Happened(self._stamp())
         return self._told(await self._prompted(event))
+
+    def check_waits(self, event: Input | None) -> None:
+        """See that an answer is to something that waits: somebody else's may have come first, or a cancellation.
+
+        Raises:
+            CogstepError: nothing waits for it.
+        """
+        answered = getattr(event, "effect_id", None)
+        if answered is not None:
+            waiting_under(str(answered), self._outliving())
 
     async def carry(self, beginning: Happened) -> Ended:
         """Take an outer input, and carry on until nothing is in flight but what is pending.

@@ -94,6 +94,7 @@ async def _execute(
         one, interpreter = open_at(None)
         try:
             given = event if event is None or errand is not None else agent.veil().reveal(event)
+            interpreter.check_waits(given)
             happened = await interpreter.said(given)
         except CogstepError as error:
             happened = Happened(clock.real.time(), error=f"{type(error).__name__}: {error}")

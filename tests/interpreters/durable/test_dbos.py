@@ -105,6 +105,8 @@ def test_names_that_can_not_be_are_refused_before_anything_is_sent() -> None:
         (lambda sessions, _: sessions.send("ada", "Hi!", kee="k"), "kee"),
         (lambda sessions, _: sessions.answer("ada", None, True), "effect_id must be a text"),
         (lambda sessions, _: sessions.cancel("ada", 5), "reason must be a text"),
+        (lambda sessions, _: sessions.cancel("misspelt"), "misspelt in .*: nothing is recorded here"),
+        (lambda sessions, _: sessions.go_on("misspelt"), "misspelt in .*: nothing is recorded here"),
         (lambda sessions, _: sessions.pending(5), "session must be a text"),
         (lambda sessions, _: sessions.result(5), "run must be a text"),
         (lambda sessions, _: sessions.result("ada:nobody"), "there is no run 'ada:nobody'"),
@@ -150,7 +152,7 @@ def test_a_secret_in_a_message_does_not_reach_the_engine() -> None:
 
 
 def test_what_the_engine_keeps_is_json_and_of_an_exception_its_text() -> None:
-    from interpreters.durable.dbos import JsonSerializer
+    from interpreters.durable.dbos_context import JsonSerializer
 
     serializer = JsonSerializer()
     kept = serializer.serialize(ValueError("too long \u00e9"))

@@ -17,6 +17,7 @@ from cognition import (
     Input,
     LLMEngine,
     Remember,
+    ToolReturned,
     ToolSpec,
     Transition,
     UserSpoke,
@@ -234,6 +235,27 @@ def test_a_message_while_answers_are_waited_for_is_refused_and_nothing_is_record
 
     assert "PendingError: the turn before waits for answers" in ended.error
     assert before == after
+
+
+def test_the_second_of_two_answers_is_told_that_it_came_too_late() -> None:
+    async def main() -> tuple[Ended, Ended, int]:
+        engine = MemoryEngine()
+        agent = DurableAgent("payer", FunctionModel(script), [ToolSpec("pay", "Pay.")])
+        asked = await engine.run(agent, "ada", UserSpoke("Hi!"))
+        answer = ToolReturned(asked.pending[0].effect_id, "paid")
+        first = await engine.run(agent, "ada", answer)
+        lines = len(engine.sessions["ada"])
+        second = await engine.run(agent, "ada", answer)
+        return first, second, len(engine.sessions["ada"]) - lines
+
+    def script(request: Any) -> Any:
+        return call("pay") if len(request.messages) == 1 else "It is paid."
+
+    first, second, recorded = asyncio.run(main())
+
+    assert first.finished is not None
+    assert "nothing waits for an answer under '1.1.1'" in second.error
+    assert recorded == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""What a workflow of DBOS is to a durable run: its steps as text, and where they are kept."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from cognition import ConfigError
+from interpreters.durable.context import Work
+from interpreters.durable.errors import DurableError
+
+try:
+    from dbos import DBOS as DBOS, DBOSClient as DBOSClient, DBOSConfig as DBOSConfig, Serializer, SetWorkflowID
+    from dbos._error import (
+        DBOSAwaitedWorkflowCancelledError as DBOSAwaitedWorkflowCancelledError,
+        DBOSNonExistentWorkflowError as DBOSNonExistentWorkflowError,
+        DBOSWorkflowConflictIDError as DBOSWorkflowConflictIDError,
+    )
+except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
+    raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
+
+OLDEST_SQLITE = (3, 42)
+"""DBOS's tables need ``unixepoch('subsec')``; an older one fails in their defaults, with an error of no help."""
+
+
+class JsonSerializer(Serializer):
+    """What DBOS keeps is JSON; an exception is its text, since an object of any class is never read back."""
+
+    def serialize(self, data: Any) -> str:
+        """See ``dbos.Serializer``."""
+        if isinstance(data, BaseException):
+            data = {"error": f"{type(data).__name__}: {data}"}
+        return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+
+    def deserialize(self, serialized_data: str) -> Any:
+        """See ``dbos.Serializer``."""
+        data = json.loads(serialized_data)
+        return DurableError(data["error"]) if isinstance(data, dict) and data.keys() == {"error"} else data
+
+    def name(self) -> str:
+        """See ``dbos.Serializer``."""
+        return "cogstep_json"
+
+
+class Steps:
+    """The ``DurableContext`` of a workflow of DBOS.
+
+    Args:
+        work: the workflow of a worker.
+        arguments: what it is given besides the session and the task.
+    """
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+        self._work = work
+        self._arguments = arguments
+
+    async def step(self, name: str, work: Work) -> str:
+        """See ``DurableContext.step``."""
+
+        async def perform() -> str:
+            return await work()
+
+        return await DBOS.run_step_async({"name": name, "preemptible": True}, perform)
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        """See ``DurableContext.sleep``."""
+        await DBOS.sleep_async(seconds)
+
+    async def child(self, name: str, session: str, task: str) -> str:
+        """See ``DurableContext.child``."""
+        with SetWorkflowID(f"{DBOS.workflow_id}/{name}"):
+            handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
+        text: str = await handle.get_result()
+        return text
+
+
+@frozen(eq=False)
+class Place:
+    """Where the tables are: those of the store, and DBOS's own."""
+
+    store: str
+    engine: str
+
+
+def place_of(url: str) -> Place:
+    """The databases of a URL: on PostgreSQL one for both; on SQLite two files, so that neither waits for the other.
+
+    Raises:
+        DurableError: this Python's SQLite is too old for DBOS.
+    """
+    if not url.startswith("sqlite"):
+        return Place(url, url)
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise DurableError(
+            f"DBOS needs SQLite {'.'.join(map(str, OLDEST_SQLITE))} and this Python has {sqlite3.sqlite_version}: use "
+            "a Python with a newer one (or pysqlite3-binary in its place, see docs/durable.md), or PostgreSQL"
+        )
+    return Place(url, f"{url}.dbos")
