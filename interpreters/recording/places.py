@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
-from attrs import frozen
+from attrs import field, frozen
 
 from interpreters.recording.recorder import Where
 
@@ -26,6 +26,8 @@ class About:
     """When it was last written, in seconds since the epoch."""
     bytes: int
     """The size of its lines, and of all that stands beside them."""
+    now: float | None = field(default=None, eq=False)
+    """What time it is there, where the place has a clock of its own; None: the time is this machine's."""
 
 
 class Recording(Protocol):

@@ -33,11 +33,16 @@ class LineStream:
         try:
             if self._lines is None:
                 self._lines = iter(self._recorder.lines())
-            line = next(self._lines, b"")
+            line = next(self._lines, None)
         except JournalError:
             raise
         except Exception as error:
             raise self._unreadable(describe(error)) from error
+        if line is None:
+            self._newest = b""
+            return b""
+        if line == b"":  # which a reader would take for the end, and the rest for what was never written
+            raise self._unreadable("one of its lines is empty")
         if not isinstance(line, bytes):
             raise self._unreadable(f"its lines have to be bytes, and one is of the type {type(line).__name__}")
         self._newest, self._end = line, self._end + len(line)

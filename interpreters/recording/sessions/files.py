@@ -18,7 +18,14 @@ from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.locking import LockedFile, is_being_written
 from interpreters.recording.journal.payloads import LONGEST_WITH_PAYLOADS, Payloads
 from interpreters.recording.places import UNDO, About
-from runtime.files import closing, force_directory, open_private, read_regular, reason_about
+from runtime.files import (
+    PRIVATE_DIRECTORY,
+    closing,
+    force_directory,
+    open_private,
+    read_regular,
+    reason_about,
+)
 
 BEGINNING = (0.0, 0.01, 0.1)
 """Seconds after which a file that holds nothing yet is looked at again: a session may have made it this very moment."""
@@ -152,7 +159,10 @@ class FileRecording:
             if os.path.lexists(self.path) or os.path.lexists(beside.directory):
                 raise FileExistsError
             for name, content in payloads():
-                made = True
+                if not made:  # of two who copy to here at once, one is refused, and deletes nothing of the other's
+                    os.mkdir(beside.directory, PRIVATE_DIRECTORY)
+                    made = True
+                    os.chmod(beside.directory, PRIVATE_DIRECTORY)  # a umask may have taken the user's own rights
                 beside.put(content, force=True, name=name, named=False)
             if made:
                 beside.force_names()

@@ -66,10 +66,15 @@ def move(source: Recording, target: Recording) -> Copied:
         kept = source.delete(about)
         if not kept:
             return copied
-        made = target.about()
-        if made is not None:
-            target.delete(made)
+        _take_back(target)
     raise JournalLockedError(f"was not moved, because {kept}; wait for its end", path=path)
+
+
+def _take_back(target: Recording) -> None:
+    """Delete what was made, unless somebody goes on with it."""
+    made = target.about()
+    if made is not None:
+        target.delete(made)
 
 
 def _about(source: Recording) -> About:
@@ -95,7 +100,12 @@ def _copied(source: Recording, target: Recording, about: About) -> Copied:
     for line in _lines(target, records + 1):
         stands.update(line)
     if stands.digest() != digest.digest() or named - {name.encode() for name, _ in target.payloads()}:
-        raise JournalWriteError("what was written is not what was read", path=path_of(target.where))
+        _take_back(target)
+        raise JournalWriteError(
+            "what was written is not what was read, as where somebody replaces the recording meanwhile; nothing is "
+            "kept of it, so do it again",
+            path=path_of(target.where),
+        )
     return Copied(records, size, warnings)
 
 

@@ -64,7 +64,7 @@ def prune(
         keep: how many may stay, the newest ones.
         size: how many bytes may stay in all.
         dry_run: only tell what would go.
-        now: the time, in seconds since the epoch.
+        now: the time, in seconds since the epoch; by default what it is where a journal is: a store has a clock.
 
     Raises:
         ConfigError: nothing was said of what is to go.
@@ -73,7 +73,7 @@ def prune(
     """
     if older is None and keep is None and size is None:
         raise ConfigError("say which are to go: by age, by number or by size")
-    now = time.time() if now is None else now
+    here = time.time()
     left = 0
     found = list(_found(places))
     for journal in found:
@@ -82,7 +82,8 @@ def prune(
     ours = sorted((one for one in found if not one.not_ours), key=lambda one: -one.about.changed)
     for rank, journal in enumerate(ours):
         left += journal.about.bytes
-        unchanged = now - journal.about.changed
+        there = here if journal.about.now is None else journal.about.now
+        unchanged = (there if now is None else now) - journal.about.changed
         reason = ""
         if older is not None and unchanged > older:
             reason = f"not written for {_days(unchanged)}"

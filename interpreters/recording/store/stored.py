@@ -62,15 +62,15 @@ class StoredSession:
 
     def _about(self, connection: Connection) -> About | None:
         mine = lines.c.session == self.name
-        changed, size = connection.execute(
-            select(func.max(lines.c.written), func.sum(func.length(lines.c.line))).where(mine)
+        changed, size, now = connection.execute(
+            select(func.max(lines.c.written), func.sum(func.length(lines.c.line)), self._database.now).where(mine)
         ).one()
         beside = select(func.sum(func.length(payloads.c.content))).where(payloads.c.session == self.name)
         if changed is None:
             return None
         contents = self._kept_files()
         kept = 0 if contents is None else contents.size()
-        return About(changed, int(size) + int(connection.execute(beside).scalar() or 0) + kept)
+        return About(changed, int(size) + int(connection.execute(beside).scalar() or 0) + kept, now)
 
     def _kept_files(self) -> Contents | None:
         place = self.where.beside

@@ -224,3 +224,51 @@ def test_all_sessions_of_a_store_are_places_for_it(tmp_path: Path) -> None:
         move(recording, other.recording(recording.name))
     assert (list(one.names()), list(other.names())) == ([], ["a", "b", "c"])
     assert [b"".join(other.recorder(each).lines()) for each in "abc"] == contents
+
+
+def test_of_two_who_copy_to_one_file_at_once_one_is_refused_and_takes_nothing_of_the_other(tmp_path: Path) -> None:
+    sources = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for number, source in enumerate(sources):
+        small(source, f"plum {number} " * LARGE, context_tokens=10**6)
+    target = FileRecording(tmp_path / "c.jsonl")
+
+    class Slow:
+        """The second one, the copy of which is under way while the first one is copied."""
+
+        def __getattr__(self, what: str) -> Any:
+            return getattr(FileRecording(sources[1]), what)
+
+        def payloads(self) -> Iterable[tuple[str, bytes]]:
+            found = list(FileRecording(sources[1]).payloads())
+            if looks.pop():  # the first time it only looks which there are
+                move(FileRecording(sources[0]), target)
+            return iter(found)
+
+    content, looks = sources[0].read_bytes(), [True, False]
+    with pytest.raises(JournalExistsError):
+        copy(Slow(), target)
+    assert target.path.read_bytes() == content
+    assert replay(target.path).same
+
+
+def test_a_recording_that_is_replaced_while_it_is_copied_leaves_no_mixture(
+    store: SqlStore, name: str, tmp_path: Path
+) -> None:
+    path, other = small(tmp_path / "a.jsonl"), small(tmp_path / "b.jsonl", "Else?")
+
+    class Replaced:
+        """The first file while it is looked at, and the second one when it is copied."""
+
+        place = path
+
+        def __getattr__(self, what: str) -> Any:
+            return getattr(FileRecording(self.place), what)
+
+        def payloads(self) -> Iterable[tuple[str, bytes]]:
+            self.place = other
+            return ()
+
+    for target in (store.recording(name), FileRecording(tmp_path / "c.jsonl")):
+        with pytest.raises(JournalWriteError, match="kept of it, so do it again"):
+            copy(Replaced(), target)
+        assert target.about() is None

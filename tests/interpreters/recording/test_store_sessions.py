@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,3 +143,24 @@ def test_what_is_no_recording_is_not_deleted(store: SqlStore) -> None:
 
     assert list(prune(store, keep=0)) == []
     assert list(store.names()) == ["other"]
+
+
+def test_the_age_of_a_session_is_told_by_the_clock_of_its_database(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not by the one of a machine that is a month ahead, which would delete all that was written today."""
+    recorded(store, "a")
+    recorded(store, "b", age=NOW)  # from 1970
+    monkeypatch.setattr(time, "time", lambda: NOW * 2)
+    assert [(one.name, one.kept) for one in prune(store, older=DAY)] == [("b", "")]
+
+
+def test_a_line_that_was_emptied_is_not_taken_for_the_end(store: SqlStore) -> None:
+    """Else who resumes the session deletes what stands behind it."""
+    recorded(store, "a")
+    changed(store, "UPDATE cogstep_lines SET line = :line WHERE number = 1", line=b"")
+    with pytest.raises(JournalError, match="one of its lines is empty"):
+        replay(store.recorder("a"))
+    with pytest.raises(JournalError, match="one of its lines is empty"):
+        Agent.resume(store.recorder("a"), ScriptedModel([]))
+    assert len(list(store.recorder("a").lines())) == 3
