@@ -9,8 +9,8 @@
     sessions.answer("ada", "1.1.1", True)
 
 A run is a workflow, each effect a step of it, a timer a durable sleep and a worker a child workflow. Runs wait in a
-queue for each model host, which lets as many of them work as the host has slots, and one of each session. A session
-that waits for an answer has no workflow: so an approval needs no ``recv``, which would hold a process and a slot for as
+queue which lets one of each session work; calls of models on hosts wait for a slot within their step, see ``hosted``. A
+session that waits for an answer has no workflow: so an approval needs no ``recv``, which would hold a process for as
 long as a person thinks.
 
 DBOS gives a dead process's workflows to nobody. Here each process gives signs of life by way of the store, and one of
@@ -24,7 +24,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, Input
@@ -43,7 +43,7 @@ from interpreters.durable.dbos_context import (
 )
 from interpreters.durable.definition import NAME, DurableAgent, agent_named
 from interpreters.durable.errors import DurableDivergedError, DurableError
-from interpreters.durable.hosts import ModelHost, preferred
+from interpreters.durable.hosts import ModelHost, Places
 from interpreters.durable.pending import answering, pending_of
 from interpreters.durable.run import Take, run_durably, run_worker
 from interpreters.durable.texts import Ended, input_text
@@ -55,7 +55,7 @@ from interpreters.recording.sessions import Transcript, read_transcript
 from runtime.checking import checked_call
 
 QUEUE = "cogstep"
-"""The queue of sessions without hosts; with them, each has ``cogstep.NAME``."""
+"""Where runs wait."""
 
 POLLED_EVERY = 0.1
 """Seconds between two looks at a queue."""
@@ -72,9 +72,6 @@ CLOSING = "!"
 
 RUN, WORK = "cogstep.run", "cogstep.work"
 """The workflows' names."""
-
-
-N = TypeVar("N", DurableAgent, ModelHost)
 
 
 class DBOSSessions:
@@ -103,10 +100,12 @@ class DBOSSessions:
         from interpreters.recording.store import SqlStore
 
         given = (agents,) if isinstance(agents, DurableAgent) else tuple(agents)
-        self.agents = _by_name(given, "agents")
-        self.hosts = _by_name(tuple(hosts), "hosts")
+        self.agents = {one.name: one for one in given}
+        self.hosts = Places(hosts)
         if not given:
             raise ConfigError("sessions need at least one agent")
+        if len(self.agents) < len(given):
+            raise ConfigError("two agents have the same name")
         if at_once < 1:
             raise ConfigError(f"at_once has to be at least 1, not {at_once}: a worker would never begin a run")
         self._place = place_of(url)
@@ -238,14 +237,13 @@ class DBOSSessions:
         hidden = None if event is None else own.veil().hide(event)[0]
         closing = CLOSING if isinstance(event, CancelAsked) else ""
         run = f"{session}:{closing}{uuid.uuid4().hex if key is None else _quoted(key)}"
-        host = preferred(session, self.hosts) if self.hosts else ""
         client = self._connected()
         before = self._runs(session, ["PENDING", "ENQUEUED"])
         with self._said():
             client.enqueue(
                 {
                     "workflow_name": RUN,
-                    "queue_name": _queue(host),
+                    "queue_name": QUEUE,
                     "workflow_id": run,
                     "app_version": before[0].app_version if before else self._version_of(session),
                     "queue_partition_key": session,
@@ -254,7 +252,6 @@ class DBOSSessions:
                     "priority": 1 + max((one.priority or 0 for one in before), default=0),
                 },
                 own.name,
-                host,
                 session,
                 input_text(hidden),
             )
@@ -336,6 +333,7 @@ class DBOSSessions:
         stop = threading.Event()
         watch = threading.Thread(target=self._look_after, args=(own, stranded, stop), name="cogstep-takeover")
         try:
+            self.hosts.load()
             with self._said():
                 self._launch(config, stranded)
             watch.start()
@@ -345,41 +343,34 @@ class DBOSSessions:
             if watch.ident is not None:
                 watch.join()
             DBOS.destroy(destroy_registry=True)
+            self.hosts.close()
 
     def _launch(self, config: DBOSConfig, stranded: set[str]) -> None:
         DBOS(config=config)
         logging.getLogger("dbos").addFilter(_tells)
         self._register(stranded)
-        queues = [_queue(name) for name in self.hosts] or [_queue("")]
-        DBOS.listen_queues(queues)
+        DBOS.listen_queues([QUEUE])
         DBOS.launch()
-        slots: list[int | None] = [host.slots for host in self.hosts.values()] or [None]
-        for queue, most in zip(queues, slots, strict=True):
-            DBOS.register_queue(
-                queue,
-                partition_concurrency=1,
-                worker_concurrency=self.at_once if most is None else min(self.at_once, most),
-                global_concurrency=most,
-                polling_interval_sec=POLLED_EVERY,
-            )
+        DBOS.register_queue(
+            QUEUE, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=POLLED_EVERY
+        )
 
     def _register(self, stranded: set[str]) -> None:
-        models: dict[tuple[str, str], DurableAgent] = {}
+        from interpreters.durable.hosted import hosted
 
-        def agent_of(name: str, host: str) -> DurableAgent:
-            if (name, host) not in models:
-                own = self._agent(name)
-                models[name, host] = own.on(self.hosts[host].model) if host else own
-            return models[name, host]
+        on = hosted(self.hosts, self.store)
+
+        def agent_of(name: str, session: str) -> DurableAgent:
+            return on(self._agent(name), session)
 
         def take(session: str) -> Recorder:
             return self.store.recorder(session, take_over=True)
 
-        async def run(name: str, host: str, session: str, event: str) -> str:
-            return await _carried(run_durably, agent_of(name, host), session, event, Steps(work, (name, host)), take)
+        async def run(name: str, session: str, event: str) -> str:
+            return await _carried(run_durably, agent_of(name, session), session, event, Steps(work, (name,)), take)
 
-        async def work(name: str, host: str, session: str, task: str) -> str:
-            return await _carried(run_worker, agent_of(name, host), session, task, Steps(work, (name, host)), take)
+        async def work(name: str, session: str, task: str) -> str:
+            return await _carried(run_worker, agent_of(name, session), session, task, Steps(work, (name,)), take)
 
         async def _carried(
             execute: Any, agent: DurableAgent, session: str, text: str, context: Steps, take: Take
@@ -435,14 +426,3 @@ def _passes(error: CogstepError) -> bool:
 def _quoted(key: str) -> str:
     """A key within a run's id: of characters that every database keeps, and none that an id of a worker's run has."""
     return quote(key, safe="", errors="surrogatepass")
-
-
-def _queue(host: str) -> str:
-    return f"{QUEUE}.{host}" if host else QUEUE
-
-
-def _by_name(given: tuple[N, ...], what: str) -> dict[str, N]:
-    named = {one.name: one for one in given}
-    if len(named) < len(given):
-        raise ConfigError(f"two {what} have the same name")
-    return named

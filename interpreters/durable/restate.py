@@ -27,6 +27,7 @@ from cognition.checking import shown
 from interpreters.agents.assembly import user_input
 from interpreters.durable.definition import DurableAgent, agent_named
 from interpreters.durable.errors import DurableError
+from interpreters.durable.hosts import ModelHost, Places
 from interpreters.durable.pending import answering, pending_of
 from interpreters.durable.restate_client import RestateServer
 from interpreters.durable.texts import Ended, input_text
@@ -54,19 +55,27 @@ class RestateSessions:
         url: of the store in which sessions are recorded: ``postgresql://user@host/database`` or ``sqlite:///path``.
         ingress: the server's address for what is sent.
         admin: its address for what is registered and cancelled.
+        hosts: where models run, if not in the processes; the same in each process.
 
     Raises:
         StoreError: the URL names no database.
-        ConfigError: an address is none, or two agents have the same name.
+        ConfigError: an address is none, or two agents or hosts have the same name.
     """
 
     def __init__(
-        self, agents: DurableAgent | Iterable[DurableAgent], url: str, *, ingress: str = INGRESS, admin: str = ADMIN
+        self,
+        agents: DurableAgent | Iterable[DurableAgent],
+        url: str,
+        *,
+        ingress: str = INGRESS,
+        admin: str = ADMIN,
+        hosts: Iterable[ModelHost] = (),
     ) -> None:
         given = (agents,) if isinstance(agents, DurableAgent) else tuple(agents)
         self.agents = {agent.name: agent for agent in given}
         if not given or len(self.agents) < len(given):
             raise ConfigError("sessions need at least one agent, and each has a name of its own")
+        self.hosts = Places(hosts)
         self.store = SqlStore(url)
         self._server = RestateServer.at(ingress, admin)
 
@@ -223,6 +232,7 @@ class RestateSessions:
     ) -> None:
         """``serve`` in an event loop until ``ended`` is set; ``ready`` is set once the server knows the process."""
         try:
+            from interpreters.durable.hosted import hosted
             from interpreters.durable.restate_serving import listening, serve_on
         except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
             raise ConfigError(
@@ -232,12 +242,14 @@ class RestateSessions:
         parts = urlsplit(bind or address)
         if parts.scheme != "http" or not parts.hostname or not parts.port:
             raise ConfigError(f"a process listens at an address such as {ADDRESS}, not {shown(bind or address)}")
+        await asyncio.to_thread(self.hosts.load)
         try:
             listener = listening(parts.hostname, parts.port)
         except OSError as error:
             raise ConfigError(f"this process can't listen at {bind or address}: {error}") from error
         take = partial(self.store.recorder, take_over=True)
-        serving = asyncio.create_task(serve_on(listener, tuple(self.agents.values()), take, ended, keys))
+        on = hosted(self.hosts, self.store)
+        serving = asyncio.create_task(serve_on(listener, tuple(self.agents.values()), take, ended, keys, on))
         try:
             await asyncio.to_thread(self._server.register, address)
             if ready is not None:
@@ -247,6 +259,7 @@ class RestateSessions:
             raise
         finally:
             await serving
+            self.hosts.close()
 
 
 def _entrance(agent: DurableAgent) -> str:

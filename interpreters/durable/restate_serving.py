@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -58,9 +58,17 @@ def versioned(agent: str, version: str) -> str:
     return f"cogstep-version.{agent}.{version}"
 
 
-def objects(agent: DurableAgent, take: Take) -> tuple[VirtualObject, VirtualObject]:
+On = Callable[[DurableAgent, str], DurableAgent]
+"""Gives a definition as it works at a session."""
+
+
+def _as_it_is(agent: DurableAgent, _session: str) -> DurableAgent:
+    return agent
+
+
+def objects(agent: DurableAgent, take: Take, on: On = _as_it_is) -> tuple[VirtualObject, VirtualObject]:
     """What a process serves for one agent."""
-    return _entrance(agent), _sessions(agent, take)
+    return _entrance(agent), _sessions(agent, take, on)
 
 
 def _object(name: str) -> VirtualObject:
@@ -83,21 +91,21 @@ def _entrance(agent: DurableAgent) -> VirtualObject:
     return made
 
 
-def _sessions(agent: DurableAgent, take: Take) -> VirtualObject:
+def _sessions(agent: DurableAgent, take: Take, on: On) -> VirtualObject:
     name = versioned(agent.name, agent.version)
     made = _object(name)
 
     @made.handler("run", input_serde=BYTES, output_serde=BYTES)
     async def run(context: ObjectContext, event: bytes) -> bytes:
+        own = on(agent, context.key())
         return await executed(
-            context, name, lambda engine: run_durably(agent, context.key(), event.decode(), engine, take)
+            context, name, lambda engine: run_durably(own, context.key(), event.decode(), engine, take)
         )
 
     @made.handler("work", input_serde=BYTES, output_serde=BYTES)
     async def work(context: ObjectContext, task: bytes) -> bytes:
-        return await executed(
-            context, name, lambda engine: run_worker(agent, context.key(), task.decode(), engine, take)
-        )
+        own = on(agent, context.key())
+        return await executed(context, name, lambda engine: run_worker(own, context.key(), task.decode(), engine, take))
 
     return made
 
@@ -124,12 +132,17 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 async def serve_on(
-    listener: socket.socket, agents: Sequence[DurableAgent], take: Take, ended: asyncio.Event, keys: Sequence[str]
+    listener: socket.socket,
+    agents: Sequence[DurableAgent],
+    take: Take,
+    ended: asyncio.Event,
+    keys: Sequence[str],
+    on: On = _as_it_is,
 ) -> None:
     """Serve until ``ended`` is set, on a socket that is closed then."""
     endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
     for agent in agents:
-        endpoint.bind(*objects(agent, take))
+        endpoint.bind(*objects(agent, take, on))
     for key in keys:
         endpoint.identity_key(key)
     config = Config()

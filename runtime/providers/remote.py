@@ -82,6 +82,8 @@ class RemoteRuntime:
         self._running: weakref.WeakSet[RemoteGeneration] = weakref.WeakSet()
         facts = ask_facts(self._connection, name.model) if ask else Facts()
         self._facts = facts
+        self.unreached = bool(facts.problem)
+        """Whether the server could not be asked what it is, so that less is known of it than it tells."""
         self._model = name.model or facts.model or ANY_MODEL
         self._habits = _habits_of(name, facts)
         self._price = name.backend.price_of(self._model)

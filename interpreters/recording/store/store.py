@@ -43,6 +43,11 @@ class SqlStore:
             self._membership.name = executor
 
     @property
+    def database(self) -> Database:
+        """What this process uses of the database, for what has tables of its own beside the sessions."""
+        return self._database
+
+    @property
     def name(self) -> str:
         """What errors and reports call it: no password is in it."""
         return self._database.shown

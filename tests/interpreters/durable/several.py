@@ -83,7 +83,18 @@ def main(url: str) -> None:
         for name, run in runs.items():
             assert text(spread, run) == preferred(name, "ab")
     assert [one.most for one in hosts] == [2, 2]
+    removed(url)
     print("all of it")
+
+
+def removed(url: str) -> None:
+    """What was sent when there were other hosts is done on those that there are."""
+    names = [f"later-{number}" for number in range(4)]
+    assert {preferred(name, "ab") for name in names} == {"a", "b"}
+    with DBOSSessions(agent("1"), url, hosts=[Host("a").named, Host("b").named]) as before:
+        runs = [before.send(name, "Hi!") for name in names]
+    with DBOSSessions(agent("1"), url, hosts=[Host("b").named]) as after, after.worker():
+        assert [text(after, run) for run in runs] == ["b"] * len(runs)
 
 
 def cancelled(sessions: DBOSSessions) -> None:

@@ -1,0 +1,251 @@
+"""The slots of model hosts: calls of all processes in the order in which they came, no more at a time than a host has.
+
+cogstep_hosts    the number of the newest call of each host
+cogstep_calls    the calls that wait or are at work, each with its process
+
+A call may begin once fewer calls before it are left than its host has slots. Numbers are given under a lock that holds
+until they are written, so that whoever has one sees all lower ones. What a dead process has left is deleted by those
+that wait behind it, by the same signs of life that leases on sessions stand on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import Future, InvalidStateError
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from weakref import finalize
+
+from attrs import define, field
+from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, delete, insert, select
+from sqlalchemy.dialects.postgresql import insert as insert_postgresql
+from sqlalchemy.dialects.sqlite import insert as insert_sqlite
+
+from cognition import CogstepError
+from interpreters.recording.store import SqlStore
+from interpreters.recording.store.database import SCHEMA_LOCK, Database
+
+LOOKED_EVERY = 0.05
+"""Seconds between two looks of a process whose calls wait for a slot."""
+
+MISSED_AFTER = 1.0
+"""Seconds between two looks for what dead processes have left, and between two tries where the database is away."""
+
+tables = MetaData()
+
+hosts = Table(
+    "cogstep_hosts",
+    tables,
+    Column("name", String(64), primary_key=True),
+    Column("newest", BigInteger, nullable=False),
+)
+
+calls = Table(
+    "cogstep_calls",
+    tables,
+    Column("host", String(64), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("holder", String(500), nullable=False),
+    Column("taker", String(32), nullable=False),
+)
+
+
+@define(eq=False)
+class Ticket:
+    """One call's place at a host."""
+
+    host: str
+    slots: int
+    came: Future[bool] = field(factory=Future)
+    """Whether the call may begin; False where it was given up before."""
+    number: int = 0
+    """Its place in the order; 0 until it is written."""
+    freed: bool = False
+
+    def answer(self, may_begin: bool) -> None:
+        """Wake whoever waits for it, unless it was answered."""
+        with contextlib.suppress(InvalidStateError):
+            self.came.set_result(may_begin)
+
+
+class Slots:
+    """What one process takes of the slots of hosts. All methods may be called by any thread, and return at once.
+
+    Args:
+        store: where the other processes are met. Where it is away, calls wait until it is back.
+    """
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self._changes: SimpleQueue[Ticket | None] = SimpleQueue()
+        """Tickets to be written, and those to be deleted; None ends the thread."""
+        self._starting = Lock()
+        self._started = False
+        finalize(self, self._changes.put, None).atexit = False
+
+    def take(self, host: str, slots: int) -> Ticket:
+        """Wait for a slot of a host; whoever has the ticket, gives it back by ``free``."""
+        with self._starting:
+            if not self._started:
+                self._started = True
+                desk = Desk(self._store, self._changes)
+                Thread(target=desk.serve, name="cogstep-slots", daemon=True).start()
+        ticket = Ticket(host, slots)
+        self._changes.put(ticket)
+        return ticket
+
+    def free(self, ticket: Ticket) -> None:
+        """The call has ended, or is given up. Takes no lock: also while garbage is collected."""
+        if not ticket.freed:
+            ticket.freed = True
+            self._changes.put(ticket)
+
+
+class Desk:
+    """The one thread of a process that writes tickets, and looks who may begin."""
+
+    def __init__(self, store: SqlStore, changes: SimpleQueue[Ticket | None]) -> None:
+        self._store = store
+        self._database: Database = store.database
+        self._changes = changes
+        self._taker = uuid.uuid4().hex
+        self._unwritten: list[Ticket] = []
+        self._written: dict[tuple[str, int], Ticket] = {}
+        """Those that wait or are at work, by host and number."""
+        self._left: set[str] = set()
+        """Hosts at which something was given back that is not deleted yet."""
+        self._made = False
+        self._missed = 0.0
+
+    def serve(self) -> None:
+        """Do all this until nobody uses the slots any more."""
+        ended = False
+        while not ended:
+            ended = self._collect(LOOKED_EVERY if self._waiting() else None)
+            while self._unwritten or self._left or (ended and self._written):
+                try:
+                    self._exchange(ended)
+                    break
+                except CogstepError:  # the database is away, and said to be so by whoever writes a session
+                    if ended:  # others delete what is left, once this process has ended
+                        break
+                    time.sleep(MISSED_AFTER)
+            else:
+                with contextlib.suppress(CogstepError):
+                    self._look()
+
+    def _waiting(self) -> list[Ticket]:
+        return [one for one in self._written.values() if not one.came.done()]
+
+    def _collect(self, timeout: float | None) -> bool:
+        """Take what has come since the last time; whether it was the last."""
+        ended = False
+        with contextlib.suppress(Empty):
+            change = self._changes.get(timeout=timeout)
+            while True:
+                if change is None:
+                    ended = True
+                elif not change.freed:
+                    self._unwritten.append(change)
+                elif change.number:
+                    self._written.pop((change.host, change.number), None)
+                    self._left.add(change.host)
+                change = self._changes.get_nowait()
+        return ended
+
+    def _exchange(self, ended: bool) -> None:
+        """Write what is new, delete what is over, and look who may begin."""
+        holder = self._store.join()
+        if not self._made:
+            self._database.write(self._make)
+            self._made = True
+        unwritten = [] if ended else [one for one in self._unwritten if not one.freed]
+        if ended:
+            self._written.clear()
+        numbered = self._database.run(lambda connection: self._write(connection, holder, unwritten))
+        for one, number in zip(unwritten, numbered, strict=True):
+            one.number = number
+            self._written[one.host, number] = one
+        self._unwritten.clear()
+        self._left.clear()
+        for one in unwritten:
+            if one.freed:  # meanwhile, when it had no number
+                self._changes.put(one)
+        self._look()
+
+    def _make(self, connection: Connection) -> None:
+        with self._database.transaction(connection):
+            if self._database.location.kind == "postgresql":
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
+            tables.create_all(connection)
+
+    def _write(self, connection: Connection, holder: str, unwritten: list[Ticket]) -> list[int]:
+        """The numbers of what is new. What is this desk's and not known to it is deleted: so is what was given back,
+        and what stands there twice because a connection broke behind it.
+        """
+        with self._database.transaction(connection):
+            newest = {
+                host: self._newest(connection, host, more)
+                for host, more in sorted(Counter(one.host for one in unwritten).items())
+            }
+            known = set(self._written)
+            mine = select(calls.c.host, calls.c.number).where(calls.c.taker == self._taker)
+            for host, number in connection.execute(mine).all():
+                if (host, number) not in known:
+                    connection.execute(delete(calls).where(calls.c.host == host, calls.c.number == number))
+            numbers = []
+            for one in reversed(unwritten):
+                numbers.append(newest[one.host])
+                newest[one.host] -= 1
+                row = {"host": one.host, "number": numbers[-1], "holder": holder, "taker": self._taker}
+                connection.execute(insert(calls).values(row))
+        return numbers[::-1]
+
+    def _newest(self, connection: Connection, host: str, more: int) -> int:
+        """Count a host's calls up; nobody else does until the end of the transaction."""
+        insert_into = insert_sqlite if self._database.location.kind == "sqlite" else insert_postgresql
+        counted = (
+            insert_into(hosts)
+            .values(name=host, newest=more)
+            .on_conflict_do_update(index_elements=[hosts.c.name], set_={"newest": hosts.c.newest + more})
+            .returning(hosts.c.newest)
+        )
+        return int(connection.execute(counted).scalar_one())
+
+    def _look(self) -> None:
+        """Let those begin whose turn it is."""
+        waiting: dict[str, list[Ticket]] = {}
+        for one in self._waiting():
+            waiting.setdefault(one.host, []).append(one)
+        for host, own in waiting.items():
+            rows = select(calls.c.number, calls.c.holder).where(calls.c.host == host).order_by(calls.c.number)
+            found = self._database.run(lambda connection, rows=rows: connection.execute(rows).all())  # type: ignore[misc]
+            order = {number: place for place, (number, _) in enumerate(found)}
+            for ticket in own:
+                place = order.get(ticket.number)
+                if place is None:  # this process was taken for dead
+                    del self._written[host, ticket.number]
+                    ticket.number = 0
+                    self._changes.put(ticket)
+                elif place < ticket.slots:
+                    ticket.answer(True)
+            if not all(one.came.done() for one in own):
+                self._clear({holder for _, holder in found})
+
+    def _clear(self, holders: Iterable[str]) -> None:
+        """Delete what dead processes have left."""
+        now = time.monotonic()
+        if now < self._missed + MISSED_AFTER:
+            return
+        self._missed = now
+        living = {one.id for one in self._store.executors() if one.expires_in > 0}
+        for dead in set(holders) - living:
+            self._database.run(lambda connection, dead=dead: connection.execute(_left_by(dead)))  # type: ignore[misc]
+
+
+def _left_by(holder: str) -> object:
+    return delete(calls).where(calls.c.holder == holder)
