@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from cognition import Image, Limits, ToolSpec
 from interpreters import Agent, AsyncAgent, AsyncMCPServers, MCPServer, MCPServerError, MCPServers, Tool, fakes
+from interpreters.mcp.connection import Connection
 from interpreters.mcp.naming import tool_names
 from interpreters.recording.replaying import replay
 from interpreters.tools.context import ToolContext
@@ -207,8 +209,11 @@ def test_a_dead_server_is_a_failed_result_and_is_there_for_the_next_call(folder:
 
 
 @pytest.mark.parametrize(("words", "times"), [({}, 1), ({"idempotent": ("ec*",)}, 2)])
-def test_only_a_call_that_may_happen_twice_is_made_again(tmp_path: Path, words: dict[str, Any], times: int) -> None:
+def test_only_a_call_that_may_happen_twice_is_made_again(
+    tmp_path: Path, words: dict[str, Any], times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At once after the first loss; after the second, the server is left alone for a while, and no call reaches it."""
+    monkeypatch.setattr("interpreters.mcp.hub.Connection", partial(Connection, now=lambda: 1000.0))  # which doesn't end
     with MCPServers([plain("mortal", tmp_path, "dies", **words)]) as servers:
         model = fakes.ScriptedModel([fakes.call("mcp.mortal.echo", text="a"), "Done."])
         with Agent(model, servers.tools(), clock=fakes.FakeClock()) as agent:
