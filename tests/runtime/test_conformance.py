@@ -306,9 +306,12 @@ class TestSampling:
             done = reply(runtime, ask(UserMessage("m1", "Tell me"), temperature=2.0, max_tokens=16, **options))
             return f"{done.reasoning}|{done.text}|{done.calls}|{done.malformed}"
 
-        assert written(seed=1) == written(seed=1)
-        assert len({written(seed=seed) for seed in range(4)}) > 1
-        assert len({written() for _ in range(4)}) > 1
+        first = written(seed=1)
+
+        assert written(seed=1) == first
+        # Half of all draws are the same on the shipped model: four alike are nothing rare, and forty are.
+        assert any(written(seed=seed) != first for seed in range(2, 42))
+        assert any(written() != first for _ in range(40))
 
     def test_a_bias_forces_and_forbids(self, rig: Rig, runtime: Runtime) -> None:
         """Its ends do, whatever the model would say."""
