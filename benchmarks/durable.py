@@ -1,13 +1,17 @@
-"""What a durable step costs on DBOS, beyond DBOS's own bare step in the same run.
+"""What a durable step costs beyond the engine's own bare step in the same run: on DBOS, and on Restate.
 
-    python benchmarks/durable.py                            SQLite, and PostgreSQL where it is installed
+    python benchmarks/durable.py                            what is installed of SQLite, PostgreSQL and a Restate server
     python benchmarks/durable.py --steps 400 --rounds 7
+    python benchmarks/durable.py --on sqlite
     python benchmarks/durable.py --peers                    pydantic-ai with DBOS too, which is installed first
 
 A bare workflow does nothing but steps, each of which gives a text as long as ours. A session's run calls a model and a
-tool in turn, both of which answer at once; each call is a step too. Both are timed from one step to the last, in turn,
-round by round, so that whatever else the machine does falls on both. What is between the two is ours: the pure step,
-the line of the recording with its seal, and the interpreter.
+tool in turn, both of which answer at once; each call is a step too. Both are begun in the same way, and timed from one
+step to the last, in turn, round by round, so that whatever else the machine does falls on both. What is between the two
+is ours: the pure step, the line of the recording with its seal, and the interpreter.
+
+The hardest case has a tool that must not run twice, an observer of every event, and a secret in each call and each
+result, which is hidden from the engine and from the recording, and shown to the tool and to the model.
 """
 
 from __future__ import annotations
@@ -16,29 +20,35 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import uuid
 import venv
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, Protocol
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/durable.py`
 
-from dbos import DBOS, SetWorkflowID
+from dbos import DBOS
 
 import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
-from benchmarks.table import table
+from benchmarks.durable_restate import on_restate
+from benchmarks.table import machine, table
 from cognition import Limits
 from interpreters import tool
-from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos import POLLED_EVERY, QUEUE, DBOSSessions
 from interpreters.durable.definition import DurableAgent
+from interpreters.recording.redaction import Redaction
 from interpreters.testing.fakes import FunctionModel, Reply, call
 from tests.interpreters.databases import postgres, why_no_postgres
+from tests.interpreters.durable.restate_rig import MISSING, server_program
 
 TEXT = '{"at":1790000000.123,"input":{"type":"tool_returned","effect_id":"1.1.1","content":"%s"}}' % ("x" * 60)
 """What a bare step gives: as long as what one of ours does."""
 
+SECRET = "correct-horse-battery-staple"
 
 PEER = Path(__file__).parent / ".peers" / "durable"
 """The peer's environment."""
@@ -50,12 +60,20 @@ PINS = (
     "pysqlite3-binary; platform_system == 'Linux'",
 )
 
+GOAL = "<= 0.30"
+"""Milliseconds."""
+
 
 class Timed:
     """A model that calls a tool so many times, and notes when it is asked."""
 
-    def __init__(self) -> None:
-        self.calls = 0
+    def __init__(self, wish: str, **arguments: Any) -> None:
+        self.wish = wish
+        self.arguments = arguments
+        self.start(0)
+
+    def start(self, calls: int) -> None:
+        self.calls = calls
         self.asked: list[float] = []
         self.worked: list[float] = []
 
@@ -63,7 +81,12 @@ class Timed:
         self.asked.append(perf_counter())
         self.worked.append(process_time())
         number = len(self.asked)
-        return call("look", n=number) if number <= self.calls else Reply("Done.")
+        return call(self.wish, n=number, **self.arguments) if number <= self.calls else Reply("Done.")
+
+    def step(self) -> tuple[float, float]:
+        """Milliseconds of a step, and those of the processor."""
+        wall, cpu = (1e3 * (times[-1] - times[0]) / (2 * self.calls) for times in (self.asked, self.worked))
+        return wall, cpu
 
 
 @tool(read_only=True)
@@ -72,36 +95,107 @@ async def look(n: int) -> str:
     return f"seen {n}"
 
 
-def measured(url: str, steps: int, rounds: int) -> list[tuple[float, ...]]:
-    """Milliseconds of a bare step and of one of ours for each round, and the same of the processor's time."""
-    model = Timed()
-    agent = DurableAgent(
-        "timed",
-        FunctionModel(model, context_tokens=10**7),
-        [look],
-        limits=Limits(steps=10 * steps, tool_calls=10 * steps),
-        compact_at=None,
-    )
-    found: list[tuple[float, ...]] = []
-    with DBOSSessions(agent, url) as sessions:
-        bare = _bare_workflow()
+@tool
+async def send(n: int, token: str) -> str:
+    """Send, which must not happen twice."""
+    assert token == SECRET
+    return f"sent {n} with {token}"
+
+
+class Engine(Protocol):
+    """What is measured."""
+
+    def bare(self, steps: int) -> tuple[float, float]:
+        """Run bare steps; gives the seconds that they took, and those of the processor."""
+
+    def run(self, agent: str, session: str) -> None:
+        """Run a session to the end of its first turn."""
+
+
+class OnDBOS:
+    """Bare workflows and sessions in one queue."""
+
+    def __init__(self, sessions: DBOSSessions) -> None:
+        self._sessions = sessions
+
+    def bare(self, steps: int) -> tuple[float, float]:
+        client, run = self._sessions._connected(), f"bare-{uuid.uuid4().hex}"
+        client.enqueue(
+            {
+                "workflow_name": "cogstep.bare",
+                "queue_name": QUEUE,
+                "workflow_id": run,
+                "app_version": self._sessions.version,
+                "queue_partition_key": run,
+            },
+            steps,
+        )
+        took: Any = client.retrieve_workflow(run).get_result(polling_interval_sec=POLLED_EVERY)
+        return took[0], took[1]
+
+    def run(self, agent: str, session: str) -> None:
+        self._sessions.result(self._sessions.send(session, "Go.", agent=agent))
+
+
+@contextmanager
+def on_dbos(agents: tuple[DurableAgent, ...], url: str) -> Iterator[Engine]:
+    async def answer() -> str:
+        return TEXT
+
+    async def bare(steps: int) -> tuple[float, float]:
+        began, worked = perf_counter(), process_time()
+        for _ in range(steps):
+            await DBOS.run_step_async({"name": "bare", "preemptible": True}, answer)
+        return perf_counter() - began, process_time() - worked
+
+    with DBOSSessions(agents, url) as sessions:
+        DBOS.workflow(name="cogstep.bare")(bare)
         with sessions.worker():
+            yield OnDBOS(sessions)
+
+
+Figures = list[tuple[float, float, float, float]]
+"""For each round the milliseconds of a bare step and of one of ours, and the same of the processor's time."""
+
+
+class Measured:
+    """Agents for both cases, and what they cost on one engine."""
+
+    def __init__(self, steps: int) -> None:
+        self.models = {"plain": Timed("look"), "hardest": Timed("send", token=SECRET)}
+        self.events = 0
+        given: dict[str, Any] = {
+            "limits": Limits(steps=10 * steps, tool_calls=10 * steps),
+            "compact_at": None,
+        }
+        hard = {**given, "observers": [self._seen], "redact": Redaction(secrets={"token": SECRET})}
+        self.agents = (
+            DurableAgent("plain", FunctionModel(self.models["plain"], context_tokens=10**7), [look], **given),
+            DurableAgent("hardest", FunctionModel(self.models["hardest"], context_tokens=10**7), [send], **hard),
+        )
+
+    def _seen(self, _event: object) -> None:
+        self.events += 1
+
+    def on(self, engine: AbstractContextManager[Engine], steps: int, rounds: int) -> dict[str, Figures]:
+        found: dict[str, Figures] = {name: [] for name in self.models}
+        with engine as here:
             for number in range(rounds + 1):
-                with SetWorkflowID(f"bare-{number}-{perf_counter()}"):
-                    took, worked = DBOS.start_workflow(bare, steps).get_result()
-                model.calls, model.asked, model.worked = steps // 2, [], []
-                sessions.result(sessions.send(f"timed-{number}-{int(perf_counter() * 1e6)}", "Go."))
-                ours, own = ((times[-1] - times[0]) / (2 * (steps // 2)) for times in (model.asked, model.worked))
-                if number:  # the first round makes tables and connections
-                    found.append((1e3 * took / steps, 1e3 * ours, 1e3 * worked / steps, 1e3 * own))
-    return found
+                wall, cpu = (1e3 * took / steps for took in here.bare(steps))
+                for name, model in self.models.items():
+                    model.start(steps // 2)
+                    here.run(name, f"{name}-{uuid.uuid4().hex}")
+                    with_it, worked = model.step()
+                    if number:  # the first round makes tables and connections
+                        found[name].append((wall, with_it, cpu, worked))
+        return found
 
 
 class PeerError(Exception):
     """What the peer needs could not be installed, or it failed; the message is the last word of that."""
 
 
-def measured_peer(url: str, steps: int, rounds: int) -> list[tuple[float, ...]]:
+def measured_peer(url: str, steps: int, rounds: int) -> Figures:
     """The same of pydantic-ai on DBOS, in an environment of its own.
 
     Raises:
@@ -114,7 +208,9 @@ def measured_peer(url: str, steps: int, rounds: int) -> list[tuple[float, ...]]:
     program = Path(__file__).parent / "peers" / "pydantic_ai_dbos.py"
     # -P: beside it lies a module of the peer's name.
     said = _said([str(python), "-P", str(program), url, str(steps), str(rounds)])
-    return [tuple(map(float, line.split())) for line in said.splitlines()]
+    figures: Any = [tuple(map(float, line.split())) for line in said.splitlines()]
+    found: Figures = figures
+    return found
 
 
 def _said(command: list[str]) -> str:
@@ -124,49 +220,56 @@ def _said(command: list[str]) -> str:
     return done.stdout
 
 
-def _bare_workflow() -> Any:
-    async def answer() -> str:
-        return TEXT
-
-    async def bare(steps: int) -> tuple[float, float]:
-        began, worked = perf_counter(), process_time()
-        for _ in range(steps):
-            await DBOS.run_step_async({"name": "bare", "preemptible": True}, answer)
-        return perf_counter() - began, process_time() - worked
-
-    return DBOS.workflow(name="cogstep.bare")(bare)
-
-
-def lines(kind: str, name: str, found: Iterable[tuple[float, ...]], goal: str = "") -> list[str]:
+def row(name: str, found: Figures, goal: str = "") -> list[str]:
     bare, ours, worked, own = zip(*found, strict=True)
+    times = median(one / other for one, other in zip(ours, bare, strict=True))
     beyond, more = (
         f"{median(one - other for one, other in zip(with_it, without, strict=True)):.2f}"
         for with_it, without in ((ours, bare), (own, worked))
     )
-    return [f"{name} on {kind}", f"{median(bare):.2f}", f"{median(ours):.2f}", beyond, goal, more]
+    return [name, f"{median(bare):.2f}", f"{median(ours):.2f}", f"{times:.2f}", beyond, goal, more]
+
+
+def rows(engine: str, figures: dict[str, Figures]) -> Iterable[list[str]]:
+    return [row(f"cogstep on {engine}, {name}", found, GOAL) for name, found in figures.items()]
+
+
+KINDS = ("sqlite", "postgresql", "restate")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200, help="of one round")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--on", choices=KINDS, help="measure this one alone")
     parser.add_argument("--peers", action="store_true", help="measure pydantic-ai with DBOS beside it")
     given = parser.parse_args()
-    shown = [["milliseconds a step (median)", "bare", "with it", "beyond", "goal", "of the processor"]]
+    kinds = KINDS if given.on is None else (given.on,)
+    shown = [["milliseconds a step (median)", "bare", "with it", "times", "beyond", "goal", "of the processor"]]
+    print(machine())
     with tempfile.TemporaryDirectory() as place:
-        urls = {"SQLite": f"sqlite:///{place}/sessions.db"}
-        if reason := why_no_postgres():
-            print(f"PostgreSQL is left out: {reason}")
-        else:
-            urls["PostgreSQL"] = postgres().url
-        for kind, url in urls.items():
-            shown.append(lines(kind, "cogstep", measured(url, given.steps, given.rounds), "<= 0.30"))
+        for kind in kinds:
+            if kind == "restate":
+                if server_program() is None:
+                    print(f"Restate is left out: {MISSING}")
+                    continue
+                measured = Measured(given.steps)
+                served = on_restate(measured.agents, f"sqlite:///{place}/restate.db", TEXT, Path(place))
+                shown += rows("Restate", measured.on(served, given.steps, given.rounds))
+                continue
+            if kind == "postgresql" and (reason := why_no_postgres()):
+                print(f"PostgreSQL is left out: {reason}")
+                continue
+            name, url = ("SQLite", f"sqlite:///{place}/s.db") if kind == "sqlite" else ("PostgreSQL", postgres().url)
+            measured = Measured(given.steps)
+            engine = on_dbos(measured.agents, url)
+            shown += rows(f"DBOS, {name}", measured.on(engine, given.steps, given.rounds))
             if given.peers:
-                own = f"{url}.peer" if kind == "SQLite" else url.replace("/postgres", "/peer")
+                own = f"{url}.peer" if kind == "sqlite" else url.replace("/postgres", "/peer")
                 try:
-                    shown.append(lines(kind, "pydantic-ai", measured_peer(own, given.steps, given.rounds)))
+                    shown.append(row(f"pydantic-ai on DBOS, {name}", measured_peer(own, given.steps, given.rounds)))
                 except PeerError as error:
-                    print(f"pydantic-ai with DBOS on {kind} is left out: {error}")
+                    print(f"pydantic-ai with DBOS on {name} is left out: {error}")
     print(table(shown))
 
 

@@ -122,7 +122,8 @@ class DurableInterpreter(AsyncInterpreter):
         self._saying.check(event)
         if event is None:
             return Happened(self._stamp())
-        return self._told(await self._prompted(event))
+        prompted = await self._prompted(event)
+        return self._told(prompted, self._veil.may_hide(prompted))
 
     def check_waits(self, event: Input | None) -> None:
         """See that an answer is to something that waits: somebody else's may have come first, or a cancellation.
@@ -201,7 +202,7 @@ class DurableInterpreter(AsyncInterpreter):
         return CancelAsked(reason)
 
     def _watch(self, before: Any, event: Any, transition: Any, reveal: Callable[[Any], Any]) -> None:
-        if not self._writer.repeated:  # else observers were told by the execution that recorded it
+        if self.observers and not self._writer.repeated:  # else observers were told by the execution that recorded it
             self.observers.transition(before, reveal(event), transition, reveal)
 
     # ------------------------------------------------------------------------------------ where inputs come from
@@ -238,11 +239,11 @@ class DurableInterpreter(AsyncInterpreter):
     def _stamp(self) -> float:
         return (self._run_clock.real.time() * 1000.0 + 0.5) // 1.0 / 1000.0
 
-    def _told(self, event: Input, hides: bool = True) -> Happened:
-        """An input as the engine keeps it: counted, hidden if there may be anything to hide, and with its time."""
+    def _told(self, event: Input, hides: bool) -> Happened:
+        """An input as the engine keeps it: counted, hidden where there may be anything to hide, and with its time."""
         if self._counter is not None and self._counter.wants(event):
             event = self._counter.stamped(event)
-        hidden, found = self._veil.hide(event) if hides else (event, ())
+        hidden, found = self._veil.hide_found(event) if hides else (event, ())
         return Happened(self._stamp(), hidden, found)
 
     # ------------------------------------------------------------------------------------------------------ the steps

@@ -92,12 +92,10 @@ class Veil:
 
     def hide(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
         """A value of the core with placeholders for its secrets, and what was hidden where."""
-        if self._redaction is None:
-            return value, ()
-        texts: list[str] = []
-        collect(value, texts)
-        if not texts or not self._may_be_in(self._redaction, texts):  # the usual case
-            return value, ()
+        return self.hide_found(value) if self.may_hide(value) else (value, ())
+
+    def hide_found(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
+        """``hide`` for a value of which ``may_hide`` is known to be true."""
         found: dict[tuple[str, str], int] = {}
 
         def change(text: str, place: str) -> str:
@@ -138,6 +136,10 @@ class Veil:
             request = value.request
             rest = mapped(evolve(request, messages=History()), self._revealed)
             return evolve(value, request=evolve(rest, messages=self._shown.history(request.messages)))
+        if type(value) is tuple:  # the decisions of a step: one of them may be a request, with the conversation
+            hidden: Any = value
+            shown: Any = tuple([self.reveal(one) for one in hidden])
+            return shown if any(new is not old for new, old in zip(shown, hidden, strict=True)) else value
         return mapped(value, self._revealed)
 
     def lacks(self, value: object) -> bool:

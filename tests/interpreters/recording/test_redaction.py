@@ -30,6 +30,7 @@ from cognition import (
 from cognition.ids import EffectId
 from cognition.outcomes import Failure
 from interpreters import Agent, events, fakes, replay, tool
+from interpreters.recording import veil as veil_module
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.redaction import Found, Redaction
 from interpreters.recording.veil import PLACEHOLDER, Veil, looks_like
@@ -384,3 +385,32 @@ def test_texts_between_pictures_and_prompts_are_hidden_and_the_bytes_of_a_pictur
     assert (hidden.text, hidden.system) == ("The key is [redacted:api_key:1].", "You know [redacted:api_key:2].")
     assert {one.field for one in found} == {"text", "parts[0].text", "system"}
     assert veil.reveal(hidden) == said
+
+
+def test_a_step_shows_what_is_new_in_a_conversation_and_not_all_of_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = 0
+    mapped = veil_module.mapped
+
+    def counted(*given: Any) -> Any:
+        nonlocal looked_at
+        looked_at += 1
+        return mapped(*given)
+
+    @tool(read_only=True)
+    def look(n: int) -> str:
+        """Look."""
+        return f"seen {n} with {KEY}"
+
+    def looks(calls: int) -> int:
+        before = looked_at
+        model = ScriptedModel([*(call("look", n=n) for n in range(calls)), "Done."])
+        with Agent(model, [look], journal=tmp_path / f"{calls}.jsonl") as agent:
+            agent.run("Look!")
+        return looked_at - before
+
+    monkeypatch.setattr(veil_module, "mapped", counted)
+    few, many = looks(3), looks(11)
+
+    assert 0 < many < 5 * few

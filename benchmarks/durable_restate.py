@@ -1,0 +1,96 @@
+"""Restate for ``benchmarks/durable.py``: a server of its own, bare steps, and sessions, served by this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from restate import ObjectContext, VirtualObject
+from restate.endpoint import Endpoint
+
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.restate import RestateSessions
+from interpreters.durable.restate_context import BYTES, RUNS
+from interpreters.durable.restate_serving import _without_lifespan, listening
+from tests.interpreters.durable.restate_rig import free_port, running_server
+
+BARE = "cogstep.bare"
+
+
+class OnRestate:
+    """Bare invocations and sessions at one server."""
+
+    def __init__(self, sessions: RestateSessions) -> None:
+        self._sessions = sessions
+
+    def bare(self, steps: int) -> tuple[float, float]:
+        server = self._sessions._server
+        reply = server.output(server.send(BARE, uuid.uuid4().hex, str(steps)), None)
+        assert reply is not None
+        assert reply.status < 300, reply
+        wall, cpu = json.loads(reply.body)
+        return wall, cpu
+
+    def run(self, agent: str, session: str) -> None:
+        self._sessions.result(self._sessions.send(session, "Go.", agent=agent))
+
+
+@contextmanager
+def on_restate(agents: tuple[DurableAgent, ...], url: str, text: str, folder: Path) -> Iterator[OnRestate]:
+    """A server that is there while this is open.
+
+    Args:
+        agents: whose sessions it has.
+        url: of the store.
+        text: that a bare step gives.
+        folder: for the server.
+    """
+    with running_server(folder / "restate") as server:
+        sessions = RestateSessions(agents, url, ingress=server.ingress, admin=server.admin)
+        with sessions.worker(f"http://127.0.0.1:{free_port()}"), _bare_worker(sessions, text.encode()):
+            yield OnRestate(sessions)
+
+
+@contextmanager
+def _bare_worker(sessions: RestateSessions, text: bytes) -> Iterator[None]:
+    made = VirtualObject(BARE)
+
+    async def answer() -> bytes:
+        return text
+
+    @made.handler("run", input_serde=BYTES, output_serde=BYTES)
+    async def run(context: ObjectContext, steps: bytes) -> bytes:
+        began, worked = perf_counter(), process_time()
+        for number in range(int(steps)):
+            await context.run_typed(f"bare-{number}", answer, RUNS)
+        return json.dumps([perf_counter() - began, process_time() - worked]).encode()
+
+    endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
+    endpoint.bind(made)
+    port, loop, ended = free_port(), asyncio.new_event_loop(), asyncio.Event()
+    config = Config()
+    config.bind = [f"fd://{listening('127.0.0.1', port).detach()}"]
+    config.graceful_timeout = 1.0
+    config.loglevel = "WARNING"
+
+    def work() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve(_without_lifespan(endpoint.app()), config, shutdown_trigger=ended.wait))
+
+    thread = threading.Thread(target=work, name="bare")
+    thread.start()
+    try:
+        sessions._server.register(f"http://127.0.0.1:{port}")
+        yield
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
