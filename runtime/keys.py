@@ -1,6 +1,7 @@
 """The user's own key, with which what a program of theirs wrote is told from what anybody else did.
 
-It is drawn once for each user and stands in ``seal.key`` of the state directory, which nobody else can read.
+It is drawn once for each user and stands in ``seal.key`` of the state directory, which nobody else can read. Machines
+that share sessions share a key: there ``COGSTEP_SEAL_KEY_FILE`` names its file.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from runtime.files import (
 KEY_NAME = "seal.key"
 KEY_SIZE = 32
 """Bytes, drawn by the operating system."""
+KEY_FILE = "COGSTEP_SEAL_KEY_FILE"
+"""The environment variable that names the file of a key which several machines share. That is never made here: each
+machine would draw another one.
+"""
 
 
 def key_for_writing() -> bytes:
@@ -30,7 +35,7 @@ def key_for_writing() -> bytes:
     Raises:
         OSError: there can't be one that only this user can read; ``UnusableFileError`` says why.
     """
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError):  # which is not raised of a shared one
         return key_for_reading()
     path = own_state_directory() / KEY_NAME
     with closing(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
@@ -42,6 +47,8 @@ def key_for_writing() -> bytes:
 
 def key_for_reading() -> bytes:
     """The user's key; raises as ``key_for_writing``, and FileNotFoundError if there is none yet."""
+    if shared := os.environ.get(KEY_FILE):
+        return _shared(Path(shared))
     place = state_directory()
     if not place.is_absolute():  # without a home it would lead into whatever directory the program was started in
         raise UnusableFileError("is no place of this user's: set HOME or XDG_STATE_HOME", place)
@@ -50,8 +57,21 @@ def key_for_reading() -> bytes:
     return key
 
 
-def _read(path: Path) -> bytes:
-    with open_regular(path, longest=KEY_SIZE, links=False) as file:
+def _shared(path: Path) -> bytes:
+    if not path.is_absolute():  # who could plant one in the working directory, could seal recordings with it
+        raise UnusableFileError(f"is no whole path, which {KEY_FILE} needs", path)
+    try:
+        return _read(path, links=True)  # as secrets are mounted into containers
+    except FileNotFoundError:
+        raise UnusableFileError(
+            f"is not there, though {KEY_FILE} names it: copy it from where the sessions were recorded, or make one "
+            f"with `head -c {KEY_SIZE} /dev/urandom`, for this user alone (chmod 600)",
+            path,
+        ) from None
+
+
+def _read(path: Path, *, links: bool = False) -> bytes:
+    with open_regular(path, longest=KEY_SIZE, links=links) as file:
         about = os.fstat(file.fileno())
         key = file.read(KEY_SIZE)
     if about.st_uid != os.geteuid():

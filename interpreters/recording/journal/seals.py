@@ -7,8 +7,8 @@ header, of every line with its seal and its sum, and of the line itself. So the 
 and nobody without the key can change, reorder, leave out or splice in a line, or seal one more. What is left when a
 file is cut behind a line was written by its user too, and is their own.
 
-The key is drawn once for each user and stands in ``seal.key`` of the state directory. Without a key that can be relied
-on, recordings have no seals, and none counts as the user's own.
+The key is drawn once for each user and stands in ``seal.key`` of the state directory, or where the environment says
+(``runtime.keys``). Without a key that can be relied on, recordings have no seals, and none counts as the user's own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hmac import compare_digest
 
 from runtime.files import UnusableFileError
 from runtime.keys import (
+    KEY_FILE as KEY_FILE,
     KEY_NAME as KEY_NAME,
     KEY_SIZE as KEY_SIZE,
     key_for_reading as key_for_reading,

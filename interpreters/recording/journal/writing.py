@@ -39,7 +39,7 @@ from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWrite
 from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.payloads import LARGE, LargeTexts, Payloads, RecorderPayloads
 from interpreters.recording.journal.reading import JournalReader
-from interpreters.recording.journal.seals import begun, key_for_writing, said_of
+from interpreters.recording.journal.seals import KEY_FILE, begun, key_for_writing, said_of
 from interpreters.recording.recorder import KeepsPayloads, MayWait, Recorder, Where, beside, path_of
 from interpreters.tools.failures import describe
 from runtime.files import reason_about
@@ -55,7 +55,7 @@ last seconds."""
 
 UNSEALED = (
     "{path} is recorded without seals, because there is no key of this user's to seal it with: {reason}. So it won't "
-    "count as this user's own, and can't be resumed; set XDG_STATE_HOME to a directory that only this user can write"
+    "count as this user's own, and can't be resumed; {help}"
 )
 
 
@@ -180,7 +180,10 @@ class Journal:
         try:
             self._end = evolve(self._end, seal=begun(key_for_writing()))
         except OSError as error:
-            self.warning = UNSEALED.format(path=self.path, reason=said_of(error))
+            help_ = "set XDG_STATE_HOME to a directory that only this user can write"
+            if os.environ.get(KEY_FILE):
+                help_ = f"put that right, or leave {KEY_FILE} out"
+            self.warning = UNSEALED.format(path=self.path, reason=said_of(error), help=help_)
         self._lock("another session is being recorded here; choose another name", new=True)
         if self._asked(self._holds_something, "be read"):
             what = "the file exists" if self._files is not None else "something is recorded here already"

@@ -26,7 +26,15 @@ from interpreters.recording.journal import (
     JournalReader,
     why_foreign,
 )
-from interpreters.recording.journal.seals import KEY_NAME, KEY_SIZE, NO_KEY, NO_SEAL, OTHER_KEY, key_for_writing
+from interpreters.recording.journal.seals import (
+    KEY_FILE,
+    KEY_NAME,
+    KEY_SIZE,
+    NO_KEY,
+    NO_SEAL,
+    OTHER_KEY,
+    key_for_writing,
+)
 from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions
 from interpreters.testing.fakes import ScriptedModel
 from runtime.files import state_directory
@@ -281,6 +289,69 @@ def test_no_key_is_taken_from_the_working_directory(
         key_for_writing()
     assert list(tmp_path.iterdir()) == []
     assert replay(small(tmp_path / "s.jsonl")).foreign == NO_SEAL
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A key that two machines share, of which this is one."""
+    key = tmp_path / "shared.key"
+    key.write_bytes(os.urandom(KEY_SIZE))
+    key.chmod(0o600)
+    monkeypatch.setenv(KEY_FILE, str(key))
+    return key
+
+
+def test_machines_with_one_key_take_each_others_recordings_for_their_own(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = small(tmp_path / "s.jsonl")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of another machine"))
+    assert is_own(path)
+    with Agent.resume(path, ScriptedModel(["On."])) as agent:
+        agent.run("Go on!")
+    assert is_own(path)
+    assert not (tmp_path / "of another machine").exists()  # no key was drawn
+    link = tmp_path / "mounted"
+    link.symlink_to(shared)
+    monkeypatch.setenv(KEY_FILE, str(link))
+    assert is_own(path)
+    monkeypatch.delenv(KEY_FILE)
+    small(tmp_path / "t.jsonl")
+    assert replay(path).foreign == OTHER_KEY
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda key: key.chmod(0o640), "may be read by others"),
+        (lambda key: key.chmod(0o604), "may be read by others"),
+        (lambda key: key.write_bytes(b"short"), "is no key, which has 32 bytes"),
+        (lambda key: key.unlink(), "is not there, though COGSTEP_SEAL_KEY_FILE names it: copy it from where"),
+        (lambda key: os.link(key, key.with_name("second")), "has a second name"),
+    ],
+    ids=["group", "all", "short", "missing", "second name"],
+)
+def test_a_shared_key_that_can_not_be_relied_on_is_refused(
+    change: Callable[[Path], object], said: str, shared: Path, tmp_path: Path, home: Path
+) -> None:
+    """And this user's own is not taken in its place, nor another one made."""
+    path = small(tmp_path / "s.jsonl")
+    change(shared)
+    with pytest.raises(ForeignRecordingError, match=said):
+        Agent.resume(path, ScriptedModel([]))
+    with Journal.create(tmp_path / "t.jsonl", session="s", engine=EchoEngine()) as journal:
+        assert said in journal.warning
+        assert journal.warning.endswith("put that right, or leave COGSTEP_SEAL_KEY_FILE out")
+    assert replay(tmp_path / "t.jsonl").foreign == NO_SEAL
+
+
+def test_no_shared_key_is_taken_from_the_working_directory(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(KEY_FILE, shared.name)
+    with pytest.raises(OSError, match="is no whole path, which COGSTEP_SEAL_KEY_FILE needs"):
+        key_for_writing()
 
 
 def test_a_place_that_can_not_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
