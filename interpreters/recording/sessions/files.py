@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,22 +17,13 @@ from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.locking import LockedFile, is_being_written
 from interpreters.recording.journal.payloads import LONGEST_WITH_PAYLOADS, Payloads
 from interpreters.recording.places import UNDO, About
-from runtime.files import (
-    PRIVATE_DIRECTORY,
-    closing,
-    force_directory,
-    open_private,
-    read_regular,
-    reason_about,
-)
+from interpreters.recording.sessions.parts import begun, clear_parts, part_of
+from runtime.files import PRIVATE_DIRECTORY, closing, force_directory, read_regular, reason_about
 
 BEGINNING = (0.0, 0.01, 0.1)
 """Seconds after which a file that holds nothing yet is looked at again: a session may have made it this very moment."""
 JUST_NOW = 10.0
 """Seconds for which that may be: an older file is not waited for."""
-
-PART = ".part"
-"""The end of a file's name while it is copied: no list looks at it."""
 
 
 @frozen
@@ -153,11 +143,12 @@ class FileRecording:
         payloads: Callable[[], Iterable[tuple[str, bytes]]] = tuple,
     ) -> None:
         """See ``Recording.begin``: the file has its name when it is whole and on the disk, and so are its payloads."""
-        part = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex}{PART}")
-        beside, made = Payloads(self.path), False
+        clear_parts(self.path.parent, self.path.name)
+        beside, made, part, copy = Payloads(self.path), False, part_of(self.path), None
         try:
             if os.path.lexists(self.path) or os.path.lexists(beside.directory):
                 raise FileExistsError
+            copy = begun(part)
             for name, content in payloads():
                 if not made:  # of two who copy to here at once, one is refused, and deletes nothing of the other's
                     os.mkdir(beside.directory, PRIVATE_DIRECTORY)
@@ -166,7 +157,7 @@ class FileRecording:
                 beside.put(content, force=True, name=name, named=False)
             if made:
                 beside.force_names()
-            with open(open_private(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            with open(copy.descriptor, "wb", closefd=False) as file:
                 file.writelines(lines())
                 file.flush()
                 os.utime(file.fileno(), (changed, changed))
@@ -183,8 +174,10 @@ class FileRecording:
         except OSError as error:
             raise JournalWriteError(f"can't be made ({reason_about(error, self.path)})", path=self.path) from error
         finally:
-            with suppress(OSError):
-                os.unlink(part)
-            if made:
+            if made and not os.path.lexists(self.path):  # else they may be those of who has begun there meanwhile
                 with suppress(OSError):
                     beside.remove()
+            if copy is not None:
+                with suppress(OSError):
+                    os.unlink(part)
+                copy.close()

@@ -4,6 +4,7 @@ journal of this user's own, and nothing by following a link.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.places import About, Place, Recording
 from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions.listing import journals_in
+from interpreters.recording.sessions.parts import clear_parts
 
 
 @frozen
@@ -57,6 +59,7 @@ def prune(
 
     A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything. A
     link, and what belongs to another user, is told as kept and counts neither towards ``keep`` nor towards ``size``.
+    What a killed ``copy`` has left half made in a directory goes too.
 
     Args:
         places: journals, directories of journals, and stores or single sessions of them.
@@ -73,6 +76,10 @@ def prune(
     """
     if older is None and keep is None and size is None:
         raise ConfigError("say which are to go: by age, by number or by size")
+    if not dry_run:
+        for place in places:
+            if isinstance(place, str | os.PathLike) and os.path.isdir(place):
+                clear_parts(Path(place))
     here = time.time()
     left = 0
     found = list(_found(places))

@@ -1,0 +1,113 @@
+"""Copies that a kill has left half made: told from those that are being made, and cleared away.
+
+A copy is written to a file of another name, which is locked from its first moment to its last, and which is there
+before anything else of the copy is. So one that nobody has locked is a killed copy's, and with it what stands beside
+the recording that it was to become.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from interpreters.recording.journal.locking import LockedFile, is_being_written
+from interpreters.recording.journal.payloads import Payloads, directory_of
+from runtime.files import closing
+
+PART = ".part"
+"""The end of a file's name while it is copied: no list looks at it."""
+
+NAME = re.compile(r"(.+)\.[0-9a-f]{32}\.part", re.DOTALL)
+"""Such a name, and the recording's."""
+
+
+def part_of(path: Path) -> Path:
+    """Where a copy for a path is made, under a name of chance."""
+    return path.with_name(f"{path.name}.{uuid.uuid4().hex}{PART}")
+
+
+def begun(part: Path) -> LockedFile:
+    """A new file there, locked.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    file = LockedFile(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
+        if file.lock() and os.fstat(file.descriptor).st_nlink:
+            return file
+        raise OSError(None, "somebody has cleared it away; copy it again")  # between these two lines
+    except BaseException:
+        file.close()
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def clear_parts(folder: Path, of: str | None = None) -> None:
+    """Clear away what killed copies have left in a folder, as far as it is this user's and can be deleted.
+
+    Args:
+        folder: it.
+        of: the name of the one recording whose copies are meant; None: of all.
+    """
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            found = NAME.fullmatch(name)
+            if found is not None and of in (None, found[1]):
+                with suppress(OSError):
+                    _clear(folder / name, folder / found[1])
+
+
+def _clear(part: Path, recording: Path) -> None:
+    # Not by `LockedFile`, which takes no file with two names: the recording may have got its own in the last moment.
+    with closing(os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # it is being made
+            return
+        try:
+            if not os.path.lexists(directory_of(recording)) or _clear_payloads(recording, part):
+                os.unlink(part)  # last: by it the rest is found
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _clear_payloads(recording: Path, part: Path) -> bool:
+    """Delete the large texts beside a recording that is not there, while nobody can begin one there; unless they may be
+    those of another copy, which has its own file before them. Gives whether none of a killed copy's are left.
+    """
+    try:
+        claim = LockedFile(recording, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:  # they are those of a recording
+        return True
+    try:
+        if not claim.lock():
+            return True
+        try:
+            if _is_copied(recording, but=part):
+                return False
+            Payloads(recording).remove()
+            return True
+        finally:
+            os.unlink(recording)
+    finally:
+        claim.close()
+
+
+def _is_copied(recording: Path, but: Path) -> bool:
+    for name in os.listdir(recording.parent):
+        found = NAME.fullmatch(name)
+        if found is not None and found[1] == recording.name and name != but.name:
+            with suppress(OSError):  # gone, or none of ours
+                if is_being_written(recording.with_name(name)):
+                    return True
+    return False
