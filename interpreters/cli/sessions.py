@@ -44,7 +44,7 @@ recordings, or damaged, are listed with the reason.
 
 examples:
   cogstep sessions list
-  cogstep sessions list ~/sessions --json
+  cogstep sessions list ~/sessions --newest 20
 """
 
 SHOW = """\
@@ -104,6 +104,7 @@ def add(commands: Any) -> None:
 
     listing = add_command(actions, "list", "list recorded sessions", LIST, _list)
     _add_places(listing)
+    listing.add_argument("--newest", type=TURN, metavar="N", help="only the N that were written last")
     listing.add_argument("--json", action="store_true", help="print one object a line")
 
     show = add_command(actions, "show", "show a session as a conversation", SHOW, _show)
@@ -166,7 +167,7 @@ def size(text: str) -> int:
 def _list(options: argparse.Namespace) -> int:
     from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions
 
-    found = list(list_sessions(*_places(options)))
+    found = list(list_sessions(*_places(options), newest=options.newest))
     if options.json:
         for one in found:
             out().write_json({"bad": isinstance(one, BadFile), **_plain(one)})

@@ -58,7 +58,7 @@ class Recording(Protocol):
         """Whether its header can't be read because it is being written, or because it was deleted: it is not bad."""
 
     def content(self, longest: int) -> bytes | None:
-        """All its lines at once; None if they are longer, or can't be had at once."""
+        """All its lines at once, but for the header perhaps; None if they are longer, or can't be had at once."""
 
     def beside(self) -> str:
         """What stands beside it that can't be taken to another place; empty: nothing."""

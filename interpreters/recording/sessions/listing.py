@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from heapq import nlargest
 from pathlib import Path
 from typing import Literal
 
@@ -91,17 +92,21 @@ def _files_of(place: Path) -> Iterator[Path]:
         yield place
 
 
-def list_sessions(*places: Place) -> Iterator[SessionInfo | BadFile]:
+def list_sessions(*places: Place, newest: int | None = None) -> Iterator[SessionInfo | BadFile]:
     """Every journal at these places, by name; what is none comes with the reason.
 
     Args:
         places: files, directories, a ``SqlStore``, or what its ``recording`` gives.
+        newest: how many, those that were written last, the newest first; the others are not read. None: all.
 
     Raises:
         OSError: a place can't be looked at.
         CogstepError: a store can't.
     """
-    for recording in journals_in(places):
+    found: Iterable[Recording] = journals_in(places)
+    if newest is not None:
+        found = nlargest(newest, found, key=_changed)
+    for recording in found:
         try:
             info = look_at(recording)
             if info is not None and (info.damage or info.warnings):  # it may have been written at that moment
@@ -110,6 +115,14 @@ def list_sessions(*places: Place) -> Iterator[SessionInfo | BadFile]:
                 yield info
         except JournalError as error:
             yield BadFile(path_of(recording.where), error.problem, recording.name)
+
+
+def _changed(recording: Recording) -> float:
+    try:
+        about = recording.about()
+    except OSError:  # its reader tells why
+        return 0.0
+    return 0.0 if about is None else about.changed
 
 
 def opened(recording: Recording) -> JournalReader | None:

@@ -46,6 +46,7 @@ SQLITE_HELP = {
     "full": "make room on its disk",
     "I/O error": "see whether its disk is full, or has failed",
     "readonly": "name one that this user can write",
+    "not there any more": "put it back",
     "unable to open": "see that this user may read it, and write to its directory",
     "locked": "another process has been writing to it for long; see which",
     "malformed": "it is damaged: take a copy of before, or what `sqlite3 FILE .recover` can save",
@@ -67,6 +68,8 @@ POSTGRESQL_HELP = {
     "permission denied": "see that the user may do that",
 }
 """The same for PostgreSQL, of which the first that is found says it."""
+
+GONE = "its file was deleted, moved or replaced while it was used; put it back"
 
 _TABLES = "SELECT 1 FROM sqlite_master LIMIT 1"
 
@@ -93,6 +96,10 @@ class Database:
         self._ready = False
         """The tables are there, and have our version."""
         self._making = threading.Lock()
+        self._file: tuple[int, int] | None = None
+        """Which file SQLite's connections have open, by its device and number there."""
+        self._files: set[tuple[int, int]] = set()
+        """Those that were."""
         _databases.add(self)
 
     @property
@@ -133,6 +140,8 @@ class Database:
         cause = getattr(error, "orig", None) or error
         said = self.location.hidden(str(cause)).strip().partition("\n")[0]
         if self.location.kind == "sqlite":
+            if not os.path.exists(self.location.path):
+                said = "its file is not there any more"
             help_ = next((text for word, text in SQLITE_HELP.items() if word in said), "name the store that is meant")
         else:
             otherwise = "start PostgreSQL there, or name the store that is meant"
@@ -172,12 +181,14 @@ class Database:
         Raises:
             StoreError: it can't be reached, or has another schema.
         """
+        self._see_file()
         if not self._ready and not self._look():
             return otherwise
         return self.run(work)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do something, once the tables are there. Raises as ``read``."""
+        self._see_file()
         if not self._ready:
             self._make()
         return self.run(work)
@@ -188,6 +199,8 @@ class Database:
         Raises:
             StoreError: it can't be reached for longer than it takes to restart it, or refuses.
         """
+        if not self._see_file():
+            raise StoreError(GONE, store=self.shown)
         until = time.monotonic() + PATIENCE
         pause = 0.01
         while True:
@@ -208,7 +221,9 @@ class Database:
         Raises:
             StoreError: the database refuses, or keeps the statement waiting for too long.
         """
-        kept = self._kept
+        if not self._see_file():
+            raise StoreError(GONE, store=self.shown)
+        kept, file = self._kept, self._file
         connection: PoolProxiedConnection | None = None
         with contextlib.suppress(IndexError):  # not looked at first: several threads take from there
             connection = kept.pop()
@@ -225,11 +240,36 @@ class Database:
             if self.location.kind == "sqlite":  # there is no server that could be back in a moment
                 raise self.error(error) from error
             return None
-        if len(kept) < KEPT:
+        if file != self._file:  # it was replaced meanwhile
+            connection.invalidate()
+        elif len(kept) < KEPT:
             kept.append(connection)
         else:
             connection.close()
         return result
+
+    def _see_file(self) -> bool:
+        """Whether SQLite's file is the one that is open, or was before. Where it is not the one that is open, the next
+        connection opens what is there by then: what is written to a file that has lost its name is lost.
+        """
+        if not self.location.path:
+            return True
+        try:
+            about = os.stat(self.location.path)
+            there = (about.st_dev, about.st_ino)
+        except OSError:
+            there = None
+        before, self._file = self._file, there
+        if before is not None:
+            self._files.add(before)
+        if before in (None, there):
+            return True
+        self._ready = False
+        with contextlib.suppress(IndexError):
+            while True:
+                self._kept.pop().invalidate()
+        self._engine.dispose()
+        return there in self._files
 
     @contextlib.contextmanager
     def transaction(self, connection: Connection) -> Iterator[None]:

@@ -34,6 +34,12 @@ SLOW = 0.02
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
+def beside_of(database: Database, session: str) -> Path | None:
+    """Beside which path stands what a session's tools have overwritten; None where there is no place for it."""
+    path = database.location.path
+    return Path(f"{path}.undo", sha256(session.encode()).hexdigest()) if path else None
+
+
 class _LostError(Exception):
     """A line is not there that was kept before."""
 
@@ -79,8 +85,7 @@ class SqlRecorder:
         """See ``Beside``: a folder beside SQLite's file, which is on the machine whose files the session changes. A
         server's database has no such place.
         """
-        path = self._database.location.path
-        return Path(f"{path}.undo", sha256(self.session.encode()).hexdigest()) if path else None
+        return beside_of(self._database, self.session)
 
     @property
     def may_wait(self) -> bool:
@@ -245,7 +250,10 @@ class SqlRecorder:
         Raises:
             JournalError: the database can't be used.
         """
-        number = 0
+        return self.lines_from(0)
+
+    def lines_from(self, number: int) -> Iterator[bytes]:
+        """The lines from a number on; raises as ``lines``."""
         while True:
             page = self._page(number)
             yield from (line for _, line in page)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,6 +15,7 @@ from cognition import ConfigError
 from interpreters.recording.store.database import Database, database_of
 from interpreters.recording.store.errors import StoreError
 from interpreters.recording.store.executors import Executor, Membership, all_executors
+from interpreters.recording.store.many import FIRST, MOST, Batch
 from interpreters.recording.store.recorder import SqlRecorder
 from interpreters.recording.store.schema import LONGEST_NAME, lines
 from interpreters.recording.store.stored import StoredSession
@@ -110,8 +112,13 @@ class SqlStore:
         Raises:
             StoreError: the database can't be used.
         """
-        for name in self.names():
-            yield self.recording(name)
+        self._membership.give_back_dropped()
+        names, size = self.names(), FIRST
+        while together := list(islice(names, size)):
+            batch = Batch(self._database, self._membership, together)
+            for name in together:
+                yield StoredSession(name, self._database, self._membership, batch)
+            size = min(2 * size, MOST)
 
     def recording(self, session: str) -> StoredSession:
         """One session among others: what is listed, searched, deleted, copied and moved. Raises as ``recorder``."""

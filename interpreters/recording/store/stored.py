@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from attrs import field, frozen
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from interpreters.recording.journal.contents import Contents, kept_files
@@ -28,9 +28,11 @@ from interpreters.recording.recorder import path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.errors import StoreError
 from interpreters.recording.store.executors import Membership
-from interpreters.recording.store.recorder import SqlRecorder
+from interpreters.recording.store.many import Batch, about_from, abouts
+from interpreters.recording.store.recorder import SqlRecorder, beside_of
 from interpreters.recording.store.schema import lines, payloads, sessions
 
+OPEN, WRITTEN = "a session has it open", "it was written just now"
 BEING_RECORDED = "another session is being recorded here; choose another name"
 
 PAGE = 200
@@ -45,10 +47,14 @@ class StoredSession:
     """Its name in the store."""
     _database: Database = field(repr=False)
     _membership: Membership = field(repr=False)
+    _batch: Batch | None = field(default=None, repr=False)
+    """What was asked of it together with others, where it is one of many."""
 
     @property
     def where(self) -> SqlRecorder:
         """A recorder of it, a new one each time."""
+        if self._batch is not None:
+            return self._batch.recorder(self.name)
         return SqlRecorder(self._database, self._membership, self.name, False)
 
     @property
@@ -58,22 +64,15 @@ class StoredSession:
 
     def about(self) -> About | None:
         """See ``Recording.about``. The time is the database's."""
-        return self._database.read(self._about, None)
+        found = None if self._batch is None else self._batch.about(self.name)
+        return self._database.read(self._about, None) if found is None else found
 
     def _about(self, connection: Connection) -> About | None:
-        mine = lines.c.session == self.name
-        changed, size, now = connection.execute(
-            select(func.max(lines.c.written), func.sum(func.length(lines.c.line)), self._database.now).where(mine)
-        ).one()
-        beside = select(func.sum(func.length(payloads.c.content))).where(payloads.c.session == self.name)
-        if changed is None:
-            return None
-        contents = self._kept_files()
-        kept = 0 if contents is None else contents.size()
-        return About(changed, int(size) + int(connection.execute(beside).scalar() or 0) + kept, now)
+        row = connection.execute(abouts(self._database, lines.c.session == self.name)).first()
+        return None if row is None else about_from(row, self._database)
 
     def _kept_files(self) -> Contents | None:
-        place = self.where.beside
+        place = beside_of(self._database, self.name)
         return None if place is None else kept_files(place)
 
     def is_open(self) -> bool:
@@ -83,15 +82,17 @@ class StoredSession:
             holder = connection.execute(select(sessions.c.holder).where(sessions.c.name == self.name)).scalar()
             return holder is not None and self._membership.is_alive(connection, holder)
 
-        return self._database.read(look, False)
+        found = None if self._batch is None else self._batch.is_open(self.name)
+        return self._database.read(look, False) if found is None else found
 
     def begins_or_is_gone(self) -> bool:
         """See ``Recording.begins_or_is_gone``."""
-        return self.about() is None
+        return self._database.read(self._about, None) is None
 
-    def content(self, longest: int) -> None:
-        """See ``Recording.content``: it is read in pages."""
-        return None
+    def content(self, longest: int) -> bytes | None:
+        """See ``Recording.content``: of one among many. Else it is read in pages."""
+        records = None if self._batch is None else self._batch.records(self.name, stay=True)
+        return None if records is None else b"".join(records)
 
     def beside(self) -> str:
         """See ``Recording.beside``."""
@@ -120,23 +121,24 @@ class StoredSession:
             with self._database.transaction(connection):
                 standing = self._held(connection)
                 if standing is not None and self._is_written(connection, standing):
-                    return "a session has it open"
+                    return OPEN
                 found = self._about(connection)
                 if found is None:  # somebody else has deleted it; or this, and the connection broke behind it
                     return ""
                 if found != about:
-                    return "it was written just now"
-                if not dry_run:
-                    contents = self._kept_files()
-                    if contents is not None:
-                        contents.remove()
-                    for table in (payloads, lines):
-                        connection.execute(delete(table).where(table.c.session == self.name))
-                    connection.execute(delete(sessions).where(sessions.c.name == self.name))
+                    return WRITTEN
+                contents = self._kept_files()
+                if contents is not None:
+                    contents.remove()
+                for table in (payloads, lines):
+                    connection.execute(delete(table).where(table.c.session == self.name))
+                connection.execute(delete(sessions).where(sessions.c.name == self.name))
             return ""
 
         try:
             self._membership.give_back_dropped()
+            if dry_run:  # without keeping anybody from writing
+                return OPEN if self.is_open() else WRITTEN if self.about() not in (None, about) else ""
             return self._database.read(work, "")
         except StoreError as error:
             return error.problem

@@ -1,0 +1,179 @@
+"""Many sessions of a store looked at together, so that a list of thousands doesn't ask the database thousands of times.
+
+What is asked of one session is asked of its batch, when it is first asked of any, and then given once: whoever asks
+again, such as where what was found does not fit together, gets what stands there by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate, groupby, takewhile
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Row, Select, func, select
+
+from interpreters.recording.journal.contents import kept_files
+from interpreters.recording.journal.errors import JournalError
+from interpreters.recording.places import About
+from interpreters.recording.recorder import path_of
+from interpreters.recording.store.database import Database
+from interpreters.recording.store.errors import StoreError
+from interpreters.recording.store.executors import Membership, is_dead_here
+from interpreters.recording.store.recorder import SqlRecorder, beside_of
+from interpreters.recording.store.schema import executors, lines, payloads, sessions
+
+T = TypeVar("T")
+
+FIRST, MOST = 16, 256
+"""Sessions of the first batch, for who wants the first few only, and of one at most; each has twice as many as the one
+before."""
+
+AT_ONCE = 1 << 20
+"""Bytes of lines that are read at once. A session that has more is read by itself, in pages."""
+
+
+def abouts(database: Database, which: ColumnElement[bool]) -> Select[Any]:
+    """What ``about_from`` takes, a row for each session of some lines."""
+    beside = select(func.sum(func.length(payloads.c.content))).where(payloads.c.session == lines.c.session)
+    return (
+        select(
+            lines.c.session,
+            func.max(lines.c.written).label("changed"),
+            func.sum(func.length(lines.c.line)).label("size"),
+            beside.scalar_subquery().label("beside"),
+            database.now.label("now"),
+        )
+        .where(which)
+        .group_by(lines.c.session)
+    )
+
+
+def about_from(row: Row[Any], database: Database) -> About:
+    """What is known of a session, with what stands beside it."""
+    place = beside_of(database, row.session)
+    kept = 0 if place is None else kept_files(place).size()
+    return About(row.changed, int(row.size) + int(row.beside or 0) + kept, row.now)
+
+
+class Batch:
+    """Some sessions of a store that follow each other by their names.
+
+    Args:
+        database: of the store.
+        membership: of this process.
+        names: of the sessions, sorted.
+    """
+
+    def __init__(self, database: Database, membership: Membership, names: list[str]) -> None:
+        self._database = database
+        self._membership = membership
+        self._names = names
+        self._places = {name: place for place, name in enumerate(names)}
+        self._abouts: dict[str, About] | None = None
+        self._sizes: dict[str, int] = {}
+        self._open: dict[str, bool] | None = None
+        self._headers: dict[str, bytes] | None = None
+        self._lines: dict[str, list[bytes]] = {}
+
+    def recorder(self, name: str) -> SqlRecorder:
+        """What reads the lines of one of them."""
+        return _OfBatch(self._database, self._membership, name, self)
+
+    def about(self, name: str) -> About | None:
+        """What is known of one of them; None if that was given already. Raises ``StoreError``, as all do."""
+        return self._known().pop(name, None)
+
+    def _known(self) -> dict[str, About]:
+        if self._abouts is None:
+            found = self._rows(abouts(self._database, lines.c.session.between(*self._range)))
+            self._sizes = {row.session: int(row.size) for row in found}
+            self._abouts = {row.session: about_from(row, self._database) for row in found}
+        return self._abouts
+
+    def is_open(self, name: str) -> bool | None:
+        """Whether a session writes one of them; None if that was given already."""
+        if self._open is None:
+            alive = executors.c.expires > self._database.now
+            held = (
+                select(sessions.c.name, sessions.c.holder)
+                .join(executors, executors.c.id == sessions.c.holder)
+                .where(sessions.c.name.between(*self._range), alive)
+            )
+            found = self._rows(held)
+            dead = {holder for holder in {row.holder for row in found} if is_dead_here(holder)}
+            self._open = dict.fromkeys(self._names, False)
+            self._open |= {row.name: row.holder not in dead for row in found}
+        return self._open.pop(name, None)
+
+    def header(self, name: str) -> bytes | None:
+        """The first line of one of them; None if that was given already."""
+        if self._headers is None:
+            first = select(lines.c.session, lines.c.line).where(
+                lines.c.session.between(*self._range), lines.c.number == 0
+            )
+            self._headers = {row.session: row.line for row in self._rows(first)}
+        return self._headers.pop(name, None)
+
+    def records(self, name: str, *, stay: bool = False) -> list[bytes] | None:
+        """The other lines of one of them; None if they were given already, or are too many to be had at once.
+
+        Args:
+            name: of the session.
+            stay: whether they are given another time.
+        """
+        if name not in self._lines and not self._load(name):
+            return None
+        if stay:
+            return self._lines[name]
+        self._places.pop(name, None)
+        return self._lines.pop(name)
+
+    def _load(self, name: str) -> bool:
+        """Read what is asked for, and what will be asked for next."""
+        self._known()
+        place = self._places.get(name)
+        if place is None or self._sizes.get(name, AT_ONCE) >= AT_ONCE:
+            return False
+        following = self._names[place:]
+        sizes = accumulate(self._sizes.get(one, 0) for one in following)
+        last = following[max(0, sum(1 for _ in takewhile(lambda size: size <= AT_ONCE, sizes)) - 1)]
+        found = self._rows(
+            select(lines.c.session, lines.c.line)
+            .where(lines.c.session.between(name, last), lines.c.number > 0)
+            .order_by(lines.c.session, lines.c.number)
+        )
+        self._lines = {name: []}
+        for session, rows in groupby(found, lambda row: row.session):
+            self._lines[session] = [row.line for row in rows]
+        return True
+
+    @property
+    def _range(self) -> tuple[str, str]:
+        return self._names[0], self._names[-1]
+
+    def _rows(self, wanted: Select[Any]) -> list[Row[Any]]:
+        return self._database.read(lambda connection: list(connection.execute(wanted)), [])
+
+
+class _OfBatch(SqlRecorder):
+    """A recorder whose lines are read together with those of others, the first time."""
+
+    def __init__(self, database: Database, membership: Membership, session: str, batch: Batch) -> None:
+        super().__init__(database, membership, session, False)
+        self._batch = batch
+
+    def lines(self) -> Iterator[bytes]:
+        """See ``SqlRecorder.lines``; raises as that."""
+        header = self._given(self._batch.header)
+        if header is None:
+            yield from super().lines()
+            return
+        yield header
+        records = self._given(self._batch.records)
+        yield from self.lines_from(1) if records is None else records
+
+    def _given(self, ask: Callable[[str], T]) -> T:
+        try:
+            return ask(self.session)
+        except StoreError as error:
+            raise JournalError(f"can't be read: {error.problem}", path=path_of(self)) from error
