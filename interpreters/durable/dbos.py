@@ -19,11 +19,14 @@ those that live resumes what belongs to none of them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
+import os
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -73,6 +76,9 @@ CLOSING = "!"
 RUN, WORK = "cogstep.run", "cogstep.work"
 """The workflows' names."""
 
+_at_work = threading.Lock()
+"""Held while this process works at sessions: DBOS is there once in a process, and whoever ended it ended it for all."""
+
 
 class DBOSSessions:
     """Sessions of one or more agents on one database: for programs that send messages, and those that work at them.
@@ -110,10 +116,12 @@ class DBOSSessions:
             raise ConfigError(f"at_once has to be at least 1, not {at_once}: a worker would never begin a run")
         self._place = place_of(url)
         self.store = SqlStore(self._place.store, executor="dbos")
-        self.version = f"{PROTOCOL_VERSION}-{'-'.join(agent.version for agent in given)}"
-        """What runs are bound to: cogstep's protocol, and the versions of the agents."""
+        self.version = f"{PROTOCOL_VERSION}-{'+'.join(sorted({agent.version for agent in given}))}"
+        """What runs are bound to: cogstep's protocol, and the versions that the agents have, in whatever order they are
+        given and however many of them have the same."""
         self.at_once = at_once
         self._client: DBOSClient | None = None
+        self._process = os.getpid()
         list(self.store.executors())  # says what is wrong with the database, in one line
 
     # ------------------------------------------------------------------------------------------------ from the outside
@@ -284,6 +292,8 @@ class DBOSSessions:
         return agent_named(self.agents, name)
 
     def _connected(self) -> DBOSClient:
+        if self._process != os.getpid():  # a forked child leaves its parent's connections alone
+            self._client, self._process = None, os.getpid()
         if self._client is None:
             with self._said():
                 DBOS.migrate(self._place.engine)
@@ -315,9 +325,24 @@ class DBOSSessions:
     def worker(self) -> Iterator[None]:
         """Work at sessions in this process, until the block is left; what it leaves others go on with.
 
+        One block at a time in a process, in any thread or event loop of it; not in a forked child of such a process.
+
         Raises:
-            StoreError, DurableError: the database can't be used; says what to start.
+            StoreError, DurableError: the database can't be used; says what to start. Or a worker is here already.
         """
+        if not _at_work.acquire(blocking=False):
+            raise DurableError(
+                "this process, or the one that it was forked from, works at sessions already: leave the block of the "
+                "first worker(), give one DBOSSessions all agents, or start another process"
+            )
+        try:
+            with self._worker():
+                yield
+        finally:
+            _at_work.release()
+
+    @contextlib.contextmanager
+    def _worker(self) -> Iterator[None]:
         own = self.store.join()
         self._connected()
         stranded: set[str] = set()
@@ -335,14 +360,14 @@ class DBOSSessions:
         try:
             self.hosts.load()
             with self._said():
-                self._launch(config, stranded)
+                _aside(lambda: self._launch(config, stranded))
             watch.start()
             yield
         finally:
             stop.set()
             if watch.ident is not None:
                 watch.join()
-            DBOS.destroy(destroy_registry=True)
+            _aside(lambda: DBOS.destroy(destroy_registry=True))
             self.hosts.close()
 
     def _launch(self, config: DBOSConfig, stranded: set[str]) -> None:
@@ -411,6 +436,15 @@ class DBOSSessions:
             if dead or (one.workflow_id in stranded_now and one.executor_id == own):
                 with self._said():
                     client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
+
+
+def _aside(work: Callable[[], None]) -> None:
+    """Do something that DBOS refuses to do in a thread where an event loop runs."""
+    if asyncio._get_running_loop() is None:
+        work()
+        return
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(work).result()
 
 
 def _tells(record: logging.LogRecord) -> bool:

@@ -6,6 +6,7 @@ The process of the older version is started here as ``... several URL 1``, and w
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -75,6 +76,8 @@ def main(url: str) -> None:
             assert text(after, after.send("ada", "Hi again!")) == "dozer 1"  # by the version that began it
             cancelled(after)
             in_order(after)
+            alone(after, before)
+        asyncio.run(in_a_loop(after))
     assert old.stdin is not None
     old.stdin.close()
     assert old.wait(30) == 0
@@ -109,6 +112,26 @@ def cancelled(sessions: DBOSSessions) -> None:
         sessions.result(run)
     assert text(sessions, sessions.send("cid", "Hi!")) == "dozer 2"
     assert replay(sessions.recorder("cid")).same
+
+
+def alone(sessions: DBOSSessions, other: DBOSSessions) -> None:
+    """A second worker of a process is refused, and the first one works on; a forked child has its own connections."""
+    with pytest.raises(DurableError, match="works at sessions already"), other.worker():
+        pass
+    child = os.fork()
+    if not child:
+        sent = sessions.send("eve", "from the child")
+        os._exit(0 if sent else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert text(sessions, sessions.send("eve", "from the parent")) == "dozer 2"
+    assert len(sessions.transcript("eve").turns) == 2
+
+
+async def in_a_loop(sessions: DBOSSessions) -> None:
+    """Where an event loop runs, as in a web server, a worker begins and ends."""
+    with sessions.worker():
+        run = await asyncio.to_thread(sessions.send, "fay", "Hi!")
+        assert (await asyncio.to_thread(sessions.result, run)).finished is not None
 
 
 def in_order(sessions: DBOSSessions) -> None:

@@ -129,6 +129,16 @@ def test_a_message_is_behind_those_that_wait_whatever_the_clock_of_the_database_
 
 
 @needs_postgres
+def test_another_agent_of_the_same_version_is_no_other_version() -> None:
+    other, newer = DurableAgent("other", AGENT.model), DurableAgent("newer", AGENT.model, version="2")
+    url = postgres().url
+
+    assert DBOSSessions([AGENT, other], url).version == DBOSSessions(AGENT, url).version
+    assert DBOSSessions([AGENT, newer], url).version == DBOSSessions([newer, AGENT], url).version
+    assert DBOSSessions([AGENT, newer], url).version != DBOSSessions(AGENT, url).version
+
+
+@needs_postgres
 def test_a_key_is_any_text_and_never_the_id_of_a_run_that_is_not_this_message() -> None:
     with DBOSSessions(AGENT, postgres().url) as sessions:
         odd = sessions.send("keyed", "Hi!", key="a/1.2.1\0\ud800 ü")
