@@ -65,11 +65,16 @@ POSTGRESQL_HELP = {
     "No space left": "make room on its server's disk",
     "connection slots": "end other programs that use it, or raise its max_connections",
     "too many clients": "end other programs that use it, or raise its max_connections",
+    "no equivalent": "choose a name that the encoding of the database knows",
     "permission denied": "see that the user may do that",
 }
 """The same for PostgreSQL, of which the first that is found says it."""
 
 GONE = "its file was deleted, moved or replaced while it was used; put it back"
+
+PASSING = ("08", "40", "57P")
+"""How PostgreSQL's codes begin for a connection that breaks, for work that was in another's way and is to be done
+again, and for a server that starts or stops."""
 
 _TABLES = "SELECT 1 FROM sqlite_master LIMIT 1"
 
@@ -77,6 +82,7 @@ _TABLES = "SELECT 1 FROM sqlite_master LIMIT 1"
 POSTGRESQL: dict[str, Any] = {
     "connect_timeout": 10,
     "application_name": "cogstep",
+    "client_encoding": "utf8",  # whatever the database's is: of one without any, texts would come as bytes
     "keepalives_idle": 10,
     "keepalives_interval": 3,
     "keepalives_count": 3,
@@ -145,7 +151,8 @@ class Database:
             help_ = next((text for word, text in SQLITE_HELP.items() if word in said), "name the store that is meant")
         else:
             otherwise = "start PostgreSQL there, or name the store that is meant"
-            if getattr(cause, "sqlstate", None) is not None:
+            state = getattr(cause, "sqlstate", None)
+            if state is not None and not state.startswith(PASSING):
                 otherwise = "see that the user may do that"
             help_ = next((text for word, text in POSTGRESQL_HELP.items() if word in said), otherwise)
         return StoreError(f"{what or 'the database can not be used'} ({said}); {help_}", store=self.shown)
@@ -209,7 +216,8 @@ class Database:
                     return work(connection)
             except SQLAlchemyError as error:
                 # A server that was never reached is not one that is being restarted.
-                if not self._ready or not _is_away(error) or time.monotonic() > until:
+                reached = self._ready or _state(error) is not None
+                if not reached or not _is_away(error) or time.monotonic() > until:
                     raise self.error(error) from error
             time.sleep(random.uniform(0.0, pause))
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -397,10 +405,19 @@ def _is_away(error: SQLAlchemyError) -> bool:
     """Whether the server has gone, or does not answer: it may be back in a moment."""
     if not isinstance(error, DBAPIError):
         return False
-    # Of a connection that can't be made, no state is known, or the one of a server that starts or stops.
-    state = getattr(error.orig, "sqlstate", None)
-    refused = type(error.orig).__name__ == "OperationalError" and (state is None or state.startswith("57P"))
-    return error.connection_invalidated or (refused and type(error.orig).__module__.startswith("psycopg"))
+    if error.connection_invalidated:
+        return True
+    state = _state(error)
+    if state is not None:  # the driver may not know yet that the connection has ended which says so
+        return state.startswith(PASSING)
+    # Of a connection that can't be made, no state is known.
+    return type(error.orig).__name__ == "OperationalError" and type(error.orig).__module__.startswith("psycopg")
+
+
+def _state(error: SQLAlchemyError) -> str | None:
+    """PostgreSQL's code for what it says."""
+    state: str | None = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return state
 
 
 def _sqlite(connection: Any, _record: Any) -> None:
@@ -412,4 +429,5 @@ def _sqlite(connection: Any, _record: Any) -> None:
 
 def _postgresql(connection: Any, _record: Any) -> None:
     connection.autocommit = True
-    connection.execute("SET synchronous_commit=off")
+    # The statements count on it that each sees what was committed before, whatever the database has as its default.
+    connection.execute("SET synchronous_commit=off; SET default_transaction_isolation='read committed'")

@@ -25,6 +25,9 @@ DRIVERS: dict[str, tuple[Kind, str, str]] = {
 }
 """By a URL's scheme: the kind, SQLAlchemy's name for it with the driver, and that driver's module."""
 
+OURS = ("autocommit", "client_encoding", "conninfo", "context", "cursor_factory", "prepare_threshold", "row_factory")
+"""What the driver takes besides the server's options, and a URL can't say."""
+
 
 @frozen
 class Location:
@@ -62,12 +65,18 @@ def locate(text: str) -> Location:
     if importlib.util.find_spec(module) is None:
         raise StoreError(f"the driver {module} is not installed; pip install 'cogstep[sql]'", store=scheme)
     try:
+        os.fsencode(text)
         url = make_url(text).set(drivername=driver)
     except (ArgumentError, ValueError):  # whose message may repeat the password
         raise StoreError(f"the URL can't be read; expected one such as {EXAMPLES}", store=scheme) from None
     if kind == "sqlite":
         return _file(url)
-    host = url.host or str(url.query.get("host", "")) or "localhost"
+    if text.count("@") > 1:  # what stands between them would be taken for the host, and shown
+        raise StoreError("the URL has several @; write those of a user or a password as %40", store=scheme)
+    if own := [name for name in OURS if name in url.query]:
+        raise StoreError(f"the option {own[0]} is not for a URL to say; leave it out", store=scheme)
+    hosts = url.query.get("host", ())
+    host = url.host or (hosts if isinstance(hosts, str) else ",".join(hosts)) or "localhost"
     port = f":{url.port}" if url.port else ""
     user = f"{url.username}@" if url.username else ""
     secret = url.password or str(url.query.get("password", ""))

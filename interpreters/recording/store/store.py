@@ -32,13 +32,19 @@ class SqlStore:
 
     Args:
         url: ``sqlite:///sessions.db`` or ``postgresql://user:password@host/database``.
-        executor: what this process is called in ``executors``; for a program that runs several.
+        executor: what this process is called in ``executors``, up to 200 characters which can be printed; for a program
+            that runs several.
 
     Raises:
+        ConfigError: that can't be its name.
         StoreError: the URL names no such database, or the extra ``sql`` is not installed.
     """
 
     def __init__(self, url: str, *, executor: str = "") -> None:
+        if len(executor) > LONGEST_NAME or not executor.isprintable():
+            raise ConfigError(
+                f"a process's name in a store has up to {LONGEST_NAME} characters that can be printed, not {executor!r}"
+            )
         self._database = database_of(url)
         self._membership = _membership_of(self._database)
         if executor:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from interpreters.recording.journal import TakenOverError
 from interpreters.recording.store import SqlStore
@@ -76,3 +77,31 @@ def test_who_was_taken_over_is_told_so_over_a_kept_connection(kind: str, tmp_pat
         one.append(3, line(3), False)
     assert list(one.lines()) == [line(number) for number in range(3)]
     other.close()
+
+
+@needs_postgres
+@pytest.mark.parametrize("ready", [False, True])
+def test_work_is_done_again_when_the_server_says_that_it_ends_the_connection(ready: bool) -> None:
+    """Which comes before the connection is known to have ended, and may come with the first one of a process."""
+    database = SqlStore(f"{postgres().url}?application_name=ended-{ready}")._database
+    if ready:
+        database.write(lambda connection: None)
+    tries = 0
+
+    def work(connection: Connection) -> Any:
+        nonlocal tries
+        tries += 1
+        ended = "SELECT pg_terminate_backend(pg_backend_pid())" if tries < 3 else "SELECT 1"
+        return connection.exec_driver_sql(ended).scalar()
+
+    assert (database.run(work), tries) == (1, 3)
+
+
+@needs_postgres
+def test_each_statement_sees_what_was_kept_before_whatever_the_database_does_by_default() -> None:
+    """Else a writer that was taken over meets an error of the database, and no `TakenOverError`."""
+    url = f"{postgres().url}?options=-cdefault_transaction_isolation%3Dserializable"
+    found = SqlStore(url)._database.run(
+        lambda connection: connection.exec_driver_sql("SHOW transaction_isolation").scalar()
+    )
+    assert found == "read committed"

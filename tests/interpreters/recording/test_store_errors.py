@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cognition import ConfigError
-from interpreters import Agent
+from cognition import ConfigError, UserMessage
+from interpreters import Agent, replay
 from interpreters.recording.journal import JournalError
 from interpreters.recording.store import SqlStore, StoreError, schema
 from interpreters.testing.fakes import ScriptedModel
@@ -31,6 +31,10 @@ ROOT = Path(__file__).resolve().parents[3]
         ("mysql://ada:not-to-be-shown@host/db", "a store can't be at mysql:; expected one such as"),
         ("sqlite://", "SQLite's URL needs the path of a file"),
         ("postgresql://ada:not-to-be-shown@host:port/db", "the URL can't be read"),
+        ("postgresql://ada:no@not-to-be-shown@host/db", "write those of a user or a password as %40"),
+        ("postgresql://ada:no@not-to-be-shown/no@host/db", "write those of a user or a password as %40"),
+        ("postgresql://ada:not-to-be-shown@host/db?prepare_threshold=0", "prepare_threshold is not for a URL to say"),
+        ("sqlite:///\ud800.db", "the URL can't be read"),
     ],
 )
 def test_a_wrong_url_is_told_with_one_that_is_right_and_without_its_password(url: str, said: str) -> None:
@@ -138,3 +142,30 @@ def test_a_driver_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(StoreError, match=r"the driver psycopg is not installed; pip install 'cogstep\[sql\]'"):
         SqlStore("postgresql://ada@nowhere.example/agents")
+
+
+def test_several_hosts_are_shown_as_they_are_written() -> None:
+    assert SqlStore("postgresql://ada@/db?host=a:1&host=b:2").name == "ada@a:1,b:2/db"
+
+
+@pytest.mark.parametrize("executor", ["a\0b", "\ud800", "x" * 201])
+def test_a_process_has_a_name_that_each_database_holds(executor: str) -> None:
+    with pytest.raises(ConfigError, match="up to 200 characters that can be printed"):
+        SqlStore("sqlite:///never-made.db", executor=executor)
+
+
+@needs_postgres
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_of_any_encoding_keeps_every_text_and_tells_which_names_it_can_not_hold(encoding: str) -> None:
+    name = f"in_{encoding.lower()}"
+    admin = SqlStore(postgres().url)._database
+    making = f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    admin.run(lambda connection: connection.exec_driver_sql(making))
+    store = SqlStore(postgres().url.removesuffix("postgres") + name, executor="\u00fc")
+    with Agent(ScriptedModel(["\u674e"]), journal=store.recorder("\u00fc")) as agent:
+        agent.run("\u674e")
+    assert (list(store.names()), [one.name for one in store.executors()]) == (["\u00fc"], ["\u00fc"])
+    assert replay(store.recorder("\u00fc")).state.history[0] == UserMessage("m1", "\u674e")
+    if encoding == "LATIN1":
+        with pytest.raises(JournalError, match="choose a name that the encoding of the database knows"):
+            Agent(ScriptedModel([]), journal=store.recorder("\u674e"))
