@@ -20,7 +20,7 @@ from interpreters.observing.delivery_tasks import Tasks
 from interpreters.observing.events import Event, Inline
 from interpreters.program.content import Content
 from interpreters.program.owning import closed_with
-from interpreters.threads.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread
+from interpreters.threads.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread, to_its_end
 from runtime.awaiting import awaits
 from runtime.checking import checked_call
 
@@ -150,11 +150,10 @@ class AsyncAgent(BaseAgent):
         finally:
             self._interpreter.dispose()
             self._interpreter.observers.close()
-            THREADS.dismiss()
             try:
-                if self._journal is not None:
-                    self._journal.close()
+                await self._close_journal()
             finally:
+                THREADS.dismiss()
                 if closed_with(self.model, self._owns_model):
                     await self._close_model()
 
@@ -179,6 +178,14 @@ class AsyncAgent(BaseAgent):
                 break
         if cancelled is not None:
             raise cancelled
+
+    async def _close_journal(self) -> None:
+        if self._journal is None:
+            return
+        if self._journal.may_wait:
+            await to_its_end(self._journal.close)
+        else:
+            self._journal.close()
 
     async def _close_model(self) -> None:
         if awaits(self.model):

@@ -91,8 +91,9 @@ class MayWait(Protocol):
 
     @property
     def may_wait(self) -> bool:
-        """Whether the next ``append`` may. Then an ``AsyncAgent`` has it wait on a thread, which costs some 0.1 ms, and
-        not in its loop, which has to stand still meanwhile. Looked at before each line; has to be known at once.
+        """Whether the next ``append`` or ``close`` may. Then an ``AsyncAgent`` has it wait on a thread, which costs
+        some 0.1 ms, and not in its loop, which has to stand still meanwhile. Looked at before each; has to be known at
+        once.
         """
 
 

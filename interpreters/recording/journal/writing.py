@@ -217,9 +217,14 @@ class Journal:
         """How many records stand on file."""
         return self._end.number if self._read is None else self._read.place.number
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether whatever is asked of the recorder may take long, as far as it says so."""
+        return self._slow is not None and self._slow.may_wait
+
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` will wait for the disk or a database, as far as that is known beforehand."""
-        if self._slow is not None and self._slow.may_wait:
+        if self.may_wait:
             return True
         if self._fsync == "never":
             return False

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 from typing import Literal
+from urllib.parse import unquote
 
 from attrs import field, frozen
 from sqlalchemy import URL, make_url
@@ -75,6 +76,8 @@ def locate(text: str) -> Location:
         raise StoreError("the URL has several @; write those of a user or a password as %40", store=scheme)
     if own := [name for name in OURS if name in url.query]:
         raise StoreError(f"the option {own[0]} is not for a URL to say; leave it out", store=scheme)
+    if url.host and url.host.lower().startswith("%2f"):  # the directory of a socket, as libpq has it in URLs
+        url = url.set(host=unquote(url.host))
     hosts = url.query.get("host", ())
     host = url.host or (hosts if isinstance(hosts, str) else ",".join(hosts)) or "localhost"
     port = f":{url.port}" if url.port else ""

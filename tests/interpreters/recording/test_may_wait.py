@@ -20,11 +20,16 @@ from tests.interpreters.simple_tools import multiply
 class Slow(SqliteRecorder):
     may_wait = True
     threads: set[int]
+    closed_by: set[int]
 
     def append(self, number: int, line: bytes, force: bool) -> None:
         if number:  # the header is written where the agent is made
             self.threads.add(threading.get_ident())
         super().append(number, line, force)
+
+    def close(self) -> None:
+        self.closed_by.add(threading.get_ident())
+        super().close()
 
 
 @pytest.mark.parametrize("fsync", ["turn", "never"])
@@ -33,7 +38,7 @@ def test_no_line_is_kept_in_the_loop_by_a_recorder_that_may_wait(
     may_wait: bool, fsync: Literal["turn", "never"], tmp_path: Path
 ) -> None:
     recorder = Slow(tmp_path / "s.db", "s")
-    recorder.threads, recorder.may_wait = set(), may_wait
+    recorder.threads, recorder.closed_by, recorder.may_wait = set(), set(), may_wait
 
     async def turn() -> None:
         model = ScriptedModel([call("multiply", a=6, b=7), "42."])
@@ -41,7 +46,8 @@ def test_no_line_is_kept_in_the_loop_by_a_recorder_that_may_wait(
             assert (await agent.run("6 * 7?")).text == "42."
 
     asyncio.run(turn())
-    assert (threading.get_ident() in recorder.threads) is not may_wait
+    for threads in (recorder.threads, recorder.closed_by):
+        assert (threading.get_ident() in threads) is not may_wait
     assert replay(recorder).raise_for_divergence().turns == 1
 
 

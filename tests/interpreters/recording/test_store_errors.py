@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -144,7 +145,12 @@ def test_a_driver_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         SqlStore("postgresql://ada@nowhere.example/agents")
 
 
-def test_several_hosts_are_shown_as_they_are_written() -> None:
+def test_several_hosts_and_the_directory_of_a_socket_are_shown_as_they_are_written(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    store = SqlStore(f"postgresql://ada@{quote(folder, safe='')}:1/db")
+    assert store.name == f"ada@{folder}:1/db"
+    with pytest.raises(StoreError, match=r"\.s\.PGSQL\.1"):
+        list(store.names())
     assert SqlStore("postgresql://ada@/db?host=a:1&host=b:2").name == "ada@a:1,b:2/db"
 
 
