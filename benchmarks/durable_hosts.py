@@ -58,9 +58,6 @@ PROCESSES = 4
 CONTEXT = 2048
 """Tokens of a conversation."""
 
-WORDS = 150
-"""Words of each session's first message: its prefix."""
-
 REPLY = 48
 """Tokens of a reply."""
 
@@ -274,7 +271,12 @@ class Found:
     def reused(self) -> float:
         """The share of the prompts' tokens that were in a cache."""
         cached = sum(one[2] for proxy in self.proxies for one in proxy.calls)
-        return cached / max(1, cached + sum(one[3] for proxy in self.proxies for one in proxy.calls))
+        return cached / max(1, cached + self.evaluated)
+
+    @property
+    def evaluated(self) -> int:
+        """How many tokens of prompts were not."""
+        return sum(one[3] for proxy in self.proxies for one in proxy.calls)
 
 
 def measured(url: str, given: Any, *, chance: bool = False, deaths: bool = False) -> Found:
@@ -299,9 +301,8 @@ def measured(url: str, given: Any, *, chance: bool = False, deaths: bool = False
             one.wait()
         face = stack.enter_context(DBOSSessions(agent(), url, hosts=model_hosts([1] * len(NAMES), given.slots)))
         began = time.monotonic()
-        runs = {
-            name: [face.send(name, _said(name, turn), key=f"{turn}") for turn in range(given.turns)] for name in names
-        }
+        turns = range(given.turns)
+        runs = {name: [face.send(name, _said(name, turn, given.words)) for turn in turns] for name in names}
         if deaths:
             _kill(found, running, crew, face, given)
         for of_one in runs.values():
@@ -322,11 +323,11 @@ def measured(url: str, given: Any, *, chance: bool = False, deaths: bool = False
     return found
 
 
-def _said(name: str, turn: int) -> str:
+def _said(name: str, turn: int, words: int) -> str:
     if turn:
         return f"And what about number {turn}?"
-    words = random.Random(name)
-    return f"I am {name}. " + " ".join(words.choice(("red", "tree", "boat", "seven", "rain")) for _ in range(WORDS))
+    chance = random.Random(name)
+    return f"I am {name}. " + " ".join(chance.choice(("red", "tree", "boat", "seven", "rain")) for _ in range(words))
 
 
 def _kill(found: Found, running: list[Host], crew: list[Process], face: DBOSSessions, given: Any) -> None:
@@ -385,6 +386,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", default=bool(os.environ.get("SHORT")))
     parser.add_argument("--sessions", type=int)
     parser.add_argument("--turns", type=int)
+    parser.add_argument("--words", type=int, help="of each session's first message: its prefix")
     parser.add_argument("--slots", type=int, default=2, help="of each host")
     parser.add_argument("--on", choices=["sqlite", "postgresql"], help="PostgreSQL where it is installed, else SQLite")
     parser.add_argument("--rounds", nargs="+", choices=["preference", "chance", "deaths"])
@@ -401,17 +403,19 @@ def main() -> int:
     except pytest.skip.Exception as reason:
         print(f"left out: {reason}")
         return 0
-    given.sessions = given.sessions or (8 if given.short else 24)
-    given.turns = given.turns or (3 if given.short else 6)
+    given.sessions = given.sessions or (6 if given.short else 24)
+    given.turns = given.turns or (2 if given.short else 6)
+    given.words = given.words or (50 if given.short else 300)
     rounds = given.rounds or (["deaths"] if given.short else ["preference", "chance", "deaths"])
     kind = given.on or ("sqlite" if why_no_postgres() else "postgresql")
-    shown, all_found = [["", "at once", "with its host", "from a cache", "seconds"]], {}
+    shown, all_found = [["", "at once", "with its host", "from a cache", "evaluated", "seconds"]], {}
     for number, name in enumerate(rounds):
         with _store(kind, number) as url:
             found = measured(url, given, chance=name == "chance", deaths=name == "deaths")
         all_found[name] = found
         most = " and ".join(str(one.most) for one in found.proxies)
-        shown.append([name, most, f"{found.at_home:.0%}", f"{found.reused:.0%}", f"{found.seconds:.1f}"])
+        tokens, seconds = f"{found.evaluated}", f"{found.seconds:.1f}"
+        shown.append([name, most, f"{found.at_home:.0%}", f"{found.reused:.0%}", tokens, seconds])
     what = f"{given.sessions} sessions of {given.turns} turns on {kind}"
     print(f"{what}, 2 hosts of {given.slots} slots, {PROCESSES} processes")
     print(table(shown))

@@ -34,6 +34,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "turn": ("--lengths", "10", "--turns", "3"),
     "beside": (".", "--lengths", "10", "--turns", "3"),
     "durable": ("--steps", "20", "--rounds", "1"),
+    "durable_hosts": ("--sessions", "4", "--turns", "1", "--words", "50", "--rounds", "preference"),
     "interpreters": ("--conversations", "20", "--turns", "50", "--timed", "3"),
     "idle": ("--sessions", "10"),
     "rendering": ("--lengths", "10", "--rounds", "1"),

@@ -26,6 +26,10 @@ NOT_BEGUN = Done("", "", (), (), "cancelled", Usage(), Timings())
 """The end of a call that was cancelled while it waited."""
 
 
+ESTIMATED = "estimated_counts"
+"""What a model is said to be that can't count, or not just now."""
+
+
 class HostedModel:
     """The hosts as one session's runtime; see ``runtime.Runtime``.
 
@@ -47,11 +51,21 @@ class HostedModel:
 
     def _told_by(self) -> Runtime:
         """What tells of the model: that of a host which has been asked, and can be as far as is known."""
-        known = [one for one in self._order if one.reached] or self._order
-        return best(known).made()
+        return self._counting()[0]
+
+    def _counting(self) -> list[Runtime]:
+        """Those that tell of the model, the best one first: one that is away only estimates."""
+        known = [one for one in self._order if one.reached] or list(self._order)
+        models = [one.made() for one in sorted(known, key=lambda one: one.away)]
+        return sorted(models, key=lambda model: ESTIMATED in model.describe().features)
 
     def _count_texts(self, texts: Sequence[str]) -> Sequence[int]:
-        return getattr(self._told_by(), "count_texts", _none)(texts)
+        counts: Sequence[int] = ()
+        for model in self._counting():
+            counts = getattr(model, "count_texts", _none)(texts)
+            if len(counts) == len(texts):
+                break
+        return counts
 
     def submit(self, request: ModelRequest) -> Generation:
         """See ``Runtime.submit``."""
@@ -63,7 +77,12 @@ class HostedModel:
 
     def count_tokens(self, request: ModelRequest) -> int:
         """See ``Runtime.count_tokens``."""
-        return self._told_by().count_tokens(request)
+        count = 0
+        for model in self._counting():
+            count = model.count_tokens(request)
+            if ESTIMATED not in model.describe().features:
+                break
+        return count
 
     def describe(self) -> ModelInfo:
         """See ``Runtime.describe``."""

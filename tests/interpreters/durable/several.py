@@ -20,8 +20,9 @@ from interpreters import replay, tool
 from interpreters.durable.dbos import DBOSSessions
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
-from interpreters.durable.hosts import ModelHost, preferred
+from interpreters.durable.hosts import preferred
 from interpreters.testing.fakes import FunctionModel, call
+from tests.interpreters.durable.two_slots import Host
 
 DOZING: list[str] = []
 
@@ -40,22 +41,6 @@ def agent(version: str, name: str = "dozer") -> DurableAgent:
         return call("doze", name=said) if "doze" in said else f"{name} {version}"
 
     return DurableAgent("dozer", FunctionModel(answer), [doze], version=version)
-
-
-class Host:
-    """A host with two slots that counts how many requests it has at once."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.named = ModelHost(name, FunctionModel(self.answer), slots=2)
-        self.now = self.most = 0
-
-    async def answer(self, _request: Any) -> str:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        await asyncio.sleep(0.5)
-        self.now -= 1
-        return self.name
 
 
 def text(sessions: DBOSSessions, run: str) -> str:

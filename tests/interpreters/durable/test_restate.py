@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from cognition import Cancelled, Completed, ConfigError
 from interpreters import LATER, replay, tool
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
+from interpreters.durable.hosts import ModelHost, preferred
 from interpreters.durable.restate import RestateSessions
 from interpreters.recording.store import SqlStore, StoreError
 from interpreters.testing.durable import MemoryEngine
@@ -23,6 +24,7 @@ from interpreters.testing.fakes import FunctionModel, Reply, call
 from tests.interpreters.durable.restate_kills import kills
 from tests.interpreters.durable.restate_rig import MISSING, Server, free_port, running_server, server_program
 from tests.interpreters.durable.stories import FULL
+from tests.interpreters.durable.two_slots import Host
 from tests.interpreters.durable.worlds import World, asked_async, bare, by_rule, on_asyncio
 
 needs_server = pytest.mark.skipif(server_program() is None, reason=MISSING)
@@ -47,9 +49,11 @@ def store(tmp_path: Path) -> str:
 
 
 @contextmanager
-def serving(agent: DurableAgent, store: str, server: Server) -> Iterator[RestateSessions]:
+def serving(
+    agent: DurableAgent, store: str, server: Server, hosts: Iterable[ModelHost] = ()
+) -> Iterator[RestateSessions]:
     """The sessions of an agent, at which this process works."""
-    sessions = RestateSessions(agent, store, ingress=server.ingress, admin=server.admin)
+    sessions = RestateSessions(agent, store, ingress=server.ingress, admin=server.admin, hosts=hosts)
     with sessions.worker(f"http://127.0.0.1:{free_port()}"):
         yield sessions
 
@@ -94,6 +98,18 @@ def test_twenty_sessions_run_side_by_side_and_each_in_its_order(server: Server, 
 
     said = [[one.finished and one.finished.outcome for one in pair] for pair in ended]
     assert said == [[Completed("1 messages."), Completed("3 messages.")]] * 20
+
+
+@needs_server
+def test_each_session_goes_to_its_host_which_has_no_more_calls_than_slots(server: Server, store: str) -> None:
+    agent = DurableAgent(name(), FunctionModel(lambda _: "on no host"))
+    hosts, sessions_of = [Host("a"), Host("b")], [f"s{one}" for one in range(8)]
+    with serving(agent, store, server, [one.named for one in hosts]) as sessions:
+        runs = [sessions.send(one, "Hi!") for one in sessions_of]
+        ended = [sessions.result(run, PATIENCE).finished for run in runs]
+
+    assert [one and one.outcome for one in ended] == [Completed(preferred(one, "ab")) for one in sessions_of]
+    assert [one.most for one in hosts] == [2, 2]
 
 
 @needs_server

@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from sqlalchemy import func, select
 
 from cognition import Completed, Failure, GenerationOptions, History, ModelRequest, UserMessage, UserSpoke
@@ -24,7 +25,7 @@ from interpreters.durable.slots import Slots, calls
 from interpreters.recording.store import SqlStore
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
-from runtime.protocol import Done
+from runtime.protocol import Done, Generation, ModelInfo
 from tests.interpreters.databases import needs_postgres, postgres
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -163,6 +164,48 @@ def test_a_host_that_can_not_be_reached_is_left_alone_and_then_tried_by_one_call
     now[0] += LEFT_ALONE
     reached[0] = True
     assert (said(), said()) == ([own], [own])
+
+
+class Counting:
+    """A model that counts, as long as its host is there."""
+
+    def __init__(self, name: str) -> None:
+        self.model = FunctionModel(lambda _request: "Hello.", name=name)
+        self.here = True
+
+    def describe(self) -> ModelInfo:
+        info = self.model.describe()
+        return info if self.here else evolve(info, features=(*info.features, "estimated_counts"))
+
+    def count_tokens(self, _request: ModelRequest) -> int:
+        return 7 if self.here else 1000
+
+    def count_texts(self, texts: Sequence[str]) -> Sequence[int]:
+        return [1] * len(texts) if self.here else ()
+
+    def submit(self, request: ModelRequest) -> Generation:
+        return self.model.submit(request)
+
+    def close(self) -> None:
+        pass
+
+
+def test_while_a_host_is_away_another_one_counts(tmp_path: Path) -> None:
+    models = {name: Counting(name) for name in "ab"}
+    places = Places([ModelHost(name, model) for name, model in models.items()])
+    own, other = ranked("ada", models)
+    model = HostedModel(places, Slots(SqlStore(f"sqlite:///{tmp_path}/sessions.db")), "ada")
+
+    def counted() -> tuple[Any, ...]:
+        info = model.describe()
+        estimated = "estimated_counts" in info.features
+        return model.count_tokens(REQUEST), model.count_texts(["a", "b"]), info.name, estimated
+
+    assert counted() == (7, [1, 1], own, False)
+    models[own].here = False
+    assert counted() == (7, [1, 1], other, False)
+    models[other].here = False
+    assert counted()[1:] == ((), own, True)
 
 
 HOLD = """
