@@ -158,7 +158,7 @@ class DurableInterpreter(AsyncInterpreter):
             raise
         except CogstepError as error:
             await self._close_turn(describe(error))
-            return evolve(self._ended(), error=f"{type(error).__name__}: {error}")
+            return evolve(self._ended(), error=self._hidden(f"{type(error).__name__}: {error}"))
         finally:
             await self._leave_run()
 
@@ -166,7 +166,8 @@ class DurableInterpreter(AsyncInterpreter):
         self._end_run()
         pending = tuple(self._outliving()) if self.finished is None else ()
         turn = self.driver.state.counters.turn
-        return Ended(self._run_clock.now, turn, self.finished, pending)
+        finished = None if self.finished is None else self._veil.hide(self.finished)[0]  # it was shown as it is
+        return Ended(self._run_clock.now, turn, finished, pending)
 
     async def _close_turn(self, reason: str) -> None:
         self._cancel_steps()
@@ -246,6 +247,10 @@ class DurableInterpreter(AsyncInterpreter):
         hidden, found = self._veil.hide_found(event) if hides else (event, ())
         return Happened(self._stamp(), hidden, found)
 
+    def _hidden(self, text: str) -> str:
+        """What went wrong, without secrets: the engine keeps it too."""
+        return self._veil.hide(CancelAsked(text))[0].reason
+
     # ------------------------------------------------------------------------------------------------------ the steps
 
     def _take(self, effect: Effect) -> None:
@@ -290,7 +295,9 @@ class DurableInterpreter(AsyncInterpreter):
         answer: Input = worker_answer(effect, ended.finished)
         if ended.error and ended.finished is None:
             answer = WorkerFailed(effect.effect_id, ended.error)
-        return Happened(ended.at, answer).text()
+        text = Happened(ended.at, answer).text()
+        self._know_secrets(text)
+        return text
 
     async def _carried(self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...]) -> str:
         """Carry an effect out, within its step; gives what is kept of it."""
@@ -303,11 +310,11 @@ class DurableInterpreter(AsyncInterpreter):
                 raise
             answer = unanswered(effect)  # nobody cancelled this step: it gave up by itself
         except Exception as error:
-            return Happened(self._stamp(), error=f"{type(error).__name__}: {error}").text()
+            return Happened(self._stamp(), error=self._hidden(f"{type(error).__name__}: {error}")).text()
         if answer is LATER:
             return Happened(self._stamp()).text()
         if isinstance(answer, Fault):
-            return Happened(self._stamp(), error=describe(answer.error)).text()
+            return Happened(self._stamp(), error=self._hidden(describe(answer.error))).text()
         event: Any = answer if isinstance(answer, INPUT_TYPES) else unanswered(effect)
         hides = self._veil.may_hide(event)
         if hides:  # in the order of decisions, so that placeholders are numbered by it

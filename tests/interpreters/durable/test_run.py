@@ -222,6 +222,41 @@ def test_secrets_are_hidden_from_the_engine_and_from_the_recording() -> None:
     assert not any(secret.encode() in line for line in engine.sessions["ada"])
 
 
+def test_an_answer_a_workers_answer_and_an_error_are_hidden_too() -> None:
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+
+    def answer(request: Any) -> Any:
+        if any(tool.name == "spawn_worker" for tool in request.tools) and len(request.messages) == 1:
+            return call("spawn_worker", name="reader", objective="Read.")
+        return f"It is {secret}."
+
+    def approve(_request: Any) -> Any:
+        raise ConfigError(f"not with {secret}")
+
+    async def main() -> tuple[MemoryEngine, list[Ended]]:
+        engine = MemoryEngine()
+        parent = DurableAgent("parent", FunctionModel(answer), features=["workers"])
+        asking = [tool(approval=True)(read)]
+        broken = DurableAgent("broken", FunctionModel(lambda _request: call("read")), asking, approve=approve)
+        return engine, [
+            await engine.run(parent, "ada", UserSpoke("Hi!")),
+            await engine.run(broken, "bob", UserSpoke("Hi!")),
+        ]
+
+    def read() -> str:
+        """Read."""
+        return ""
+
+    engine, (answered, failed) = asyncio.run(main())
+    kept = [text for run in ("run-1", "run-2") for _, text in engine.kept(run).values()]
+
+    assert "[redacted:" in str(answered.finished)
+    assert "[redacted:" in failed.error
+    assert not any(secret in text for text in [str(answered), str(failed), *kept])
+    assert set(engine.sessions) >= {"ada", "ada/1.1.1", "bob"}
+    assert not any(secret.encode() in line for lines in engine.sessions.values() for line in lines)
+
+
 def test_a_message_while_answers_are_waited_for_is_refused_and_nothing_is_recorded() -> None:
     async def main() -> tuple[Ended, int, int]:
         engine = MemoryEngine()
