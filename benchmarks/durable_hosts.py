@@ -34,6 +34,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/durable_hosts.py`
 
 import pytest
+from sqlalchemy import func, select
 
 import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
 from benchmarks.native_tools import started
@@ -43,6 +44,7 @@ from interpreters import replay
 from interpreters.durable.dbos import DBOSSessions
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.hosts import ModelHost, Places, preferred
+from interpreters.durable.slots import Slots, calls
 from runtime import load_model
 from runtime.models.specs import SMALL_MODEL
 from tests.interpreters.databases import postgres, why_no_postgres
@@ -331,15 +333,26 @@ def _said(name: str, turn: int, words: int) -> str:
 
 
 def _kill(found: Found, running: list[Host], crew: list[Process], face: DBOSSessions, given: Any) -> None:
-    """Once a third of the calls is over kill one process, and once half of them is the first host."""
+    """Once a sixth of the calls is over kill a process that has one, and once a third of them is the first host."""
     calls = given.sessions * given.turns
-    _until(lambda: sum(len(one.calls) for one in found.proxies) >= calls // 3)
-    _until(lambda: _slots_of(face, crew[0].id) > 0)
-    crew[0].process.send_signal(signal.SIGKILL)
+
+    def over(share: int) -> bool:
+        return share * sum(len(one.calls) for one in found.proxies) >= calls
+
+    def at_work() -> list[Process]:
+        return [one for one in crew if _slots_of(face, one.id)]
+
+    _until(lambda: over(6) and at_work())
+    victim = (at_work() or crew)[0]
+    victim.process.send_signal(signal.SIGKILL)
     died = time.monotonic()
-    _until(lambda: not _slots_of(face, crew[0].id))
+    slots = Slots(face.store)
+    waiting = [slots.take(name, 1) for name in NAMES]  # where nobody waits, nobody needs to look
+    _until(lambda: not _slots_of(face, victim.id))
     found.stuck = time.monotonic() - died
-    _until(lambda: sum(len(one.calls) for one in found.proxies) >= calls // 2)
+    for one in waiting:
+        slots.free(one)
+    _until(lambda: over(3))
     own, other = running
     own.kill()
     died = time.monotonic()
@@ -347,16 +360,12 @@ def _kill(found: Found, running: list[Host], crew: list[Process], face: DBOSSess
     def moved() -> list[float]:
         return [at for at, name, _, _ in other.proxy.calls if preferred(name, NAMES) == own.proxy.name and at > died]
 
-    _until(lambda: bool(moved()))
-    found.moved = moved()[0] - died
+    _until(lambda: moved() or over(1))
+    found.moved = min(moved(), default=died) - died
 
 
 def _slots_of(face: DBOSSessions, holder: str) -> int:
     """How many calls a process has waiting or at work."""
-    from sqlalchemy import func, select
-
-    from interpreters.durable.slots import calls
-
     found = select(func.count()).select_from(calls).where(calls.c.holder == holder)
     return int(face.store.database.run(lambda connection: connection.execute(found).scalar_one()))
 
@@ -403,8 +412,8 @@ def main() -> int:
     except pytest.skip.Exception as reason:
         print(f"left out: {reason}")
         return 0
-    given.sessions = given.sessions or (6 if given.short else 24)
-    given.turns = given.turns or (2 if given.short else 6)
+    given.sessions = given.sessions or (8 if given.short else 24)
+    given.turns = given.turns or (3 if given.short else 6)
     given.words = given.words or (50 if given.short else 300)
     rounds = given.rounds or (["deaths"] if given.short else ["preference", "chance", "deaths"])
     kind = given.on or ("sqlite" if why_no_postgres() else "postgresql")
