@@ -7,10 +7,11 @@ again, such as where what was found does not fit together, gets what stands ther
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import accumulate, groupby, takewhile
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Select, func, select
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func, select
 
 from interpreters.recording.journal.contents import kept_files
 from interpreters.recording.journal.errors import JournalError
@@ -19,8 +20,9 @@ from interpreters.recording.recorder import path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.errors import StoreError
 from interpreters.recording.store.executors import Membership, is_dead_here
+from interpreters.recording.store.locations import Kind
 from interpreters.recording.store.recorder import SqlRecorder, beside_of
-from interpreters.recording.store.schema import executors, lines, payloads, sessions
+from interpreters.recording.store.schema import NOW, executors, lines, payloads, sessions
 
 T = TypeVar("T")
 
@@ -32,7 +34,7 @@ AT_ONCE = 1 << 20
 """Bytes of lines that are read at once. A session that has more is read by itself, in pages."""
 
 
-def abouts(database: Database, which: ColumnElement[bool]) -> Select[Any]:
+def abouts(now: ColumnElement[Any], which: ColumnElement[bool]) -> Select[Any]:
     """What ``about_from`` takes, a row for each session of some lines."""
     beside = select(func.sum(func.length(payloads.c.content))).where(payloads.c.session == lines.c.session)
     return (
@@ -41,11 +43,17 @@ def abouts(database: Database, which: ColumnElement[bool]) -> Select[Any]:
             func.max(lines.c.written).label("changed"),
             func.sum(func.length(lines.c.line)).label("size"),
             beside.scalar_subquery().label("beside"),
-            database.now.label("now"),
+            now.label("now"),
         )
         .where(which)
         .group_by(lines.c.session)
     )
+
+
+@cache
+def about_one(kind: Kind) -> Select[Any]:
+    """The same for the one session of the name ``s``: made once, since that takes as long as what it asks."""
+    return abouts(NOW[kind], lines.c.session == bindparam("s"))
 
 
 def about_from(row: Row[Any], database: Database) -> About:
@@ -85,7 +93,7 @@ class Batch:
 
     def _known(self) -> dict[str, About]:
         if self._abouts is None:
-            found = self._rows(abouts(self._database, lines.c.session.between(*self._range)))
+            found = self._rows(abouts(self._database.now, lines.c.session.between(*self._range)))
             self._sizes = {row.session: int(row.size) for row in found}
             self._abouts = {row.session: about_from(row, self._database) for row in found}
         return self._abouts

@@ -28,7 +28,7 @@ from interpreters.recording.recorder import path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.errors import StoreError
 from interpreters.recording.store.executors import Membership
-from interpreters.recording.store.many import Batch, about_from, abouts
+from interpreters.recording.store.many import Batch, about_from, about_one
 from interpreters.recording.store.recorder import SqlRecorder, beside_of
 from interpreters.recording.store.schema import lines, payloads, sessions
 
@@ -68,7 +68,7 @@ class StoredSession:
         return self._database.read(self._about, None) if found is None else found
 
     def _about(self, connection: Connection) -> About | None:
-        row = connection.execute(abouts(self._database, lines.c.session == self.name)).first()
+        row = connection.execute(about_one(self._database.location.kind), {"s": self.name}).first()
         return None if row is None else about_from(row, self._database)
 
     def _kept_files(self) -> Contents | None:
