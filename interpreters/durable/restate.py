@@ -19,8 +19,10 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
+from uuid import uuid4
 
 from cognition import CancelAsked, ConfigError, Input
 from cognition.checking import shown
@@ -33,6 +35,7 @@ from interpreters.durable.restate_client import RestateServer
 from interpreters.durable.texts import Ended, input_text
 from interpreters.program.content import Content
 from interpreters.program.later import Postponable
+from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.store import SqlStore
 
@@ -42,6 +45,12 @@ ADMIN = "http://127.0.0.1:9070"
 
 ADDRESS = "http://127.0.0.1:9080"
 """Where a process serves, if it is not told otherwise."""
+
+CLOSING = "!"
+"""Begins the idempotency key of a run that closes a turn, which another cancellation lets end."""
+
+WAITING = ("inboxed", "scheduled")
+"""The statuses of invocations that have not begun."""
 
 CANCELLED = 409
 """The status of a run that was cancelled."""
@@ -111,22 +120,32 @@ class RestateSessions:
         """Stop what a session does or waits for; gives the id of the run that closes its turn.
 
         What was sent before and has not begun, still comes. Once that run has ended, nothing of the turn begins.
+
+        Raises:
+            NotAJournalError: nothing was ever sent to the session.
         """
-        for run in self._server.running(_entrance(self._agent(agent)), session):
-            self._server.cancel(run)
-        return self.put(session, CancelAsked(reason), agent=agent)
+        own = self._agent(agent)
+        for run in self._begun(own, session):
+            closes = str(run.get("idempotency_key") or "").startswith(CLOSING)
+            if run["status"] not in WAITING and not closes:
+                self._server.cancel(run["id"])
+        return self._put(own, session, CancelAsked(reason), f"{CLOSING}{uuid4().hex}")
 
     def go_on(self, session: str, *, agent: str | None = None) -> str:
-        """Carry on a turn that a failed run has left open; gives the run's id."""
-        return self.put(session, None, agent=agent)
+        """Carry on a turn that a failed run has left open; gives the run's id.
+
+        Raises:
+            NotAJournalError: nothing was ever sent to the session.
+        """
+        own = self._agent(agent)
+        self._begun(own, session)
+        return self._put(own, session, None, "")
 
     def put(self, session: str, event: Input | None, *, agent: str | None = None, key: str | None = None) -> str:
         """Give a session an input as it is; None goes on with what was interrupted. Raises what ``send`` does."""
-        own = self._agent(agent)
-        self.recorder(session)  # says what is wrong with its name
-        hidden = None if event is None else own.veil().hide(event)[0]
-        scoped = f"{session}:{key}" if key else ""
-        return self._server.send(_entrance(own), session, input_text(hidden), scoped)
+        # It goes into a header, which has neither every character nor every length.
+        scoped = "" if key is None else sha256(f"{session}\0{key}".encode(errors="surrogatepass")).hexdigest()
+        return self._put(self._agent(agent), session, event, scoped)
 
     def result(self, run: str, timeout: float | None = None) -> Ended:
         """Wait for the end of a run. Its texts are as they are recorded, with placeholders for secrets.
@@ -163,6 +182,20 @@ class RestateSessions:
         """The recording of a session, for whoever reads it: ``replay``, ``transcript``, ``export_session``."""
         return self.store.recorder(session)
 
+    def _put(self, agent: DurableAgent, session: str, event: Input | None, idempotency: str) -> str:
+        self.recorder(session)  # says what is wrong with its name
+        hidden = None if event is None else agent.veil().hide(event)[0]
+        return self._server.send(_entrance(agent), session, input_text(hidden), idempotency)
+
+    def _begun(self, agent: DurableAgent, session: str) -> list[dict[str, Any]]:
+        """The runs of a session that have not ended; a misspelt name is no session that has nothing to do."""
+        recorder = self.recorder(session)
+        runs = self._server.invocations(_entrance(agent), session)
+        if not runs:
+            with JournalReader(recorder):  # raises where nothing is recorded either
+                pass
+        return runs
+
     def _agent(self, name: str | None) -> DurableAgent:
         return agent_named(self.agents, name)
 
@@ -181,8 +214,8 @@ class RestateSessions:
                 reaches the process.
 
         Raises:
-            DurableError: there is no server, or it does not reach this address.
-            ConfigError: it is no address that this process can have.
+            DurableError: there is no server, it does not reach this address, or knows it as that of another version.
+            ConfigError: it is no address that this process can have, or a key is none.
         """
 
         async def until_a_signal() -> None:
@@ -233,25 +266,26 @@ class RestateSessions:
         """``serve`` in an event loop until ``ended`` is set; ``ready`` is set once the server knows the process."""
         try:
             from interpreters.durable.hosted import hosted
-            from interpreters.durable.restate_serving import listening, serve_on
+            from interpreters.durable.restate_serving import app_of, entrance, listening, serve_on, versioned
         except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
             raise ConfigError(
                 "whoever works at sessions on Restate needs the extra: pip install 'cogstep[restate]'"
             ) from error
 
         parts = urlsplit(bind or address)
-        if parts.scheme != "http" or not parts.hostname or not parts.port:
+        if parts.scheme != "http" or not parts.hostname or not _port(parts):
             raise ConfigError(f"a process listens at an address such as {ADDRESS}, not {shown(bind or address)}")
+        agents = tuple(self.agents.values())
+        app = app_of(agents, partial(self.store.recorder, take_over=True), keys, hosted(self.hosts, self.store))
         await asyncio.to_thread(self.hosts.load)
         try:
-            listener = listening(parts.hostname, parts.port)
+            listener = listening(parts.hostname, _port(parts))
         except OSError as error:
             raise ConfigError(f"this process can't listen at {bind or address}: {error}") from error
-        take = partial(self.store.recorder, take_over=True)
-        on = hosted(self.hosts, self.store)
-        serving = asyncio.create_task(serve_on(listener, tuple(self.agents.values()), take, ended, keys, on))
+        serving = asyncio.create_task(serve_on(listener, app, ended))
+        names = [entrance(one.name) for one in agents] + [versioned(one.name, one.version) for one in agents]
         try:
-            await asyncio.to_thread(self._server.register, address)
+            await asyncio.to_thread(self._server.register, address, names)
             if ready is not None:
                 ready.set()
         except BaseException:
@@ -260,6 +294,14 @@ class RestateSessions:
         finally:
             await serving
             self.hosts.close()
+
+
+def _port(parts: SplitResult) -> int:
+    """The port of an address; 0: it has none that there is."""
+    try:
+        return parts.port or 0
+    except ValueError:
+        return 0
 
 
 def _entrance(agent: DurableAgent) -> str:

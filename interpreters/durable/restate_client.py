@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -24,6 +25,14 @@ class Reply:
     status: int
     body: bytes
 
+    @property
+    def is_restates(self) -> bool:
+        """Whether an error looks like one of Restate's."""
+        try:
+            return "message" in json.loads(self.body)
+        except (ValueError, TypeError):
+            return False
+
     def json(self, url: str) -> Any:
         """The body as data.
 
@@ -40,7 +49,7 @@ class Reply:
         try:
             return str(json.loads(self.body)["message"])
         except (ValueError, KeyError, TypeError):
-            return f"status {self.status}"
+            return f"status {self.status}, as of no Restate server"
 
 
 @frozen
@@ -71,8 +80,18 @@ class RestateServer:
         """
         headers = {"Idempotency-Key": idempotency} if idempotency else {}
         path = f"/{service}/{quote(key, safe='')}/run/send"
-        reply = _called("POST", self.ingress, path, body.encode(), headers)
-        if reply.status == 404:
+        try:
+            reply = _called("POST", self.ingress, path, body.encode(), headers)
+        except DurableError as error:
+            if not isinstance(error.__cause__, URLError) or not isinstance(
+                error.__cause__.reason, BrokenPipeError | ConnectionResetError
+            ):
+                raise
+            raise DurableError(
+                f"the Restate server at {self.ingress} stopped reading a message of {len(body):,} bytes: it is more "
+                "than `message-size-limit` in the server's configuration, or the server was ended"
+            ) from error
+        if reply.status == 404 and reply.is_restates:
             raise DurableError(
                 f"the Restate server at {self.ingress} knows no {service.partition('.')[2]!r}: start a process that "
                 "serves this agent"
@@ -108,33 +127,46 @@ class RestateServer:
         reply = _called("PATCH", self.admin, f"/invocations/{quote(invocation, safe='')}/cancel", b"", {})
         return reply.status < 300
 
-    def register(self, url: str) -> None:
+    def register(self, url: str, services: Collection[str]) -> None:
         """Make the services known that a process serves at an address.
 
         Raises:
-            DurableError: there is no server, or it does not reach this address.
+            DurableError: there is no server, it does not reach this address, or knows it as that of other services.
         """
         body = json.dumps({"uri": url}).encode()
-        reply = _called("POST", self.admin, "/deployments", body, {})
+        try:
+            reply = _called("POST", self.admin, "/deployments", body, {})
+        except TimeoutError as error:
+            raise DurableError(
+                f"the Restate server at {self.admin} does not reach {url}, or does not answer: say the address of this "
+                "process as the server sees it"
+            ) from error
         if reply.status >= 300:
             raise DurableError(f"the Restate server at {self.admin} did not take {url}: {reply.problem()}")
-        reply.json(self.admin)
+        known = {str(one["name"]) for one in reply.json(self.admin)["services"]}
+        if not known.issuperset(services):
+            missing = ", ".join(sorted(set(services) - known))
+            raise DurableError(
+                f"the Restate server at {self.admin} knows {url} as the address of others, without {missing}: another "
+                "version, or other agents, need another address"
+            )
 
-    def running(self, service: str, key: str) -> list[str]:
-        """The invocations of an object that have begun and not ended.
+    def invocations(self, service: str, key: str) -> list[dict[str, Any]]:
+        """The invocations of an object that have not ended: each with ``id``, ``status`` and ``idempotency_key``.
 
         Raises:
             DurableError: there is no server.
         """
         key = key.replace("'", "''")
         statement = (
-            f"SELECT id FROM sys_invocation WHERE target_service_name = '{service}' AND target_service_key = '{key}' "
-            "AND status NOT IN ('completed', 'inboxed', 'scheduled')"
+            "SELECT id, status, idempotency_key FROM sys_invocation WHERE status <> 'completed' AND "
+            f"target_service_name = '{service}' AND target_service_key = '{key}'"
         )
         reply = _called("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
         if reply.status >= 300:
             raise DurableError(f"the Restate server at {self.admin} can't say what runs: {reply.problem()}")
-        return [str(row["id"]) for row in reply.json(self.admin)["rows"]]
+        rows: list[dict[str, Any]] = reply.json(self.admin)["rows"]
+        return rows
 
 
 def _called(

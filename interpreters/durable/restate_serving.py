@@ -2,7 +2,7 @@
 which version of the agent a session is run by.
 
     cogstep.assistant              key: session    run: by the version that began the session, or by this one
-    cogstep-version.assistant.2    key: session    run, work: of version 2
+    cogstep-version.9.assistant.2  key: session    run, work: of version 2
 
 The server sends an invocation of the first to the newest deployment, and those of the others to the deployment that has
 them; so a session that an older version began is finished by it, and others begin with the newest.
@@ -11,6 +11,7 @@ them; so a session that an older version began is finished by it, and others beg
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -22,6 +23,7 @@ from restate import ObjectContext, VirtualObject
 from restate.endpoint import Endpoint
 from restate.retry_policy import InvocationRetryPolicy
 
+from cognition import ConfigError
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.restate_context import BYTES, executed
 from interpreters.durable.run import Take, run_durably, run_worker
@@ -47,6 +49,9 @@ VERSION: Final = "version"
 
 BACKLOG: Final = 100
 
+GRACE: Final = 1.0
+"""Seconds that a process which ends gives its requests."""
+
 
 def entrance(agent: str) -> str:
     """The object that says which version runs a session of an agent."""
@@ -54,8 +59,8 @@ def entrance(agent: str) -> str:
 
 
 def versioned(agent: str, version: str) -> str:
-    """The object that runs the sessions of one version."""
-    return f"cogstep-version.{agent}.{version}"
+    """The object that runs the sessions of one version. Both names may hold dots: the length says where one ends."""
+    return f"cogstep-version.{len(agent)}.{agent}.{version}"
 
 
 On = Callable[[DurableAgent, str], DurableAgent]
@@ -131,33 +136,63 @@ def listening(host: str, port: int) -> socket.socket:
     return made
 
 
-async def serve_on(
-    listener: socket.socket,
-    agents: Sequence[DurableAgent],
-    take: Take,
-    ended: asyncio.Event,
-    keys: Sequence[str],
-    on: On = _as_it_is,
-) -> None:
-    """Serve until ``ended`` is set, on a socket that is closed then."""
+def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On = _as_it_is) -> Any:
+    """What a process serves, as an ASGI application.
+
+    Raises:
+        ConfigError: a key is none.
+    """
     endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
     for agent in agents:
         endpoint.bind(*objects(agent, take, on))
     for key in keys:
         endpoint.identity_key(key)
+    try:
+        return endpoint.app()
+    except Exception as error:  # the SDK's class of it has no public name
+        raise ConfigError(f"keys has to be public keys of the server, such as publickeyv1_...: {error}") from error
+
+
+async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> None:
+    """Serve until ``ended`` is set, on a socket that is closed then."""
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]  # which closes it in the end
-    config.graceful_timeout = 1.0
+    config.graceful_timeout = GRACE
     config.loglevel = "WARNING"
-    await serve(_without_lifespan(endpoint.app()), config, shutdown_trigger=ended.wait)
+    await asyncio.to_thread(_leave_signals, app)
+    at_work: set[asyncio.Task[Any]] = set()
+    serving = asyncio.create_task(serve(_watched(app, at_work), config, shutdown_trigger=ended.wait))
+    ending = asyncio.create_task(ended.wait())
+    try:
+        await asyncio.wait((serving, ending), return_when=asyncio.FIRST_COMPLETED)
+        while not (await asyncio.wait((serving,), timeout=2 * GRACE))[0]:
+            for task in at_work:  # the SDK goes on after the first cancellation, and then waits for a dead connection
+                task.cancel()
+        await serving
+    finally:
+        serving.cancel()
+        ending.cancel()
 
 
-def _without_lifespan(app: Any) -> Any:
-    """The same, but for what the server asks at its start and end, which needs no warning that there is no answer."""
+def _leave_signals(app: Any) -> None:
+    """Have the SDK leave SIGTERM to the program: its first call would replace the loop's handler, and the process would
+    not end any more. It tries that once, and can't in another thread.
+    """
+    with contextlib.suppress(Exception):  # it has no answer to this question, and says so
+        asyncio.run(app({"type": "lifespan"}, None, None))
+
+
+def _watched(app: Any, at_work: set[asyncio.Task[Any]]) -> Any:
+    """The same, with its requests' tasks in a set, and no warning that nothing is done at the start and the end."""
 
     async def asked(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":
-            await app(scope, receive, send)
+            task: Any = asyncio.current_task()
+            at_work.add(task)
+            try:
+                await app(scope, receive, send)
+            finally:
+                at_work.discard(task)
             return
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -23,7 +24,9 @@ class Says(threading.Event):
 
 def main(folder: str, store: str, ingress: str, admin: str, address: str) -> None:
     async def until_it_is_killed() -> None:
-        await sessions.serve_async(address, ended=asyncio.Event(), ready=Says())
+        ended = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+        await sessions.serve_async(address, ended=ended, ready=Says())
 
     sessions = RestateSessions(agent_of(Path(folder)), store, ingress=ingress, admin=admin)
     asyncio.run(until_it_is_killed())

@@ -18,11 +18,13 @@ from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
 from interpreters.durable.hosts import ModelHost, preferred
 from interpreters.durable.restate import RestateSessions
+from interpreters.recording.journal import NotAJournalError
 from interpreters.recording.store import SqlStore, StoreError
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
+from tests.interpreters.durable.outside import agent_of
 from tests.interpreters.durable.restate_kills import kills
-from tests.interpreters.durable.restate_rig import MISSING, Server, free_port, running_server, server_program
+from tests.interpreters.durable.restate_rig import MISSING, Server, Workers, free_port, running_server, server_program
 from tests.interpreters.durable.stories import FULL
 from tests.interpreters.durable.two_slots import Host
 from tests.interpreters.durable.worlds import World, asked_async, bare, by_rule, on_asyncio
@@ -30,6 +32,8 @@ from tests.interpreters.durable.worlds import World, asked_async, bare, by_rule,
 needs_server = pytest.mark.skipif(server_program() is None, reason=MISSING)
 
 PATIENCE = 60.0
+
+WORKER = str(Path(__file__).with_name("restate_worker.py"))
 
 _numbers = itertools.count()
 
@@ -215,6 +219,62 @@ def test_a_run_goes_on_once_the_database_is_back(server: Server, store: str, mon
     assert ended.finished is not None
     assert ended.finished.outcome == Completed("Hello.")
     assert len(away) < 3
+
+
+@needs_server
+def test_a_key_may_be_any_text(server: Server, store: str) -> None:
+    with serving(DurableAgent(name(), FunctionModel(lambda _: "Hello.")), store, server) as sessions:
+        runs = {sessions.send("Åda/日本?#%", "Hi!", key="schlüssel\n日" * 10_000) for _ in range(2)}
+        ended = sessions.result(runs.pop(), PATIENCE)
+
+    assert ended.turn == 1
+    assert runs == set()
+
+
+@needs_server
+def test_a_misspelt_session_is_none_that_has_nothing_to_do(server: Server, store: str) -> None:
+    with serving(DurableAgent(name(), FunctionModel(lambda _: "Hello.")), store, server) as sessions:
+        for call_it in (sessions.cancel, sessions.go_on):
+            with pytest.raises(NotAJournalError, match="nothing is recorded here"):
+                call_it("nobody")
+
+    assert list(sessions.store.names()) == []
+
+
+@needs_server
+def test_another_version_at_the_same_address_is_told_so(server: Server, store: str) -> None:
+    agent, address = name(), f"http://127.0.0.1:{free_port()}"
+    old, new = (
+        RestateSessions(
+            DurableAgent(agent, FunctionModel(lambda _: "Hello."), version=version),
+            store,
+            ingress=server.ingress,
+            admin=server.admin,
+        )
+        for version in ("1", "2")
+    )
+    with old.worker(address):
+        old.result(old.send("ada", "Hi!"), PATIENCE)
+    with (
+        pytest.raises(DurableError, match="another version, or other agents, need another address"),
+        new.worker(address),
+    ):
+        pass
+
+
+@needs_server
+def test_a_process_that_has_worked_ends_at_sigterm(server: Server, store: str, tmp_path: Path) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    workers = Workers([WORKER, str(tmp_path), store, server.ingress, server.admin, address], tmp_path / "log")
+    try:
+        process = workers.add()
+        sessions = RestateSessions(agent_of(tmp_path), store, ingress=server.ingress, admin=server.admin)
+        sessions.result(sessions.send("ada", "Hi!"), PATIENCE)
+        process.terminate()
+
+        assert process.wait(PATIENCE) == 0
+    finally:
+        workers.close()
 
 
 @needs_server

@@ -1,0 +1,160 @@
+"""What a process says of addresses, keys and ends, without a Restate server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cognition import ConfigError
+from interpreters.durable import restate_client, restate_serving
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.errors import DurableError
+from interpreters.durable.restate import CLOSING, RestateSessions
+from interpreters.durable.restate_client import RestateServer
+from interpreters.durable.restate_serving import listening, serve_on, versioned
+from interpreters.testing.fakes import FunctionModel
+from tests.interpreters.durable.restate_rig import free_port
+
+ANSWER = b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\n\r\nnope!"
+
+
+@contextmanager
+def answering(answer: Callable[[socket.socket], object]) -> Iterator[str]:
+    """The address of a program that is no Restate server."""
+
+    def work() -> None:
+        while True:
+            try:
+                one, _ = listener.accept()
+            except OSError:
+                return
+            with one:
+                answer(one)
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def sessions_at(url: str, folder: Path) -> RestateSessions:
+    agent = DurableAgent("greeter", FunctionModel(lambda _: "Hello."))
+    return RestateSessions(agent, f"sqlite:///{folder}/sessions.db", ingress=url, admin=url)
+
+
+def test_two_agents_whose_names_hold_dots_have_objects_of_their_own() -> None:
+    assert versioned("a", "b.1") != versioned("a.b", "1")
+
+
+@pytest.mark.parametrize(
+    ("address", "keys", "said"),
+    [("http://127.0.0.1:99999", (), "a process listens at an address such as"),
+     ("http://127.0.0.1:1", ("nonsense",), "keys has to be public keys of the server")],
+)  # fmt: skip
+def test_a_port_or_a_key_that_is_none_is_said_at_once(
+    address: str, keys: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        sessions_at("http://127.0.0.1:1", tmp_path).serve(address, keys=keys)
+
+
+def test_another_program_at_the_address_is_named_as_such(tmp_path: Path) -> None:
+    def answer(one: socket.socket) -> None:
+        one.recv(10_000)
+        one.sendall(ANSWER)
+
+    with (
+        answering(answer) as url,
+        pytest.raises(DurableError, match="refused the message: status 404, as of no Restate server"),
+    ):
+        sessions_at(url, tmp_path).send("ada", "Hi!")
+
+
+def test_a_message_that_the_server_does_not_read_to_its_end_is_too_large(tmp_path: Path) -> None:
+    def reset(one: socket.socket) -> None:
+        one.recv(10)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with answering(reset) as url, pytest.raises(DurableError, match="stopped reading a message of"):
+        sessions_at(url, tmp_path).send("ada", "x" * 20_000_000)
+
+
+def test_a_server_that_does_not_reach_the_process_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: Any, **__: Any) -> Any:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(restate_client, "urlopen", silent)
+    with pytest.raises(DurableError, match="does not reach http://elsewhere:9080, or does not answer"):
+        RestateServer.at("http://here:8080", "http://here:9070").register("http://elsewhere:9080", ())
+
+
+def test_a_second_cancellation_lets_the_run_of_the_first_one_end(tmp_path: Path) -> None:
+    class Stub:
+        def __init__(self) -> None:
+            self.cancelled: list[str] = []
+            self.keys: list[str] = []
+
+        def invocations(self, service: str, key: str) -> list[dict[str, Any]]:
+            return [
+                {"id": "closing", "status": "running", "idempotency_key": self.keys[0] if self.keys else None},
+                {"id": "waits", "status": "inboxed", "idempotency_key": None},
+                {"id": "runs", "status": "suspended"},
+            ]
+
+        def cancel(self, invocation: str) -> None:
+            self.cancelled.append(invocation)
+
+        def send(self, service: str, key: str, body: str, idempotency: str) -> str:
+            self.keys.append(idempotency)
+            return "run"
+
+    sessions, server = sessions_at("http://127.0.0.1:1", tmp_path), Stub()
+    sessions._server = server  # type: ignore[assignment]
+    sessions.cancel("ada")
+    server.cancelled.clear()
+    sessions.cancel("ada")
+
+    assert server.cancelled == ["runs"]
+    assert len(set(server.keys)) == 2
+    assert all(key.startswith(CLOSING) for key in server.keys)
+
+
+def test_a_request_that_waits_for_a_dead_connection_does_not_keep_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the SDK does, which takes the first cancellation for the end of its work, and then sends that."""
+    monkeypatch.setattr(restate_serving, "GRACE", 0.05)
+
+    async def ends() -> None:
+        entered, ended = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            assert scope["type"] == "http"
+            entered.set()
+            for _ in range(2):
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    continue
+
+        port = free_port()
+        serving = asyncio.create_task(serve_on(listening("127.0.0.1", port), app, ended))
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        await entered.wait()
+        ended.set()
+        await serving
+        writer.close()
+
+    asyncio.run(asyncio.wait_for(ends(), 30.0))
