@@ -20,14 +20,12 @@ from interpreters.durable.hosts import ModelHost, preferred
 from interpreters.durable.restate import RestateSessions
 from interpreters.recording.journal import NotAJournalError
 from interpreters.recording.store import SqlStore, StoreError
-from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
 from tests.interpreters.durable.outside import agent_of
 from tests.interpreters.durable.restate_kills import kills
 from tests.interpreters.durable.restate_rig import MISSING, Server, Workers, free_port, running_server, server_program
-from tests.interpreters.durable.stories import FULL
+from tests.interpreters.durable.stories import agents_of, suite, tell
 from tests.interpreters.durable.two_slots import Host
-from tests.interpreters.durable.worlds import World, asked_async, bare, by_rule, on_asyncio
 
 needs_server = pytest.mark.skipif(server_program() is None, reason=MISSING)
 
@@ -68,28 +66,14 @@ def name() -> str:
 
 
 @needs_server
-def test_a_session_decides_what_it_decides_on_asyncio(server: Server, store: str) -> None:
-    async def usual() -> tuple[World, list[Any]]:
-        elsewhere = MemoryEngine()
-        world = await on_asyncio(FULL, elsewhere.recorder("s"))
-        return world, bare(elsewhere.sessions["s"])
+def test_sessions_decide_what_they_decide_on_asyncio(server: Server, store: str) -> None:
+    worlds, agents = agents_of(suite())
+    sessions = RestateSessions(agents, store, ingress=server.ingress, admin=server.admin)
+    with sessions.worker(f"http://127.0.0.1:{free_port()}"):
+        tell(sessions, agents, worlds)
 
-    here, lines = asyncio.run(usual())
-    world = World(FULL)
-    agent = DurableAgent(name(), FunctionModel(world.answer), world.tools(), **world.options(asked_async))
-    with serving(agent, store, server) as sessions:
-        for number in range(len(FULL.turns)):
-            ended = sessions.result(sessions.send("s", f"Do the {number + 1}. thing."), PATIENCE)
-            while ended.pending:
-                effect = sessions.pending("s")[0]
-                assert effect == ended.pending[0]
-                run = sessions.answer("s", str(effect.effect_id), by_rule(effect))
-                ended = sessions.result(run, PATIENCE)
-
-    assert bare(sessions.recorder("s").lines()) == lines
-    assert world.done == here.done
-    recorded = list(sessions.store.names())
-    assert recorded == ["s", "s/1.3.2"]
+    recorded = [one for one in sessions.store.names() if one.partition("/")[0] == worlds[0].session]
+    assert recorded == [worlds[0].session, f"{worlds[0].session}/1.3.2"]
     assert [replay(sessions.recorder(one)).same for one in recorded] == [True, True]
 
 

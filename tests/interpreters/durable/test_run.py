@@ -31,8 +31,8 @@ from interpreters.loop.settling import CALL_UNKNOWN
 from interpreters.recording.journal import Journal, JournalReader, TakenOverError
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
-from tests.interpreters.durable.stories import FULL, STORIES, lines_of_asyncio
-from tests.interpreters.durable.worlds import Said, Story, bare, durably
+from tests.interpreters.durable.stories import FULL, STORIES, lines_of_asyncio, lines_of_sync, suite
+from tests.interpreters.durable.worlds import Said, Story, bare, decided, durably
 
 
 def check(story: Story, kills: list[int], usual: list[Any]) -> int:
@@ -67,6 +67,14 @@ def test_it_decides_what_asyncio_does_wherever_it_is_killed_once_and_twice(story
         first = data.draw(st.integers(1, moments))
         check(story, [first], usual)
         check(story, [first, first + data.draw(st.integers(1, 40))], usual)
+
+
+def test_an_agent_without_a_loop_decides_what_asyncio_does() -> None:
+    for story in suite():
+        (alone, lines), (usual, others) = lines_of_sync(story), lines_of_asyncio(story)
+
+        assert decided(lines) == decided(others)
+        assert alone.done == usual.done
 
 
 @pytest.mark.slow

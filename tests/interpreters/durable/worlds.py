@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 from attrs import define, field, frozen
@@ -26,9 +27,9 @@ from cognition import (
     ToolSpec,
     UserSpoke,
 )
-from interpreters import AsyncAgent, tool
+from interpreters import Agent, AsyncAgent, tool
 from interpreters.durable.definition import DurableAgent
-from interpreters.performers import call_model_async
+from interpreters.performers import call_model, call_model_async
 from interpreters.program.asking import HookAnswer
 from interpreters.program.later import LATER
 from interpreters.program.program import read_answer
@@ -65,13 +66,16 @@ class World:
     done: Counter[str] = field(factory=Counter)
     """What tools did, by name and argument."""
     engine: MemoryEngine | None = None
+    session: str = "s"
+    form: Callable[[Any], Any] = field(default=lambda function: function)
+    """What becomes of its async functions: ``at_once`` for an agent without a loop."""
 
     async def acknowledged(self, run: Any) -> Any:
         """A run to its end; what stood on file when an earlier one was over, stands there still."""
         assert self.engine is not None
-        before = list(self.engine.sessions.get("s", ()))
+        before = list(self.engine.sessions.get(self.session, ()))
         ended = await run
-        assert self.engine.sessions["s"][: len(before)] == before
+        assert self.engine.sessions[self.session][: len(before)] == before
         assert ended.error == ""
         return ended
 
@@ -84,7 +88,7 @@ class World:
     def answer(self, _request: Any) -> Any:
         session, _, effect_id = ASKED.get().partition(" ")
         turn, step, index = map(int, effect_id.split("."))
-        if session != "s":  # a worker's
+        if session != self.session:  # a worker's
             return call("look", n=9) if step == 1 else Reply("It is done.")
         said = self.story.turns[turn - 1][step - 1 : step]
         if not said:
@@ -93,16 +97,16 @@ class World:
             return Failure("try again", kind="transient")
         return said[0].reply
 
-    def options(self, perform: Callable[..., Any]) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         return {
             "system": "Be brief.",
             "policy": Policy(rules=(Rule("ask", "pay"),)),
             "features": ("questions", "workers", "memory"),
-            "approve": later,
-            "ask": later,
-            "hooks": {"before_tool": self.hook},
-            "memory": Notes(),
-            "performers": {CallModel: perform},
+            "approve": self.form(later),
+            "ask": self.form(later),
+            "hooks": {"before_tool": self.form(self.hook)},
+            "memory": Notes(self.form),
+            "performers": {CallModel: asked_async if self.form is not at_once else asked},
             "redact": None,
             "clock": FakeClock(),
         }
@@ -111,7 +115,6 @@ class World:
         return HookAnswer("refuse", "not this one") if request.call.arguments.get("n") == 13 else None
 
     def tools(self) -> list[Any]:
-        @tool(read_only=True)
         async def look(n: int) -> str:
             """Look."""
             await self.moment()
@@ -119,7 +122,6 @@ class World:
             await self.moment()
             return f"seen {n}"
 
-        @tool
         async def send(n: int) -> str:
             """Send, which must happen once."""
             await self.moment()
@@ -129,14 +131,14 @@ class World:
                 raise ValueError("seven is not sent")
             return f"sent {n}"
 
-        @tool
         async def pay(n: int) -> str:
             """Pay, when somebody has approved it."""
             self.done[f"pay {n}"] += 1
             await self.moment()
             return f"paid {n}"
 
-        return [look, send, pay, ToolSpec("fetch", "Run outside.")]
+        form = self.form
+        return [tool(read_only=True)(form(look)), tool(form(send)), tool(form(pay)), ToolSpec("fetch", "Run outside.")]
 
 
 async def later(_request: Any) -> Any:
@@ -146,14 +148,38 @@ async def later(_request: Any) -> Any:
 class Notes:
     """Notes that are kept in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Callable[[Any], Any]) -> None:
         self.texts: set[str] = set()
+        self.remember, self.recall = form(self._remember), form(self._recall)
 
-    async def remember(self, text: str) -> None:
+    async def _remember(self, text: str) -> None:
         self.texts.add(text)
 
-    async def recall(self, _query: str) -> Sequence[str]:
+    async def _recall(self, query: str) -> Sequence[str]:
         return ("a note",)
+
+
+def at_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An async function that waits for nobody, as one that is called without a loop."""
+
+    @wraps(function)
+    def call_at_once(*arguments: Any, **named: Any) -> Any:
+        waiting = function(*arguments, **named)
+        try:
+            while True:
+                waiting.send(None)
+        except StopIteration as end:
+            return end.value
+
+    return call_at_once
+
+
+def asked(effect: Any, scope: Any) -> Any:
+    token = ASKED.set(f"{scope.program.session} {effect.effect_id}")
+    try:
+        return call_model(effect, scope)
+    finally:
+        ASKED.reset(token)
 
 
 async def asked_async(effect: Any, scope: Any) -> Any:
@@ -175,13 +201,30 @@ def by_rule(effect: Any) -> Any:
             return "fetched"
 
 
-async def on_asyncio(story: Story, recorder: Any) -> World:
-    world = World(story)
-    model = FunctionModel(world.answer)
-    async with AsyncAgent(model, world.tools(), journal=recorder, session="s", **world.options(asked_async)) as agent:
+def on_sync(world: World, recorder: Any) -> World:
+    """The story of a world whose ``form`` is ``at_once``."""
+    story, model = world.story, FunctionModel(world.answer)
+    with Agent(model, world.tools(), journal=recorder, session=world.session, **world.options()) as agent:
         answers = 0
         for number in range(len(story.turns)):
-            await agent.run(f"Do the {number + 1}. thing.")
+            agent.run(message(number))
+            while agent.pending:
+                if answers == story.cancel_after:
+                    agent.cancel("enough")
+                    break
+                effect = agent.pending[0]
+                agent.answer(str(effect.effect_id), by_rule(effect))
+                answers += 1
+    return world
+
+
+async def on_asyncio(world: World, recorder: Any) -> World:
+    """The story of a world."""
+    story, model = world.story, FunctionModel(world.answer)
+    async with AsyncAgent(model, world.tools(), journal=recorder, session=world.session, **world.options()) as agent:
+        answers = 0
+        for number in range(len(story.turns)):
+            await agent.run(message(number))
             while agent.pending:
                 if answers == story.cancel_after:
                     agent.cancel("enough")
@@ -192,15 +235,20 @@ async def on_asyncio(story: Story, recorder: Any) -> World:
     return world
 
 
+def message(number: int) -> str:
+    """What a turn begins with."""
+    return f"Do the {number + 1}. thing."
+
+
 async def durably(story: Story, kills: Iterable[int]) -> tuple[World, MemoryEngine]:
     """The story on an engine whose processes die at these moments."""
     world = World(story)
     world.engine = engine = MemoryEngine(kills)
-    agent = DurableAgent("tester", FunctionModel(world.answer), world.tools(), **world.options(asked_async))
+    agent = DurableAgent("tester", FunctionModel(world.answer), world.tools(), **world.options())
     tools = {one.spec.name: one for one in agent.tools}
     answers = 0
     for number in range(len(story.turns)):
-        ended = await world.acknowledged(engine.run(agent, "s", UserSpoke(f"Do the {number + 1}. thing.")))
+        ended = await world.acknowledged(engine.run(agent, "s", UserSpoke(message(number))))
         while ended.pending:
             if answers == story.cancel_after:
                 await world.acknowledged(engine.run(agent, "s", CancelAsked("enough")))
@@ -215,6 +263,17 @@ async def durably(story: Story, kills: Iterable[int]) -> tuple[World, MemoryEngi
 def bare(lines: Iterable[bytes]) -> list[Any]:
     """Lines without times, sums and seals."""
     return [_bare(json.loads(line)) for line in lines]
+
+
+def decided(lines: Iterable[bytes]) -> tuple[Any, list[str], list[Any]]:
+    """How a session began, what came to it in any order, and all that was decided, in its order.
+
+    Answers to calls that run together arrive as they come, where nobody puts them in order; what is decided by them is
+    the same (law L3).
+    """
+    header, *records = bare(lines)
+    came = sorted(json.dumps(one["input"], sort_keys=True) for one in records)
+    return header, came, [decision for one in records for decision in one["decisions"]]
 
 
 ELSEWHERE = ("at", "created", "sum", "seal", "partial_text")
