@@ -35,6 +35,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "beside": (".", "--lengths", "10", "--turns", "3"),
     "durable": ("--steps", "20", "--rounds", "1"),
     "durable_hosts": ("--sessions", "4", "--turns", "1", "--words", "50", "--rounds", "preference"),
+    "stores": ("--sessions", "20", "--lines", "31"),
     "interpreters": ("--conversations", "20", "--turns", "50", "--timed", "3"),
     "idle": ("--sessions", "10"),
     "rendering": ("--lengths", "10", "--rounds", "1"),

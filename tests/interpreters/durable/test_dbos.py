@@ -15,7 +15,6 @@ from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
 from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.databases import needs_postgres, postgres
-from tests.runtime.providers.servers import llama_server_or_skip
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
@@ -55,13 +54,6 @@ def test_processes_that_are_killed_are_taken_over() -> None:
 @pytest.mark.slow
 def test_hosts_are_preferred_cancellations_heard_and_each_version_goes_on_with_its_sessions(tmp_path: Path) -> None:
     assert "all of it" in python("-m", "tests.interpreters.durable.several", f"sqlite:///{tmp_path}/sessions.db")
-
-
-@pytest.mark.slow
-def test_two_servers_have_no_more_calls_than_slots_whatever_is_killed_and_no_turn_is_lost() -> None:
-    llama_server_or_skip()
-
-    assert "no turn was lost" in python("-m", "benchmarks.durable_hosts", "--short")
 
 
 @pytest.mark.parametrize(
