@@ -9,7 +9,8 @@ execution is given again, and not done again. The laws of a context, which ``run
 - What was not returned may have happened: a process may end between the end of ``work`` and the record of it.
 - All that is kept is text: JSON of ``cognition.codec``, never a pickled object.
 - A further execution may begin while an earlier one only seems to be dead. It takes the session's recording over, so
-  that the earlier one can decide nothing more, and neither begin anything new.
+  that the earlier one can decide nothing more, and begin nothing but what was recorded already: the later one takes
+  that for what may have happened.
 """
 
 from __future__ import annotations

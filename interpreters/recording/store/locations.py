@@ -89,7 +89,7 @@ def locate(text: str) -> Location:
 def _file(url: URL) -> Location:
     if url.host or not url.database or url.database == ":memory:" or url.database.startswith("file:"):
         raise StoreError(
-            "SQLite's URL needs the path of a file: sqlite:///sessions.db, or with four strokes from the root on",
+            "SQLite's URL needs the path of a file: sqlite:///sessions.db, or a whole path, sqlite:////srv/sessions.db",
             store="sqlite",
         )
     if url.query:
