@@ -27,6 +27,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import Any
 from urllib.parse import quote
 
@@ -291,6 +292,9 @@ class DBOSSessions:
     def _agent(self, name: str | None) -> DurableAgent:
         return agent_named(self.agents, name)
 
+    def _hidden(self, text: str) -> str:
+        return reduce(lambda said, agent: agent.hidden(said), self.agents.values(), text)
+
     def _connected(self) -> DBOSClient:
         if self._process != os.getpid():  # a forked child leaves its parent's connections alone
             self._client, self._process = None, os.getpid()
@@ -299,7 +303,7 @@ class DBOSSessions:
                 DBOS.migrate(self._place.engine)
                 self._client = DBOSClient(
                     system_database_url=self._place.engine,
-                    serializer=JsonSerializer(),
+                    serializer=JsonSerializer(self._hidden),
                     application_name=QUEUE,
                     retry_connection_errors=False,
                 )
@@ -351,7 +355,7 @@ class DBOSSessions:
             "system_database_url": self._place.engine,
             "application_version": self.version,
             "executor_id": own,
-            "serializer": JsonSerializer(),
+            "serializer": JsonSerializer(self._hidden),
             "log_level": "ERROR",
             "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
         }
@@ -406,7 +410,7 @@ class DBOSSessions:
                 pass
             except (JournalError, CogstepError) as error:
                 if isinstance(error, DurableDivergedError | ConfigError) or not _passes(error):
-                    return Ended(0.0, error=f"{type(error).__name__}: {error}").text()
+                    return Ended(0.0, error=agent.hidden(f"{type(error).__name__}: {error}")).text()
             else:
                 return ended
             own = str(DBOS.workflow_id)

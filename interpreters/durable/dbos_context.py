@@ -28,12 +28,19 @@ OLDEST_SQLITE = (3, 42)
 
 
 class JsonSerializer(Serializer):
-    """What DBOS keeps is JSON; an exception is its text, since an object of any class is never read back."""
+    """What DBOS keeps is JSON; an exception is its text, since an object of any class is never read back.
+
+    Args:
+        hide: hides secrets in that text.
+    """
+
+    def __init__(self, hide: Callable[[str], str] = str) -> None:
+        self._hide = hide
 
     def serialize(self, data: Any) -> str:
         """See ``dbos.Serializer``."""
         if isinstance(data, BaseException):
-            data = {"error": f"{type(data).__name__}: {data}"}
+            data = {"error": self._hide(f"{type(data).__name__}: {data}")}
         return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
 
     def deserialize(self, serialized_data: str) -> Any:

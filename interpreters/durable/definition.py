@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from attrs import evolve
 
-from cognition import AgentConfig, AgentState, ConfigError
+from cognition import AgentConfig, AgentState, CancelAsked, ConfigError
 from cognition.checking import shown
 from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil, weakened_in
 from interpreters.agents.options import AgentOptions, ProgramOptions, declared, filled
@@ -104,6 +104,12 @@ class DurableAgent:
     def veil(self) -> Veil:
         """What hides secrets before there is a session to hide them: what is told to it lies in the engine's tables."""
         return make_veil(self._program_options(), self.tools)
+
+    def hidden(self, text: str) -> str:
+        """A text about an error without secrets: engines keep it, and show it to whoever looks after them."""
+        full = filled(self._program_options(), ProgramOptions)
+        names = frozenset(tool.spec.name for tool in self.tools)
+        return Veil(full["redact"], keep=names, literal=False).hide(CancelAsked(text))[0].reason
 
     def begin(self, session: str, recorder: Recorder) -> Parts:
         """The parts of a new session, whose recording is begun.

@@ -8,6 +8,7 @@ for, and one task waits for all of it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, Final
@@ -23,6 +24,8 @@ from interpreters.durable.context import Work
 from interpreters.durable.texts import Ended
 from interpreters.recording.journal import JournalLockedError, JournalWriteError
 from interpreters.recording.store import StoreError
+
+LOG = logging.getLogger("cogstep")
 
 BYTES: Final = BytesSerde()
 RUNS: Final = RunOptions[bytes](serde=BYTES)
@@ -43,12 +46,14 @@ class RestateContext:
     Args:
         context: that the handler was given.
         service: the virtual object that runs workers.
+        hide: hides secrets in what is said of errors, which the server keeps and shows.
     """
 
-    def __init__(self, context: ObjectContext, service: str) -> None:
+    def __init__(self, context: ObjectContext, service: str, hide: Callable[[str], str]) -> None:
         assert isinstance(context, ServerInvocationContext)
         self._context = context
         self._service = service
+        self._hide = hide
         self._awaited: dict[int, tuple[Any, asyncio.Future[Any] | None]] = {}
         """For each handle its future, and who waits for it; None: nobody does any more."""
         self._open = FirstCompletedUnresolvedFuture([])
@@ -68,8 +73,8 @@ class RestateContext:
             at_work.append(task)
             try:
                 return (await work()).encode()
-            except CogstepError as error:
-                raise told(error) from error
+            except Exception as error:
+                raise told(error, self._hide) from None  # the SDK sends what an error came from, too
 
         future = self._context.run_typed(name, action, RUNS)
         try:
@@ -145,26 +150,33 @@ async def _settle(future: Any, settled: asyncio.Future[Any] | None) -> None:
             settled.set_result(result)
 
 
-async def executed(context: ObjectContext, service: str, run: Callable[[RestateContext], Awaitable[str]]) -> bytes:
+async def executed(
+    context: ObjectContext, service: str, hide: Callable[[str], str], run: Callable[[RestateContext], Awaitable[str]]
+) -> bytes:
     """One attempt of an invocation, with errors as the server takes them: those that last end it, and after all others
     it is attempted again.
     """
-    engine = RestateContext(context, service)
+    engine = RestateContext(context, service, hide)
     try:
         return (await run(engine)).encode()
     except asyncio.CancelledError:
         if engine.failure is None:
             raise
         raise engine.failure from None
-    except CogstepError as error:
-        raise told(error) from error
+    except (TerminalError, RetryableError):
+        raise
+    except Exception as error:
+        raise told(error, hide) from None
     finally:
         await engine.close()
 
 
-def told(error: CogstepError) -> TerminalError | RetryableError:
-    """An error as the server takes it."""
-    text = f"{type(error).__name__}: {error}"
+def told(error: Exception, hide: Callable[[str], str]) -> TerminalError | RetryableError:
+    """An error as the server takes it: what is none of ours may be none in another attempt."""
+    text = hide(f"{type(error).__name__}: {error}")
+    if not isinstance(error, CogstepError):
+        LOG.error("a run failed, and is attempted again", exc_info=error)  # the server gets no traceback
+        return RetryableError(text)
     return RetryableError(text) if is_passing(error) else TerminalError(text, REFUSED)
 
 

@@ -26,6 +26,7 @@ from restate.retry_policy import InvocationRetryPolicy
 from cognition import ConfigError
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.restate_context import BYTES, executed
+from interpreters.durable.restate_http import forgive
 from interpreters.durable.run import Take, run_durably, run_worker
 
 IDLE: Final = timedelta(minutes=1)
@@ -50,7 +51,10 @@ VERSION: Final = "version"
 BACKLOG: Final = 100
 
 GRACE: Final = 1.0
-"""Seconds that a process which ends gives its requests."""
+"""Seconds that a process which ends gives its requests, and again after each time that they were cancelled."""
+
+ROUNDS: Final = 10
+"""After so many of them its connections are broken off."""
 
 
 def entrance(agent: str) -> str:
@@ -104,13 +108,15 @@ def _sessions(agent: DurableAgent, take: Take, on: On) -> VirtualObject:
     async def run(context: ObjectContext, event: bytes) -> bytes:
         own = on(agent, context.key())
         return await executed(
-            context, name, lambda engine: run_durably(own, context.key(), event.decode(), engine, take)
+            context, name, own.hidden, lambda engine: run_durably(own, context.key(), event.decode(), engine, take)
         )
 
     @made.handler("work", input_serde=BYTES, output_serde=BYTES)
     async def work(context: ObjectContext, task: bytes) -> bytes:
         own = on(agent, context.key())
-        return await executed(context, name, lambda engine: run_worker(own, context.key(), task.decode(), engine, take))
+        return await executed(
+            context, name, own.hidden, lambda engine: run_worker(own, context.key(), task.decode(), engine, take)
+        )
 
     return made
 
@@ -157,18 +163,21 @@ async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> N
     """Serve until ``ended`` is set, on a socket that is closed then."""
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]  # which closes it in the end
-    config.graceful_timeout = GRACE
+    config.graceful_timeout = ROUNDS * GRACE  # the requests end before their connections, or hypercorn fails at each
     config.loglevel = "WARNING"
+    forgive()
     await asyncio.to_thread(_leave_signals, app)
     at_work: set[asyncio.Task[Any]] = set()
     serving = asyncio.create_task(serve(_watched(app, at_work), config, shutdown_trigger=ended.wait))
     ending = asyncio.create_task(ended.wait())
     try:
         await asyncio.wait((serving, ending), return_when=asyncio.FIRST_COMPLETED)
-        while not (await asyncio.wait((serving,), timeout=2 * GRACE))[0]:
+        while not (await asyncio.wait((serving,), timeout=GRACE))[0]:
             for task in at_work:  # the SDK goes on after the first cancellation, and then waits for a dead connection
                 task.cancel()
-        await serving
+        failure = serving.exception()
+        if failure is not None and not ended.is_set():  # else it is one of connections that were broken off
+            raise failure
     finally:
         serving.cancel()
         ending.cancel()

@@ -97,7 +97,7 @@ async def _execute(
             interpreter.check_waits(given)
             happened = await interpreter.said(given)
         except CogstepError as error:
-            happened = Happened(clock.real.time(), error=f"{type(error).__name__}: {error}")
+            happened = Happened(clock.real.time(), error=agent.hidden(f"{type(error).__name__}: {error}"))
         return evolve(happened, lines=one.lines).text()
 
     try:

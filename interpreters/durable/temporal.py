@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
@@ -67,6 +68,8 @@ HEARTBEAT: Final = timedelta(seconds=30)
 
 LONGEST: Final = timedelta(days=1)
 """How long an activity may take: a tool with a ``timeout`` ends by itself."""
+
+LOG = logging.getLogger("cogstep")
 
 AGAIN: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=10))
 """An activity whose process died is attempted again; the second attempt knows that the effect may have happened."""
@@ -334,7 +337,7 @@ class Performer(DurableInterpreter):
         try:
             return (await self.said(read_input(text))).text()
         except CogstepError as error:
-            return Happened(self._stamp(), error=f"{type(error).__name__}: {error}").text()
+            return Happened(self._stamp(), error=self._hidden(f"{type(error).__name__}: {error}")).text()
 
     async def _within(self, work: Coroutine[Any, Any, str]) -> str:
         self._turn = Turn()
@@ -359,6 +362,10 @@ def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
         beating = asyncio.create_task(_beat())
         try:
             return await work(Performer(named[agent], session, veil))
+        except Exception as error:
+            LOG.error("an activity failed, and is attempted again", exc_info=error)
+            told = named[agent].hidden(f"{type(error).__name__}: {error}")
+            raise ApplicationError(told, type=type(error).__name__) from None  # the server keeps what is raised
         finally:
             beating.cancel()
 

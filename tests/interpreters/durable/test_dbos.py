@@ -170,3 +170,14 @@ def test_what_the_engine_keeps_is_json_and_of_an_exception_its_text() -> None:
     assert kept == '{"error":"ValueError: too long \\u00e9"}'
     assert str(serializer.deserialize(kept)) == "ValueError: too long \u00e9"
     assert serializer.deserialize(serializer.serialize({"args": ["a"], "kwargs": {}})) == {"args": ["a"], "kwargs": {}}
+
+
+@needs_postgres
+def test_of_an_exception_the_engine_keeps_no_secret() -> None:
+    from interpreters.durable.dbos_context import JsonSerializer
+
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+    sessions = DBOSSessions([AGENT, DurableAgent("other", AGENT.model)], postgres().url)
+    kept = JsonSerializer(sessions._hidden).serialize(ValueError(f"no model with {secret}"))
+
+    assert kept == '{"error":"ValueError: no model with [redacted:api_key:1]"}'

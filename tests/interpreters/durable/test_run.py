@@ -313,3 +313,17 @@ def test_the_second_of_two_answers_is_told_that_it_came_too_late() -> None:
 def test_a_definition_says_what_is_wrong_with_it(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         DurableAgent(**{"name": "greeter", "model": FunctionModel(lambda _request: "Hello."), **given})
+
+
+def test_what_went_wrong_before_a_turn_is_hidden_too() -> None:
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+
+    def system(*_: Any) -> str:
+        raise ConfigError(f"no notes with {secret}")
+
+    engine = MemoryEngine()
+    agent = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."), system=system)
+    ended = asyncio.run(engine.run(agent, "ada", UserSpoke("Hi!")))
+
+    assert "no notes with [redacted:api_key:1]" in ended.error
+    assert not any(secret in text for _, text in engine.kept("run-1").values())

@@ -10,12 +10,24 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
-from cognition import AgentConfig, AgentState, Cancelled, CognitiveEngine, Completed, Input, LLMEngine, Transition
+from cognition import (
+    AgentConfig,
+    AgentState,
+    Cancelled,
+    CognitiveEngine,
+    Completed,
+    Input,
+    LLMEngine,
+    Transition,
+    UserSpoke,
+)
 from interpreters import AsyncAgent
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.temporal import SessionWorkflow, activities, beginning, cancellation, message, reply
-from interpreters.durable.texts import Ended
+from interpreters.durable.texts import Ended, input_text
 from interpreters.loop.settling import CALL_UNKNOWN
 from interpreters.testing.durable import MemoryEngine
 from tests.interpreters.durable.outside import agent_of, answer_to
@@ -166,3 +178,17 @@ def test_a_cancellation_ends_the_turn_and_the_next_message_is_heard(tmp_path: Pa
     assert ended.finished is not None
     assert ended.finished.outcome == Completed("Done.")
     assert ended.turn == 2
+
+
+def test_an_activity_that_fails_is_told_without_secrets() -> None:
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+
+    def load() -> Any:
+        raise RuntimeError(f"no model with {secret}")
+
+    hear = activities(DurableAgent("greeter", load))[0]
+    with pytest.raises(ApplicationError, match=r"RuntimeError: no model with \[redacted:api_key:1\]") as caught:
+        asyncio.run(ActivityEnvironment().run(hear, "greeter", "ada", input_text(UserSpoke("Hi!"))))
+
+    assert caught.value.__cause__ is None
+    assert secret not in str(caught.value)
