@@ -97,6 +97,7 @@ class RestateServer:
                 "serves this agent"
             )
         if reply.status >= 300:
+            _check_role("ingress", self.ingress)
             raise DurableError(f"the Restate server at {self.ingress} refused the message: {reply.problem()}")
         return str(reply.json(self.ingress)["invocationId"])
 
@@ -115,6 +116,7 @@ class RestateServer:
         if reply.status == 470:  # not ready
             return None
         if reply.status == 404:
+            _check_role("ingress", self.ingress)
             raise DurableError(f"the Restate server at {self.ingress} knows no run {invocation!r}")
         return reply
 
@@ -142,6 +144,7 @@ class RestateServer:
                 "process as the server sees it"
             ) from error
         if reply.status >= 300:
+            _check_role("admin", self.admin)
             raise DurableError(f"the Restate server at {self.admin} did not take {url}: {reply.problem()}")
         known = {str(one["name"]) for one in reply.json(self.admin)["services"]}
         if not known.issuperset(services):
@@ -164,9 +167,33 @@ class RestateServer:
         )
         reply = _called("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
         if reply.status >= 300:
+            _check_role("admin", self.admin)
             raise DurableError(f"the Restate server at {self.admin} can't say what runs: {reply.problem()}")
         rows: list[dict[str, Any]] = reply.json(self.admin)["rows"]
         return rows
+
+
+TOLD_BY = {"admin": ("/version", "ingress_endpoint"), "ingress": ("/restate/health", "services")}
+"""What each of a server's two addresses answers, and the other one doesn't: a path, and a name in what it gives."""
+
+
+def _check_role(given: str, url: str) -> None:
+    """See that an address which refuses a call is not the server's other one.
+
+    Raises:
+        DurableError: it is, or there is no server any more.
+    """
+    other = "admin" if given == "ingress" else "ingress"
+    path, name = TOLD_BY[other]
+    try:
+        reply = _called("GET", url, path, None, {})
+        found = name in json.loads(reply.body)
+    except (ValueError, TypeError, TimeoutError):
+        return
+    if found:
+        raise DurableError(
+            f"{url} is the {other} address of a Restate server, and was given as {given}: are the two exchanged?"
+        )
 
 
 def _called(

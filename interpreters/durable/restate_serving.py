@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -165,6 +166,7 @@ async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> N
     config.bind = [f"fd://{listener.detach()}"]  # which closes it in the end
     config.graceful_timeout = ROUNDS * GRACE  # the requests end before their connections, or hypercorn fails at each
     config.loglevel = "WARNING"
+    logging.getLogger("restate.server_context").addFilter(_one_line)
     forgive()
     await asyncio.to_thread(_leave_signals, app)
     at_work: set[asyncio.Task[Any]] = set()
@@ -181,6 +183,14 @@ async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> N
     finally:
         serving.cancel()
         ending.cancel()
+
+
+def _one_line(record: logging.LogRecord) -> bool:
+    """Has the SDK say in one line that a step has failed: that its own code noticed, no traceback has to show."""
+    if record.exc_info and type(record.exc_info[1]).__name__ == "VMException":
+        why = str(record.exc_info[1]).partition("\n")[0]
+        record.msg, record.args, record.exc_info = "a run on Restate is attempted again: %s", (why,), None
+    return True
 
 
 def _leave_signals(app: Any) -> None:

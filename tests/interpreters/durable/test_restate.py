@@ -272,6 +272,19 @@ def test_an_agent_that_nobody_serves_is_named(server: Server, store: str) -> Non
         sessions.result("inv_115oNPF1D1aq74IppkJ4EUbipPDT8OPci6", 1.0)
 
 
+@needs_server
+def test_exchanged_addresses_are_said_to_be(server: Server, store: str) -> None:
+    agent = DurableAgent("exchanged", FunctionModel(lambda _: "Hello."))
+    sessions = RestateSessions(agent, store, ingress=server.admin, admin=server.ingress)
+
+    for call_it in (lambda: sessions.send("ada", "Hi!"), lambda: sessions.result("inv_1", 0)):
+        with pytest.raises(DurableError, match="is the admin address of a Restate server, and was given as ingress"):
+            call_it()
+    for call_it in (lambda: sessions.cancel("ada"), lambda: sessions.serve(f"http://127.0.0.1:{free_port()}")):
+        with pytest.raises(DurableError, match="is the ingress address of a Restate server, and was given as admin"):
+            call_it()
+
+
 def test_without_a_server_one_line_says_what_to_start(store: str) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
     sessions = RestateSessions(

@@ -42,7 +42,9 @@ def test_an_error_is_told_without_secrets(error: Exception, kind: type[Exception
 
 
 @pytest.mark.skipif(server_program() is None, reason=MISSING)
-def test_the_server_shows_no_secret_of_a_run_that_is_attempted_again(tmp_path: Path) -> None:
+def test_the_server_shows_no_secret_of_a_run_that_is_attempted_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def load() -> Any:
         try:
             raise OSError(f"no model with {KEY}")
@@ -70,3 +72,6 @@ def test_the_server_shows_no_secret_of_a_run_that_is_attempted_again(tmp_path: P
     assert "RuntimeError: nor with [redacted:WORD]" in said
     assert KEY not in said
     assert WORD not in said
+    sdks = [one for one in caplog.records if one.name.startswith("restate")]
+    assert {one.exc_info for one in sdks} == {None}
+    assert "a run on Restate is attempted again: (500) RuntimeError: nor with [redacted:WORD]" in caplog.text
