@@ -2,20 +2,32 @@
 
 A step's input comes from the engine with its secrets hidden and with its time, and is recorded as it comes, so that
 every execution has the same bytes.
+
+An engine that has a disk of its own still knows what the recording's disk has lost in a crash. What was decided is
+decided again by what the engine knows; but not that something began which must not begin twice, nor what somebody
+waits for after the run. So the records that say this are forced to the disk.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from cognition import Input, Transition, to_data
+from cognition import AskApproval, AskUser, CallTool, CancelEffect, EffectId, Input, ReviewPlan, Transition, to_data
+from cognition.decisions import EFFECT_TYPES
 from interpreters.durable.errors import DurableDivergedError
+from interpreters.loop.settling import settle
+from interpreters.program.later import outlives_its_run
 from interpreters.recording.differences import differences
 from interpreters.recording.journal import DecisionWriter, Journal, Record
 from interpreters.recording.replaying import compare
 from interpreters.recording.veil import Redacted, Veil
+from interpreters.tools.tool import Tool
+
+WEIGHED = (CallTool, AskApproval, AskUser, ReviewPlan)
+
+NO_TOOLS: Final[Mapping[str, Tool[..., Any]]] = {}
 
 
 class StepVeil:
@@ -50,10 +62,21 @@ class Ahead:
         folded: the number of records that were there when the run began.
         ahead: the records that earlier executions of this run have written.
         veil: of the session.
+        tools: of the session, by name.
     """
 
-    def __init__(self, journal: Journal, folded: int, ahead: Iterable[Record], veil: Veil) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        folded: int,
+        ahead: Iterable[Record],
+        veil: Veil,
+        tools: Mapping[str, Tool[..., Any]] = NO_TOOLS,
+    ) -> None:
         self._journal = journal
+        self._tools = tools
+        self.waiting: set[EffectId] = set()
+        """What is answered after the run, of what is in flight."""
         self._ahead = deque(ahead)
         self._decisions = DecisionWriter()
         self._written = folded
@@ -68,7 +91,7 @@ class Ahead:
 
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
-        return not self._ahead and self._journal.waits(event, transition)
+        return not self._ahead and (self._journal.waits(event, transition) or self._forces(event, transition))
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
         """Append a record, or see that it is the one which stands on file.
@@ -83,9 +106,28 @@ class Ahead:
             self._ahead.popleft()
             self.repeated = True
         else:
-            self._journal.write(event, transition, redacted)
+            self._journal.write(event, transition, redacted, force=self._forces(event, transition))
             self.repeated = False
+        self.waiting = self._waiting(event, transition)
         self._written += 1
+
+    def _forces(self, event: Input, transition: Transition) -> bool:
+        """Whether something begins that must not begin twice, or the run may end here, to be answered later."""
+        return bool(self._waiting(event, transition)) or any(
+            isinstance(one, CallTool) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
+            for one in transition.decisions
+        )
+
+    def _waiting(self, event: Input, transition: Transition) -> set[EffectId]:
+        asked = {
+            one.effect_id
+            for one in transition.decisions
+            if isinstance(one, WEIGHED) and outlives_its_run(one, self._tools)
+        }
+        if not asked and not self.waiting:
+            return self.waiting
+        over = {one.effect_id for one in transition.decisions if isinstance(one, CancelEffect)}
+        return (self.waiting | asked) - over - {getattr(event, "effect_id", None)}
 
     def _compare(self, record: Record, event: Input, transition: Transition) -> None:
         if record.input != event:

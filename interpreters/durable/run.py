@@ -14,6 +14,7 @@ gave, and sees that a run is executed until it has ended.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -26,6 +27,7 @@ from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableDivergedError
 from interpreters.durable.interpreter import DurableInterpreter, RunClock
 from interpreters.durable.texts import Ended, Errand, Happened, input_text, read_input
+from interpreters.program.later import outlives_its_run
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, Record
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.replaying import ReplayDivergedError, replay
@@ -149,10 +151,13 @@ def _is_there(recorder: Recorder) -> bool:
 def _folded(one: Opened, lines: int, context: DurableContext, clock: RunClock) -> DurableInterpreter:
     """An interpreter that stands behind a number of lines; those after them lie ahead of it."""
     folded = one.records[: lines - 1]
-    writer = Ahead(one.journal, len(folded), one.records[lines - 1 :], one.veil)
+    tools = one.parts.program.tools
+    writer = Ahead(one.journal, len(folded), one.records[lines - 1 :], one.veil, tools)
     interpreter = DurableInterpreter(one.parts, writer, one.veil, context, clock)
     try:
         take_up(folded, interpreter.driver)
+        effects: list[Any] = list(interpreter.driver.in_flight.values())
+        writer.waiting = {effect.effect_id for effect in effects if outlives_its_run(effect, tools)}
     except ReplayDivergedError as error:
         # Of the newest record often nothing differs but a digest: the first one says what was changed.
         first = replay(one.recorder, engine=interpreter.driver.engine).divergence or error

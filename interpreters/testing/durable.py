@@ -33,6 +33,8 @@ class MemoryEngine:
 
     Args:
         kills: the numbers of the moments at which a process dies, counted from 1 over all executions.
+        loses: whether with it, and after each run, the recordings lose the lines that were not forced to the disk, as
+            when the machine of their database breaks down; what the engine keeps is elsewhere.
 
     Attributes:
         moments: how many there were so far.
@@ -41,12 +43,15 @@ class MemoryEngine:
         payloads: the large texts of each session, by their SHA-256.
     """
 
-    def __init__(self, kills: Iterable[int] = ()) -> None:
+    def __init__(self, kills: Iterable[int] = (), *, loses: bool = False) -> None:
         self.moments = 0
         self.executions = 0
         self.sessions: dict[str, list[bytes]] = {}
         self.payloads: dict[str, dict[str, bytes]] = {}
         self._kills = frozenset(kills)
+        self._loses = loses
+        self._forced: dict[str, int] = {}
+        """Of each session, how many lines are on the disk."""
         self._owners: dict[str, object] = {}
         self._kept: dict[str, dict[int, tuple[str, str]]] = {}
         self._runs = 0
@@ -69,9 +74,17 @@ class MemoryEngine:
             waited: list[asyncio.Future[Any]] = [task, end]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if not process.dead:
-                return Ended.read(await task)
+                ended = Ended.read(await task)
+                self._lose()
+                return ended
             task.cancel()
             await asyncio.wait([task])
+            self._lose()
+
+    def _lose(self) -> None:
+        if self._loses:
+            for session, lines in self.sessions.items():
+                del lines[self._forced.get(session, 0) :]
 
     async def moment(self) -> None:
         """A moment at which the process may die: for tools and models of a test."""
@@ -206,6 +219,8 @@ class MemoryRecorder:
             raise TakenOverError("another process has taken this session over", path=path_of(self))
         lines = self._engine.sessions.setdefault(self._session, [])
         lines[number:] = [line]
+        if force:
+            self._engine._forced[self._session] = number + 1
         self._engine.payloads.setdefault(self._session, {}).update(payloads)
         self._pass_moment()
 

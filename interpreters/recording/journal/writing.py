@@ -242,8 +242,12 @@ class Journal:
         decisions = transition.decisions
         return bool(decisions) and isinstance(decisions[-1], TurnFinished | Compacted | NotCompacted)
 
-    def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
+    def write(
+        self, event: Input, transition: Transition, redacted: Sequence[Redacted] = (), *, force: bool = False
+    ) -> None:
         """Append an input with its decisions, and with what a veil has hidden in it.
+
+        ``force``: have it on the disk, unless nothing of this recording is ever forced.
 
         Raises:
             JournalWriteError: it is not on file, and the file ends with the record before it.
@@ -257,7 +261,7 @@ class Journal:
             record["redacted"] = [asdict(one) for one in redacted]
         if self._files is not None and isinstance(event, UserSpoke):
             self._files.look_again()
-        self._put(record, force=self._forces(transition))
+        self._put(record, force=self._forces(transition) or (force and self.forces))
 
     def close(self) -> None:
         """Release its place; once the record is written that a thread is writing. A second call does nothing."""

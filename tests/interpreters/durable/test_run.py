@@ -35,9 +35,9 @@ from tests.interpreters.durable.stories import FULL, STORIES, lines_of_asyncio, 
 from tests.interpreters.durable.worlds import Said, Story, bare, decided, durably
 
 
-def check(story: Story, kills: list[int], usual: list[Any]) -> int:
+def check(story: Story, kills: list[int], usual: list[Any], *, loses: bool = False) -> int:
     """See that the story comes out right; how many moments there were."""
-    world, engine = asyncio.run(durably(story, kills))
+    world, engine = asyncio.run(durably(story, kills, loses=loses))
     lines = engine.sessions["s"]
     if not any(CALL_UNKNOWN.encode() in line for line in lines):
         assert bare(lines) == usual
@@ -63,10 +63,10 @@ def test_it_decides_what_asyncio_does_wherever_it_is_killed_once_and_twice(story
     usual = bare(lines_of_asyncio(story)[1])
 
     moments = check(story, [], usual)
-    for _ in range(2):
+    for loses in (False, True):  # whether the recordings' machine is killed, too
         first = data.draw(st.integers(1, moments))
-        check(story, [first], usual)
-        check(story, [first, first + data.draw(st.integers(1, 40))], usual)
+        check(story, [first], usual, loses=loses)
+        check(story, [first, first + data.draw(st.integers(1, 40))], usual, loses=loses)
 
 
 def test_an_agent_without_a_loop_decides_what_asyncio_does() -> None:

@@ -240,10 +240,10 @@ def message(number: int) -> str:
     return f"Do the {number + 1}. thing."
 
 
-async def durably(story: Story, kills: Iterable[int]) -> tuple[World, MemoryEngine]:
-    """The story on an engine whose processes die at these moments."""
+async def durably(story: Story, kills: Iterable[int], *, loses: bool = False) -> tuple[World, MemoryEngine]:
+    """The story on an engine whose processes die at these moments; ``loses``: and so does the recordings' machine."""
     world = World(story)
-    world.engine = engine = MemoryEngine(kills)
+    world.engine = engine = MemoryEngine(kills, loses=loses)
     agent = DurableAgent("tester", FunctionModel(world.answer), world.tools(), **world.options())
     tools = {one.spec.name: one for one in agent.tools}
     answers = 0
