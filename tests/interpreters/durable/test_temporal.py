@@ -44,7 +44,7 @@ async def standing(history: History) -> Ended:
 
 async def whole(agent: DurableAgent, history: History) -> Ended:
     """A turn with everything in it: a retry, calls side by side, a worker, an approval, a call outside."""
-    await history.signal("put", message("Do it."))
+    await history.signal("put", message(agent, "Do it."))
     while (now := await standing(history)).pending:
         await history.signal("put", reply(agent, now.pending[0], answer_to(now.pending[0])))
     return now
@@ -164,8 +164,8 @@ def test_a_cancellation_ends_the_turn_and_the_next_message_is_heard(tmp_path: Pa
     async def story() -> tuple[Ended, Ended]:
         agent = agent_of(tmp_path)
         history = History(SessionWorkflow, beginning(agent), activities(agent))
-        await history.signal("put", message("Do it."))
-        await history.signal("put", cancellation("enough"))
+        await history.signal("put", message(agent, "Do it."))
+        await history.signal("put", cancellation(agent, "enough"))
         cancelled = await standing(history)
         await whole(agent, history)
         await history.replay()

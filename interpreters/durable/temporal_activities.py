@@ -1,0 +1,164 @@
+"""The activities of sessions on Temporal: each carries out one effect of a session whose engine is in the workflow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
+from functools import partial
+from random import SystemRandom
+from typing import Any, Final
+
+from attrs import evolve
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from cognition import CallTool, ConfigError, Decision, ToolFailed, from_data
+from interpreters.agents.assembly import assemble
+from interpreters.agents.options import AgentOptions
+from interpreters.durable.ahead import Ahead
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.interpreter import DurableInterpreter, RunClock
+from interpreters.durable.temporal_texts import TAKES, fits
+from interpreters.durable.texts import Happened, read_input
+from interpreters.loop.letters import Turn
+from interpreters.recording.veil import Veil
+from runtime.errors import MediaError
+
+LOG = logging.getLogger("cogstep")
+
+HEARTBEAT: Final = timedelta(seconds=15)
+"""After so long without a sign of life an activity's process is taken to be dead. The SDK sends one in at most four
+fifths of it, and only by its answer an activity learns that it was cancelled.
+"""
+
+KNOWN: Final = 1000
+"""Sessions whose secrets a process remembers at most."""
+
+NUMBERS: Final = (10**15, 10**17)
+"""Where each process begins to number placeholders, by chance: two that work at one session must not give a number to
+two secrets, and what one gives the other does not hear of in time. A client's own numbers begin at 1.
+"""
+
+CHANCE: Final = SystemRandom()
+
+
+class Performer(DurableInterpreter):
+    """Carries out one effect of a session whose engine is elsewhere.
+
+    Args:
+        agent: its definition.
+        session: its name.
+        veil: of the process for this session.
+        worker: whether it is a worker's.
+    """
+
+    def __init__(self, agent: DurableAgent, session: str, veil: Veil, worker: bool) -> None:
+        given: AgentOptions = {**agent.given, "session": session}
+        parts = assemble(agent.model, agent.tools, agent.system, given)
+        if worker:
+            parts = evolve(parts, program=parts.program.for_worker(session, tuple(parts.program.tools)))
+        parts = evolve(parts, program=evolve(parts.program, reveal=veil.reveal))
+        nowhere: Any = None  # nothing is recorded here, and no step of an engine is begun
+        super().__init__(parts, Ahead(nowhere, 0, (), veil), veil, nowhere, RunClock(agent.given.get("clock")))
+        self._named = veil if worker else agent.veil()
+        """What a client has hidden is known by name only; what a worker's parent has hidden, as far as it is known
+        here."""
+
+    async def hear(self, text: str) -> str:
+        """An outer input as the engine gets it. Of one that can't be taken it says so; what else goes wrong, such as a
+        failing function for the prompt, is raised, so that Temporal tries again.
+        """
+        return await self._within(self._heard(text))
+
+    async def perform(self, text: str, again: bool) -> str:
+        """What came of an effect; ``again``: it may have happened already."""
+        effect: Any = self._veil.reveal(from_data(json.loads(text), Decision))
+        done = await self._within(self._carried(effect, again, ()))
+        if fits(done):
+            return done
+        large = f"it was done, but what came of it is lost: it has {len(done):,} bytes, and {TAKES}"
+        if isinstance(effect, CallTool):
+            return Happened(self._stamp(), ToolFailed(effect.effect_id, large)).text()
+        return Happened(self._stamp(), error=large).text()
+
+    async def save(self, text: str) -> str:
+        """Save a note."""
+        note, memory = self._veil.reveal(from_data(json.loads(text), Decision)), self.program.memory
+        return "{}" if memory is None else await self._within(self._kept(partial(memory.remember, note.text)))
+
+    async def _heard(self, text: str) -> str:
+        try:
+            heard = (await self.said(self._named.reveal(read_input(text)))).text()
+        except MediaError as error:
+            return Happened(self._stamp(), error=self._hidden(f"{type(error).__name__}: {error}")).text()
+        if fits(heard):
+            return heard
+        return Happened(self._stamp(), error=f"an input has {len(heard):,} bytes, and {TAKES}").text()
+
+    async def _within(self, work: Coroutine[Any, Any, str]) -> str:
+        self._turn = Turn()
+        try:
+            return await work
+        finally:
+            await self._leave_run()
+
+
+def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
+    """The activities of these agents, for a ``Worker``. Secrets are known to the process that has seen them.
+
+    Raises:
+        ConfigError: two of them have the same name.
+    """
+    named, veils = {agent.name: agent for agent in agents}, dict[str, Veil]()
+    if len(named) < len(agents):
+        raise ConfigError("two of the agents have the same name, by which a session knows its own")
+
+    async def done(
+        agent: str, session: str, text: str, worker: bool, work: Callable[[Performer], Awaitable[str]]
+    ) -> str:
+        if agent not in named:
+            raise ApplicationError(f"this process has no agent {agent!r}")
+        own = session.rpartition("/")[0] if worker else session
+        veil = veils.pop(own, None) or _numbered(named[agent].veil())
+        veils[own] = veil  # the newest one stands last
+        if len(veils) > KNOWN:
+            del veils[next(iter(veils))]
+        beating = asyncio.create_task(_beat())
+        try:
+            return await work(Performer(named[agent], session, veil, worker))
+        except Exception as error:
+            LOG.error("an activity failed, and is attempted again", exc_info=error)
+            said = named[agent].hidden(f"{type(error).__name__}: {error}")
+            raise ApplicationError(said, type=type(error).__name__) from None  # the server keeps what is raised
+        finally:
+            beating.cancel()
+
+    @activity.defn(name="cogstep.hear")
+    async def hear(agent: str, session: str, text: str, worker: bool = False) -> str:
+        return await done(agent, session, text, worker, lambda one: one.hear(text))
+
+    @activity.defn(name="cogstep.perform")
+    async def perform(agent: str, session: str, text: str, worker: bool = False) -> str:
+        again = activity.info().attempt > 1
+        return await done(agent, session, text, worker, lambda one: one.perform(text, again))
+
+    @activity.defn(name="cogstep.remember")
+    async def remember(agent: str, session: str, text: str, worker: bool = False) -> str:
+        return await done(agent, session, text, worker, lambda one: one.save(text))
+
+    return [hear, perform, remember]
+
+
+def _numbered(veil: Veil) -> Veil:
+    veil.has_used(CHANCE.randrange(*NUMBERS))
+    return veil
+
+
+async def _beat() -> None:
+    """Say that this process lives, while it works at an activity."""
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(HEARTBEAT.total_seconds() / 3)
