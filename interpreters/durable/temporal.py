@@ -35,6 +35,7 @@ from cognition import (
     Input,
     LLMEngine,
     ModelFailed,
+    Rejected,
     Remember,
     SpawnWorker,
     StartTimer,
@@ -125,7 +126,7 @@ class SessionWorkflow:
         return self.standing()
 
     @workflow.signal
-    def put(self, event: str = "") -> None:
+    def put(self, event: str = "", *_more: Any) -> None:
         """Give the session an input: a message, an answer, a cancellation. A message waits for the end of the turn."""
         self._error = ""
         try:
@@ -134,7 +135,7 @@ class SessionWorkflow:
             self._refuse(str(error))
 
     @workflow.signal
-    def end(self) -> None:
+    def end(self, *_more: Any) -> None:
         """End the workflow once its turn has ended."""
         self._ending = True
 
@@ -219,11 +220,12 @@ class SessionWorkflow:
 
     def _step(self, event: Input) -> None:
         """Step the engine, and begin what it decides."""
-        self._in_flight.pop(getattr(event, "effect_id", NOBODY), None)
         if isinstance(event, UserSpoke):
             self._finished = None
         transition = self._engine.step(self._state, evolve(event, at=self._at))
         self._state = transition.next_state
+        if not any(isinstance(one, Rejected) for one in transition.decisions):
+            self._in_flight.pop(getattr(event, "effect_id", NOBODY), None)
         for decision in transition.decisions:
             self._begin(decision)
 

@@ -9,28 +9,34 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from temporalio.api.common.v1 import ActivityType, Payload, Payloads, WorkflowExecution, WorkflowType
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import EventType, StartChildWorkflowExecutionFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.client import WorkflowHistory
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 
 NAME = "cogstep.session"
 DEFINITION = "__temporal_activity_definition"
+ALREADY = "START_CHILD_WORKFLOW_EXECUTION_FAILED_CAUSE_WORKFLOW_ALREADY_EXISTS"
 CHECKED = 1
 """The flag of the core by which a replay compares ids and types of activities."""
 
 
 class Listening(WorkflowRunner):
-    """Runs workflows as Temporal does, and keeps what the newest activation asked for."""
+    """Runs workflows as Temporal does, and keeps what the newest task asked for: a cancelled activity makes two
+    activations of it.
+    """
 
     def __init__(self) -> None:
         self._runner = UnsandboxedWorkflowRunner()
         self.commands: list[Any] = []
+        self.length = 0
         self.failure = ""
         self.instance: Any = None
 
@@ -46,7 +52,9 @@ class Listening(WorkflowRunner):
                 done = instance.activate(act)
                 if any(job.HasField("remove_from_cache") for job in act.jobs):
                     return done
-                listening.commands = list(done.successful.commands)
+                before = listening.commands if act.history_length == listening.length else []
+                listening.length = act.history_length
+                listening.commands = [*before, *done.successful.commands]
                 listening.failure = done.failed.failure.message
                 return done
 
@@ -79,11 +87,26 @@ class History:
         self.name = name
         self.events: list[HistoryEvent] = []
         self._waiting: deque[Any] = deque()
+        self._scheduled: dict[int, int] = {}
+        """The events by which activities were asked for, by their numbers."""
         self.result: str | None = None
         self.performed: list[str] = []
         """The ids of the activities, in order."""
         self.lost: set[str] = set()
         """The activities whose first attempt is lost with its process."""
+        self.held: set[str] = set()
+        """The beginnings of ids of activities and workers' names that never end."""
+        self.elsewhere: dict[str, list[Callable[..., Awaitable[str]]]] = {}
+        """By the ids of effects, the activities of another process that carries them out."""
+        self.taken: set[str] = set()
+        """The names of workflows that others have."""
+        self.failures: list[str] = []
+        """How attempts of activities failed, which are made again."""
+        self.is_long = False
+        """Whether the server suggests to go on as new."""
+        self.asked_to_cancel = 0
+        self.went_on: str | None = None
+        """What it went on as new with."""
         started = self._add(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
         one = started.workflow_execution_started_event_attributes
         one.workflow_type.name = NAME
@@ -101,11 +124,15 @@ class History:
 
     async def signal(self, name: str, *arguments: str) -> None:
         """Send a signal, and go on for as long as there is something to do."""
+        self.send(name, *arguments)
+        await self.go_on()
+
+    def send(self, name: str, *arguments: str) -> None:
+        """Send a signal, which the workflow has with what comes next."""
         event = self._add(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED)
         one = event.workflow_execution_signaled_event_attributes
         one.signal_name = name
         one.input.CopyFrom(_payloads(*arguments))
-        await self.go_on()
 
     async def go_on(self) -> None:
         while True:
@@ -113,6 +140,7 @@ class History:
             scheduled.workflow_task_scheduled_event_attributes.task_queue.name = "cogstep"
             begun = self._add(EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED)
             begun.workflow_task_started_event_attributes.scheduled_event_id = scheduled.event_id
+            begun.workflow_task_started_event_attributes.suggest_continue_as_new = self.is_long
             commands = await self._asked()
             done = self._add(EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
             one = done.workflow_task_completed_event_attributes
@@ -120,7 +148,7 @@ class History:
             one.sdk_metadata.core_used_flags.append(CHECKED)
             for command in commands:
                 self._write(command, done.event_id)
-            if self.result is not None or not self._waiting:
+            if self.result is not None or self.went_on is not None or not self._waiting:
                 return
             await self._waiting.popleft()()
 
@@ -145,7 +173,21 @@ class History:
                 one.result.payloads.append(command.complete_workflow_execution.result)
                 one.workflow_task_completed_event_id = task
                 self.result = json.loads(command.complete_workflow_execution.result.data)
-            case "request_cancel_activity" | "respond_to_query" | None:
+            case "continue_as_new_workflow_execution":
+                event = self._add(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW)
+                new = event.workflow_execution_continued_as_new_event_attributes
+                arguments = command.continue_as_new_workflow_execution.arguments
+                new.input.payloads.extend(arguments)
+                new.workflow_type.name = NAME
+                new.workflow_task_completed_event_id = task
+                self.went_on = json.loads(arguments[0].data)
+            case "request_cancel_activity":
+                self.asked_to_cancel += 1
+                event = self._add(EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED)
+                cancel = event.activity_task_cancel_requested_event_attributes
+                cancel.scheduled_event_id = self._scheduled[command.request_cancel_activity.seq]
+                cancel.workflow_task_completed_event_id = task
+            case "respond_to_query" | None:
                 pass
             case other:
                 raise AssertionError(f"the workflow asks for {other}: {command}")
@@ -158,7 +200,9 @@ class History:
         one.task_queue.CopyFrom(TaskQueue(name="cogstep"))
         one.input.payloads.extend(asked.arguments)
         one.workflow_task_completed_event_id = task
-        scheduled = event.event_id
+        scheduled = self._scheduled[asked.seq] = event.event_id
+        if asked.activity_id.startswith(tuple(self.held)):
+            return
         arguments = [json.loads(payload.data) for payload in asked.arguments]
 
         async def perform() -> None:
@@ -174,11 +218,17 @@ class History:
         self._waiting.append(perform)
 
     async def _performed(self, kind: str, name: str, arguments: list[str]) -> str:
-        environment = ActivityEnvironment()
-        if name.partition("-")[0] in self.lost:
-            environment.info = _again(environment.info)
-        given: str = await environment.run(self._activities[kind], *arguments)
-        return given
+        while True:
+            environment = ActivityEnvironment()
+            if name.partition("-")[0] in self.lost:
+                environment.info = _again(environment.info)
+            there = {getattr(one, DEFINITION).name: one for one in self.elsewhere.get(name.partition("-")[0], ())}
+            try:
+                given: str = await environment.run({**self._activities, **there}[kind], *arguments)
+            except ApplicationError as error:
+                self.failures.append(str(error))
+                continue
+            return given
 
     def _start_timer(self, asked: Any, task: int) -> None:
         event = self._add(EventType.EVENT_TYPE_TIMER_STARTED)
@@ -202,6 +252,14 @@ class History:
         one.input.payloads.extend(asked.input)
         one.workflow_task_completed_event_id = task
         initiated = event.event_id
+        if asked.workflow_id in self.taken:
+            failed = self._add(EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED)
+            why = failed.start_child_workflow_execution_failed_event_attributes
+            why.workflow_id, why.initiated_event_id = asked.workflow_id, initiated
+            why.workflow_type.CopyFrom(one.workflow_type)
+            why.cause = StartChildWorkflowExecutionFailedCause.Value(ALREADY)
+            self._waiting.append(_nothing)
+            return
 
         async def run() -> None:
             child = History(self._workflow, json.loads(asked.input[0].data), self._list, asked.workflow_id)
@@ -236,9 +294,11 @@ class History:
         await replayer.replay_workflow(WorkflowHistory(self.name, self.events))
 
 
-def _again(info: Any) -> Any:
-    from dataclasses import replace
+async def _nothing() -> None:
+    """For an event that stands there already."""
 
+
+def _again(info: Any) -> Any:
     return replace(info, attempt=2)
 
 
