@@ -78,10 +78,17 @@ def journals_in(places: Iterable[Place]) -> Iterator[Recording]:
             yield from map(FileRecording, _files_of(Path(place)))
         elif isinstance(place, Collection):
             yield from place.recordings()
-        elif place.about() is None:
+        elif not _is_there(place):
             raise NotAJournalError("nothing is recorded here", path=path_of(place.where))
         else:
             yield place
+
+
+def _is_there(recording: Recording) -> bool:
+    try:
+        return recording.about() is not None
+    except JournalError:  # it is damaged
+        return True
 
 
 def _files_of(place: Path) -> Iterator[Path]:
@@ -120,7 +127,7 @@ def list_sessions(*places: Place, newest: int | None = None) -> Iterator[Session
 def _changed(recording: Recording) -> float:
     try:
         about = recording.about()
-    except OSError:  # its reader tells why
+    except (OSError, JournalError):  # who reads it is told why
         return 0.0
     return 0.0 if about is None else about.changed
 

@@ -15,6 +15,7 @@ from cognition import ConfigError
 from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.places import About, Place, Recording
 from interpreters.recording.recorder import path_of
+from interpreters.recording.sessions.files import FileRecording
 from interpreters.recording.sessions.listing import journals_in
 from interpreters.recording.sessions.parts import clear_parts
 
@@ -57,8 +58,8 @@ def prune(
 ) -> Iterator[Pruned]:
     """Delete journals with the large texts beside them: what is too old, and the oldest of too many or too much.
 
-    A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything. A
-    link, and what belongs to another user, is told as kept and counts neither towards ``keep`` nor towards ``size``.
+    A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything. What
+    can't be read in a store is kept too, and told, since only sessions stand there. A link, and what belongs to another user, is told as kept and counts neither towards ``keep`` nor towards ``size``.
     What a killed ``copy`` has left half made in a directory goes too.
 
     Args:
@@ -82,7 +83,12 @@ def prune(
                 clear_parts(Path(place))
     here = time.time()
     left = 0
-    found = list(_found(places))
+    found = list[_Journal]()
+    for one in _found(places):
+        if isinstance(one, Pruned):
+            yield one
+        else:
+            found.append(one)
     for journal in found:
         if journal.not_ours:
             yield journal.pruned("no recording of your own", journal.not_ours)
@@ -102,15 +108,19 @@ def prune(
             yield journal.pruned(reason, journal.recording.delete(journal.about, dry_run=dry_run))
 
 
-def _found(places: Iterable[Place]) -> Iterator[_Journal]:
+def _found(places: Iterable[Place]) -> Iterator[_Journal | Pruned]:
+    """What may go, and what in a store can't be read."""
     for recording in journals_in(places):
         try:
             with JournalReader(recording.where) as reader:
                 about = recording.about()
                 if about is not None:
                     yield _Journal(recording, reader.header.session, about, recording.not_ours)
-        except (JournalError, OSError):  # no journal, or gone meanwhile: `list` tells
+        except OSError:  # gone meanwhile
             continue
+        except JournalError as error:
+            if not isinstance(recording, FileRecording) and not recording.begins_or_is_gone():
+                yield Pruned(path_of(recording.where), "", 0, "it can't be read", error.problem, recording.name)
 
 
 def _days(seconds: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import accumulate, groupby, takewhile
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Row, Select, bindparam, func, select
@@ -29,6 +30,9 @@ T = TypeVar("T")
 FIRST, MOST = 16, 256
 """Sessions of the first batch, for who wants the first few only, and of one at most; each has twice as many as the one
 before."""
+
+LATEST = 253_402_300_799.0
+"""The last second of the year 9999: of a later one no date can be made."""
 
 AT_ONCE = 1 << 20
 """Bytes of lines that are read at once. A session that has more is read by itself, in pages."""
@@ -57,7 +61,16 @@ def about_one(kind: Kind) -> Select[Any]:
 
 
 def about_from(row: Row[Any], database: Database) -> About:
-    """What is known of a session, with what stands beside it."""
+    """What is known of a session, with what stands beside it.
+
+    Raises:
+        JournalError: when it was written is no time, which no writer has put there.
+    """
+    if not isinstance(row.changed, float | int) or not 0 <= row.changed <= LATEST:
+        raise JournalError(
+            "the time at which a line was written is none (cogstep_lines.written): somebody has changed it",
+            path=Path(f"{row.session} in {database.shown}"),
+        )
     place = beside_of(database, row.session)
     kept = 0 if place is None else kept_files(place).size()
     return About(row.changed, int(row.size) + int(row.beside or 0) + kept, row.now)
@@ -77,7 +90,7 @@ class Batch:
         self._membership = membership
         self._names = names
         self._places = {name: place for place, name in enumerate(names)}
-        self._abouts: dict[str, About] | None = None
+        self._abouts: dict[str, Row[Any]] | None = None
         self._sizes: dict[str, int] = {}
         self._open: dict[str, bool] | None = None
         self._headers: dict[str, bytes] | None = None
@@ -88,14 +101,17 @@ class Batch:
         return _OfBatch(self._database, self._membership, name, self)
 
     def about(self, name: str) -> About | None:
-        """What is known of one of them; None if that was given already. Raises ``StoreError``, as all do."""
-        return self._known().pop(name, None)
+        """What is known of one of them; None if that was given already. Raises ``StoreError``, as all do; and as
+        ``about_from``.
+        """
+        row = self._known().pop(name, None)
+        return None if row is None else about_from(row, self._database)
 
-    def _known(self) -> dict[str, About]:
+    def _known(self) -> dict[str, Row[Any]]:
         if self._abouts is None:
             found = self._rows(abouts(self._database.now, lines.c.session.between(*self._range)))
             self._sizes = {row.session: int(row.size) for row in found}
-            self._abouts = {row.session: about_from(row, self._database) for row in found}
+            self._abouts = {row.session: row for row in found}
         return self._abouts
 
     def is_open(self, name: str) -> bool | None:

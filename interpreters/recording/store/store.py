@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, exists, select
 
 from cognition import ConfigError
 from interpreters.recording.store.database import Database, database_of
@@ -17,7 +17,7 @@ from interpreters.recording.store.errors import StoreError
 from interpreters.recording.store.executors import Executor, Membership, all_executors
 from interpreters.recording.store.many import FIRST, MOST, Batch
 from interpreters.recording.store.recorder import SqlRecorder
-from interpreters.recording.store.schema import LONGEST_NAME, lines
+from interpreters.recording.store.schema import LONGEST_NAME, lines, sessions
 from interpreters.recording.store.stored import StoredSession
 
 PAGE = 500
@@ -93,7 +93,7 @@ class SqlStore:
         next(self.names(), None)
 
     def names(self) -> Iterator[str]:
-        """The names of all sessions, sorted by their characters.
+        """The names of all sessions, sorted by their characters; also of those whose header somebody has deleted.
 
         Raises:
             StoreError: the database can't be used.
@@ -107,8 +107,9 @@ class SqlStore:
                 .limit(PAGE)
             )
             page: list[str] = self._database.read(partial(_names, found), [])
-            yield from page
-            if len(page) < PAGE:
+            whole = len(page) < PAGE
+            yield from sorted(page + self._database.read(partial(_names, _beheaded(after, "" if whole else page[-1])), []))
+            if whole:
                 return
             after = page[-1]
 
@@ -146,6 +147,17 @@ class SqlStore:
             StoreError: the database can't be used.
         """
         return self._membership.join()
+
+
+def _beheaded(after: str, to: str) -> Select[Any]:
+    """The sessions between two names that have lines and no header; an empty last name: all behind the first."""
+    within = sessions.c.name > after
+    if to:
+        within &= sessions.c.name <= to
+    own = lines.c.session == sessions.c.name
+    return select(sessions.c.name).where(
+        within, ~exists().where(own, lines.c.number == 0), exists().where(own, lines.c.number > 0)
+    )
 
 
 def _names(found: Select[Any], connection: Connection) -> list[str]:

@@ -63,7 +63,11 @@ class StoredSession:
         return ""
 
     def about(self) -> About | None:
-        """See ``Recording.about``. The time is the database's."""
+        """See ``Recording.about``. The time is the database's.
+
+        Raises:
+            JournalError: somebody has changed when it was written.
+        """
         found = None if self._batch is None else self._batch.about(self.name)
         return self._database.read(self._about, None) if found is None else found
 
@@ -87,7 +91,11 @@ class StoredSession:
 
     def begins_or_is_gone(self) -> bool:
         """See ``Recording.begins_or_is_gone``."""
-        return self._database.read(self._about, None) is None
+
+        def is_gone(connection: Connection) -> bool:
+            return connection.execute(select(lines.c.number).where(lines.c.session == self.name).limit(1)).first() is None
+
+        return self._database.read(is_gone, True)
 
     def content(self, longest: int) -> bytes | None:
         """See ``Recording.content``: of one among many. Else it is read in pages."""
@@ -140,7 +148,7 @@ class StoredSession:
             if dry_run:  # without keeping anybody from writing
                 return OPEN if self.is_open() else WRITTEN if self.about() not in (None, about) else ""
             return self._database.read(work, "")
-        except StoreError as error:
+        except (StoreError, JournalError) as error:
             return error.problem
         except OSError as error:
             return error.strerror or type(error).__name__

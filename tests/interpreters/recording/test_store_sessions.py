@@ -141,8 +141,36 @@ def test_what_is_no_recording_is_not_deleted(store: SqlStore) -> None:
     other.append(0, b"{}\n", True)
     other.close()
 
-    assert list(prune(store, keep=0)) == []
+    (told,) = prune(store, keep=0)
+    assert "no cogstep journal" in told.kept
     assert list(store.names()) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DELETE FROM cogstep_lines WHERE session = 'b' AND number = 0", "no cogstep journal"),
+        ("UPDATE cogstep_lines SET written = :at WHERE session = 'b'", "the time at which a line was written is none"),
+    ],
+)
+def test_what_somebody_has_damaged_is_told_by_its_name_and_hides_nothing(
+    store: SqlStore, statement: str, said: str
+) -> None:
+    """A header that is gone hid a session; a time that is none ended the whole list."""
+    for name in ("a", "b", "c"):
+        recorded(store, name)
+    sqlite = store._database.location.kind == "sqlite"
+    changed(store, statement, **({"at": "yesterday" if sqlite else float("inf")} if ":at" in statement else {}))
+
+    assert list(store.names()) == ["a", "b", "c"]
+    bad = [one for one in list_sessions(store) if isinstance(one, BadFile)]
+    assert [(one.name, said in one.reason) for one in bad] == [("b", True)]
+    assert len(list(list_sessions(store, newest=3))) == 3
+    first = next(one for one in list_sessions(store.recording("b")))
+    assert isinstance(first, BadFile)
+    told = {one.name: one.kept for one in prune(store, keep=0)}
+    assert {name: said in kept for name, kept in told.items()} == {"a": False, "b": True, "c": False}
+    assert list(store.names()) == ["b"]
 
 
 def test_the_age_of_a_session_is_told_by_the_clock_of_its_database(
