@@ -100,7 +100,9 @@ class StoredSession:
     def content(self, longest: int) -> bytes | None:
         """See ``Recording.content``: of one among many. Else it is read in pages."""
         records = None if self._batch is None else self._batch.records(self.name, stay=True)
-        return None if records is None else b"".join(records)
+        if records is None or not all(isinstance(line, bytes) for line in records):  # SQLite keeps text as well
+            return None
+        return b"".join(records)
 
     def beside(self) -> str:
         """See ``Recording.beside``."""

@@ -135,6 +135,19 @@ def test_who_had_a_session_that_was_deleted_writes_no_line_of_the_next_one(store
         assert len(list(reader)) == 2
 
 
+def test_a_line_that_was_put_there_as_text_is_told_by_a_search(tmp_path: Path) -> None:
+    """As SQLite's own program puts it."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'store.db'}")
+    for name in ("a", "b"):
+        recorded(store, name)
+    changed(store, "UPDATE cogstep_lines SET line = CAST(line AS TEXT) WHERE session = 'a' AND number = 1")
+
+    first, second = search("plum", store)
+    assert isinstance(first, BadFile)
+    assert "its lines have to be bytes" in first.reason
+    assert (isinstance(second, Hit), second.name) == (True, "b")
+
+
 def test_what_is_no_recording_is_not_deleted(store: SqlStore) -> None:
     other = store.recorder("other")
     assert other.lock(True)
@@ -168,6 +181,7 @@ def test_what_somebody_has_damaged_is_told_by_its_name_and_hides_nothing(
     assert len(list(list_sessions(store, newest=3))) == 3
     first = next(one for one in list_sessions(store.recording("b")))
     assert isinstance(first, BadFile)
+    assert [one.name for one in search("plum", store)][:1] == ["a"]
     told = {one.name: one.kept for one in prune(store, keep=0)}
     assert {name: said in kept for name, kept in told.items()} == {"a": False, "b": True, "c": False}
     assert list(store.names()) == ["b"]
