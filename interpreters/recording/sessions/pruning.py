@@ -59,7 +59,8 @@ def prune(
     """Delete journals with the large texts beside them: what is too old, and the oldest of too many or too much.
 
     A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything. What
-    can't be read in a store is kept too, and told, since only sessions stand there. A link, and what belongs to another user, is told as kept and counts neither towards ``keep`` nor towards ``size``.
+    can't be read in a store is kept too, and told, since only sessions stand there. A link, and what belongs to another
+    user, is told as kept and counts neither towards ``keep`` nor towards ``size``.
     What a killed ``copy`` has left half made in a directory goes too.
 
     Args:

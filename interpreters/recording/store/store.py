@@ -108,7 +108,8 @@ class SqlStore:
             )
             page: list[str] = self._database.read(partial(_names, found), [])
             whole = len(page) < PAGE
-            yield from sorted(page + self._database.read(partial(_names, _beheaded(after, "" if whole else page[-1])), []))
+            beheaded = _beheaded(after, "" if whole else page[-1])
+            yield from sorted(page + self._database.read(partial(_names, beheaded), []))
             if whole:
                 return
             after = page[-1]

@@ -93,7 +93,8 @@ class StoredSession:
         """See ``Recording.begins_or_is_gone``."""
 
         def is_gone(connection: Connection) -> bool:
-            return connection.execute(select(lines.c.number).where(lines.c.session == self.name).limit(1)).first() is None
+            any_line = select(lines.c.number).where(lines.c.session == self.name).limit(1)
+            return connection.execute(any_line).first() is None
 
         return self._database.read(is_gone, True)
 
