@@ -31,6 +31,7 @@ from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory,
 from interpreters.driver import Driver, follower
 from interpreters.program.prompting import PromptFunction, prompting
 from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
+from interpreters.recording.differences import differences
 from interpreters.recording.journal.format import ENCODE
 from interpreters.recording.recorder import Where
 from interpreters.recording.replaying import ReplayDivergedError, compare, engine_of
@@ -222,13 +223,26 @@ def _check_tools(recorded: tuple[ToolSpec, ...], given: tuple[ToolSpec, ...]) ->
     if len(ours) < len(given):
         twice = next(spec.name for place, spec in enumerate(given) if spec.name in [one.name for one in given[:place]])
         raise ConfigError(f"two tools are named {twice!r}; give one of them another name")
-    wrong = [spec.name for spec in recorded if not _is_recorded_as(ours.get(spec.name), spec)]
-    wrong += [name for name in ours if name not in {spec.name for spec in recorded}]
+    wrong = [f"{spec.name} is missing" for spec in recorded if spec.name not in ours]
+    wrong += [f"{name} is new" for name in ours if name not in {spec.name for spec in recorded}]
+    wrong += [
+        f"{spec.name} differs in {_first_difference(spec, ours[spec.name])}"
+        for spec in recorded
+        if spec.name in ours and not _is_recorded_as(ours[spec.name], spec)
+    ]
     if wrong:
         raise ConfigError(
-            f"the session was recorded with other tools ({', '.join(wrong)} differ or are missing); "
+            f"the session was recorded with other tools ({'; '.join(wrong)}); "
             "give the same ones, or fork the session to go on with others"
         )
+
+
+def _first_difference(recorded: ToolSpec, given: ToolSpec) -> str:
+    """Where two tools of one name differ, such as ``parameters.required[1]``; not how, since what is given may hold a
+    secret that is hidden of what is recorded.
+    """
+    first = next(differences(to_data(recorded), to_data(given), ""), None)
+    return "what no JSON tells" if first is None else first.field.lstrip(".")
 
 
 def _is_recorded_as(given: ToolSpec | None, recorded: ToolSpec) -> bool:

@@ -108,8 +108,9 @@ class SqlStore:
             )
             page: list[str] = self._database.read(partial(_names, found), [])
             whole = len(page) < PAGE
-            beheaded = _beheaded(after, "" if whole else page[-1])
-            yield from sorted(page + self._database.read(partial(_names, beheaded), []))
+            beheaded = partial(_names, _beheaded(after, "" if whole else page[-1]))
+            damaged: list[str] = self._database.read(beheaded, [])
+            yield from sorted(page + damaged)
             if whole:
                 return
             after = page[-1]

@@ -161,7 +161,7 @@ def test_a_session_is_written_by_one_at_a_time(tmp_path: Path) -> None:
         pytest.raises(JournalLockedError, match="another session is writing"),
     ):
         Agent.resume(path, Thinking(), world.tools(), **world.options())
-    with pytest.raises(ConfigError, match=r"other tools \(look, pay, mark"):
+    with pytest.raises(ConfigError, match=r"other tools \(look is missing; pay is missing; mark"):
         Agent.resume(path, Thinking(), (), **world.options())
     with pytest.raises(ConfigError, match="missing ask="):
         Agent.resume(path, Thinking(), world.tools())

@@ -457,7 +457,7 @@ def test_other_tools_than_the_recorded_ones_are_refused_at_a_resume(here: Cogste
 
     done = here("resume", "s.jsonl", "And?", "--tools", "my_tools:TOOLS", replies=[])
 
-    assert (done.returncode, "other tools (price differ" in done.stderr) == (2, True)
+    assert (done.returncode, "other tools (price differs in description)" in done.stderr) == (2, True)
 
 
 def test_external_tools_wait_for_their_result(here: Cogstep, my_tools: Path, tmp_path: Path) -> None:

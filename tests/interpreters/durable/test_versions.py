@@ -48,7 +48,7 @@ def test_a_session_keeps_the_prompt_that_it_was_begun_with_and_a_new_one_has_the
 @pytest.mark.parametrize(
     ("changed", "error", "shown"),
     [
-        (agent(tools=[]), ConfigError, r"recorded with other tools \(look differ or are missing\)"),
+        (agent(tools=[]), ConfigError, r"recorded with other tools \(look is missing\)"),
         (agent(engine=shouting), DurableDivergedError, r'record 1 .*system\\n.*"Be brief\."\\n.*"BE BRIEF\."'),
     ],
 )

@@ -97,8 +97,9 @@ def test_tools_are_known_again_by_what_was_left_of_them(tmp_path: Path) -> None:
 
     assert KEY not in path.read_text()
     Agent.resume(path, ScriptedModel([]), [with_text(f"Uses {KEY}.")]).close()
-    with pytest.raises(ConfigError, match="other tools"):
+    with pytest.raises(ConfigError, match=r"other tools \(fetch differs in description\)") as caught:
         Agent.resume(path, ScriptedModel([]), [with_text(f"Wants {KEY}.")])
+    assert KEY not in str(caught.value)
 
 
 def test_a_fork_never_takes_an_old_placeholder_for_a_new_secret(tmp_path: Path) -> None:
