@@ -30,8 +30,8 @@ from interpreters.agents.assembly import Parts, assemble, make_parts, make_progr
 from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, filled
 from interpreters.driver import Driver, follower
 from interpreters.program.prompting import PromptFunction, prompting
-from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.recording.differences import differences
+from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.recording.journal.format import ENCODE
 from interpreters.recording.recorder import Where
 from interpreters.recording.replaying import ReplayDivergedError, compare, engine_of

@@ -46,7 +46,7 @@ from interpreters.durable.dbos_context import (
     place_of,
 )
 from interpreters.durable.definition import NAME, DurableAgent, agent_named
-from interpreters.durable.errors import DurableDivergedError, DurableError
+from interpreters.durable.errors import DurableDivergedError, DurableError, failed
 from interpreters.durable.hosts import ModelHost, Places
 from interpreters.durable.pending import answering, pending_of
 from interpreters.durable.run import Take, run_durably, run_worker
@@ -189,6 +189,7 @@ class DBOSSessions:
         """Wait for the end of a run. Its texts are as they are recorded, with placeholders for secrets.
 
         Raises:
+            DurableDivergedError: other agent logic began the session.
             DurableError: the run failed, or was cancelled; or the database can't be used.
         """
         client = self._connected()
@@ -203,7 +204,7 @@ class DBOSSessions:
                 raise DurableError(f"there is no run {shown(run)} in {self.store.name}") from None
         ended = Ended.read(str(text))
         if ended.error:
-            raise DurableError(ended.error)
+            raise failed(ended.error)
         return ended
 
     @checked_call

@@ -28,7 +28,7 @@ from cognition import CancelAsked, ConfigError, Input
 from cognition.checking import shown
 from interpreters.agents.assembly import user_input
 from interpreters.durable.definition import DurableAgent, agent_named
-from interpreters.durable.errors import DurableError
+from interpreters.durable.errors import DurableError, failed
 from interpreters.durable.hosts import ModelHost, Places
 from interpreters.durable.pending import answering, pending_of
 from interpreters.durable.restate_client import RestateServer
@@ -156,6 +156,7 @@ class RestateSessions:
 
         Raises:
             TimeoutError: it has not ended within this time, and goes on.
+            DurableDivergedError: other agent logic began the session.
             DurableError: the run failed, or was cancelled; or there is no server, or it knows no such run.
         """
         reply = self._server.output(run, timeout)
@@ -167,7 +168,7 @@ class RestateSessions:
             raise DurableError(reply.problem())
         ended = Ended.read(reply.body.decode())
         if ended.error:
-            raise DurableError(ended.error)
+            raise failed(ended.error)
         return ended
 
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:

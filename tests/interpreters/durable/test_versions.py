@@ -8,12 +8,24 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from cognition import AgentConfig, CogstepError, Completed, ConfigError, LLMEngine, UserSpoke
-from interpreters import tool
+from cognition import (
+    AgentConfig,
+    CogstepError,
+    Completed,
+    ConfigError,
+    LLMEngine,
+    Policy,
+    Rule,
+    TurnFinished,
+    UserMessage,
+    UserSpoke,
+)
+from interpreters import LATER, tool
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableDivergedError
+from interpreters.durable.errors import DurableDivergedError, DurableError, failed
+from interpreters.durable.pending import answering, pending_of
 from interpreters.testing.durable import MemoryEngine
-from interpreters.testing.fakes import FunctionModel
+from interpreters.testing.fakes import FunctionModel, call
 
 
 @tool(read_only=True)
@@ -49,7 +61,7 @@ def test_a_session_keeps_the_prompt_that_it_was_begun_with_and_a_new_one_has_the
     ("changed", "error", "shown"),
     [
         (agent(tools=[]), ConfigError, r"recorded with other tools \(look is missing\)"),
-        (agent(engine=shouting), DurableDivergedError, r'record 1 .*system\\n.*"Be brief\."\\n.*"BE BRIEF\."'),
+        (agent(engine=shouting), DurableDivergedError, r'record 1 .*system\n.*"Be brief\."\n.*"BE BRIEF\."'),
     ],
 )
 def test_other_logic_is_refused_with_the_difference_and_the_old_one_goes_on(
@@ -64,3 +76,54 @@ def test_other_logic_is_refused_with_the_difference_and_the_old_one_goes_on(
 
     assert engine.sessions["ada"] == before
     assert said(engine, agent()) == Completed("Be brief.")
+
+
+def test_a_run_that_diverged_says_so_by_its_class_and_on_lines_of_their_own() -> None:
+    """As it comes back from an engine, which keeps a text."""
+    engine = MemoryEngine()
+    said(engine, agent())
+    with pytest.raises(DurableDivergedError) as caught:
+        said(engine, agent(engine=shouting))
+
+    again = failed(f"{type(caught.value).__name__}: {caught.value}")
+    assert (type(again), str(again)) == (DurableDivergedError, str(caught.value))
+    assert str(again).splitlines()[1:] == ['  recorded: "Be brief."', '  decided:  "BE BRIEF."']
+    assert type(failed("ConfigError: no")) is DurableError
+
+
+@tool
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+@tool
+def fetch(path: str, again: bool = False) -> str:
+    """Fetch."""
+    return path
+
+
+def test_an_answer_is_handed_in_by_a_process_of_any_logic() -> None:
+    """Whoever answers need not know the version that began the session: only that one goes on with it."""
+
+    def reply(request: Any) -> Any:
+        return call("pay") if isinstance(request.messages[-1], UserMessage) else "It is paid."
+
+    async def ask_later(_request: Any) -> Any:
+        return LATER
+
+    def payer(**given: Any) -> DurableAgent:
+        policy = Policy(rules=(Rule("ask", "pay"),))
+        given = {"tools": [pay], "policy": policy, "approve": ask_later} | given
+        return DurableAgent("payer", FunctionModel(reply), given.pop("tools"), "Be brief.", **given)
+
+    engine = MemoryEngine()
+    old = payer()
+    asked = asyncio.run(engine.run(old, "ada", UserSpoke("Pay!"))).pending
+
+    for new in (payer(engine=shouting), payer(tools=[fetch]), payer(policy=Policy())):
+        assert pending_of(new, engine.recorder("ada")) == asked
+        approved = answering(new, engine.recorder("ada"), "1.1.1", True)
+    ended = asyncio.run(engine.run(old, "ada", approved))
+    assert ended.finished == TurnFinished(Completed("It is paid."), ended.finished.usage)
+    assert pending_of(payer(engine=shouting), engine.recorder("ada")) == ()
