@@ -137,6 +137,8 @@ def _opened(agent: DurableAgent, session: str, recorder: Recorder, errand: Erran
     assert journal is not None
     hidden = journal.veil
     assert hidden is not None
+    if errand is not None:  # it works beside its parent and other workers, and what it says goes to the parent
+        hidden.number_beside(session.rpartition("/")[2].replace(".", "x"))
     return Opened(recorder, parts, journal, hidden, records)
 
 

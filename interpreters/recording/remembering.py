@@ -29,7 +29,7 @@ ENGINE_TOOLS = frozenset(tool.name for tools in BY_FEATURE.values() for tool in 
 HOW = {"ok": "succeeded", "error": "failed", "refused": "denied"}
 """What the status of a result counts as. A call that was cancelled did not go either way."""
 
-NUMBERED = re.compile(r"\[redacted:([A-Za-z0-9_.-]+):[0-9]+[a-z]*\]")
+NUMBERED = re.compile(r"\[redacted:([A-Za-z0-9_.-]+):[0-9]+[a-z0-9]*\]")
 
 ARGUMENTS = 80
 """Characters of a call's arguments in an episode."""

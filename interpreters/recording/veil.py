@@ -28,9 +28,9 @@ from interpreters.recording.redaction import Found, Redaction, apart
 from interpreters.recording.secrets.writings import Writings, forms_of
 
 PLACEHOLDER = re.compile(r"\[redacted:[A-Za-z0-9_.-]+(?::[a-z0-9]+)?\]")
-NUMBERED = re.compile(rb"\[redacted:[A-Za-z0-9_.-]+:([0-9]{1,18})n?\]")
+NUMBERED = re.compile(rb"\[redacted:[A-Za-z0-9_.-]+:([0-9]{1,18})(?:w[0-9a-fx]+)?n?\]")
 BEGINNING = "[redacted:"
-NUMBER = re.compile(r'"(\[redacted:[A-Za-z0-9_.-]+:[0-9]*n\])"')
+NUMBER = re.compile(r'"(\[redacted:[A-Za-z0-9_.-]+:[0-9]*(?:w[0-9a-fx]+)?n\])"')
 """What stands in JSON for a number: a string, so that it stays JSON."""
 
 JSON_FIELDS = frozenset({"arguments_json", "returns", "response_format"})
@@ -77,6 +77,7 @@ class Veil:
         self._count = after
         self._keep = keep
         self._literal = literal
+        self._lane = ""
         self._texts: dict[str, str] = {}
         """The secret of each placeholder."""
         self._placeholders: dict[str, str] = {}
@@ -118,6 +119,12 @@ class Veil:
     def has_used(self, number: int) -> None:
         """No placeholder is to get this number or a lower one: another process has given them."""
         self._count = max(self._count, number)
+
+    def number_beside(self, lane: str) -> None:
+        """Put a text of ``0-9a-fx`` behind each number from here on, since others number at the same time, of whom
+        this one does not know: two secrets must not have one placeholder where what both have hidden comes together.
+        """
+        self._lane = f"w{lane}"
 
     def _may_be_in(self, redaction: Redaction, texts: list[str]) -> bool:
         """Whether it is worth looking closer."""
@@ -227,7 +234,7 @@ class Veil:
         known = self._placeholders.get(f"number {raw}")
         if known is None:
             self._count += 1
-            known = self._placeholders[f"number {raw}"] = f"[redacted:{kind}:{self._count}n]"
+            known = self._placeholders[f"number {raw}"] = f"[redacted:{kind}:{self._count}{self._lane}n]"
             self._texts[known] = raw
         return f'"{known}"'
 
@@ -245,7 +252,7 @@ class Veil:
         known = self._placeholders.get(secret)
         if known is None:
             self._count += 1
-            known = self._learn(f"[redacted:{kind}:{self._count}]", secret)
+            known = self._learn(f"[redacted:{kind}:{self._count}{self._lane}]", secret)
         return known
 
     def _found(self, text: str, shaped: list[Found] | None = None, *, ends: bool = True) -> list[Found]:

@@ -327,3 +327,31 @@ def test_what_went_wrong_before_a_turn_is_hidden_too() -> None:
 
     assert "no notes with [redacted:api_key:1]" in ended.error
     assert not any(secret in text for _, text in engine.kept("run-1").values())
+
+
+def test_workers_and_their_parent_never_give_two_secrets_one_placeholder() -> None:
+    seen: list[str] = []
+
+    @tool(read_only=True)
+    async def read(n: int) -> str:
+        """Read."""
+        return f"the key is sk-ant-api03-{'abc'[n]}{'defghijklmnopqrstuvwxyz0123456789' * 2}"
+
+    def answer(request: Any) -> Any:
+        if not any(one.name == "spawn_worker" for one in request.tools):
+            text = request.messages[0].text
+            return call("read", n=int(text[-1])) if len(request.messages) == 1 else request.messages[-1].content
+        if len(request.messages) == 1:
+            workers = [call("spawn_worker", name=f"w{n}", objective=f"Read {n}", tools=["read"]) for n in (1, 2)]
+            return [*workers, call("read", n=0)]
+        seen.extend(one.content for one in request.messages[2:5])
+        return "Done."
+
+    engine = MemoryEngine()
+    agent = DurableAgent("parent", FunctionModel(answer), [read], features=["workers"])
+    asyncio.run(engine.run(agent, "ada", UserSpoke("Hi!")))
+
+    assert len(set(seen)) == 3
+    assert all("[redacted:api_key:" in one for one in seen[:2])
+    assert "sk-ant-api03-a" in seen[2]
+    assert all(replay(engine.recorder(session)).same for session in ("ada", "ada/1.1.1", "ada/1.1.2"))
