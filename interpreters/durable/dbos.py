@@ -36,6 +36,7 @@ from cognition.checking import shown
 from interpreters.agents.assembly import user_input
 from interpreters.durable.dbos_context import (
     DBOS,
+    INTERNAL_QUEUE_NAME,
     DBOSAwaitedWorkflowCancelledError,
     DBOSClient,
     DBOSConfig,
@@ -430,17 +431,23 @@ class DBOSSessions:
     def _take_over(self, own: str, stranded: set[str]) -> None:
         living = {one.id for one in self.store.executors() if one.expires_in > 0 and one.name == "dbos"}
         left, stranded_now = own == min(living, default=own), set(stranded)
-        stranded.clear()
         if not (left or stranded_now):
             return
-        client = self._connected()
-        with self._said():
-            pending = client.list_workflows(status="PENDING", load_input=False, load_output=False)
-        for one in pending:
-            dead = left and one.executor_id not in living
-            if dead or (one.workflow_id in stranded_now and one.executor_id == own):
-                with self._said():
-                    client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
+        stranded.difference_update(stranded_now)
+        try:
+            client = self._connected()
+            with self._said():
+                pending = client.list_workflows(status="PENDING", load_input=False, load_output=False)
+            for one in pending:
+                dead = left and one.executor_id not in living
+                if dead or (one.workflow_id in stranded_now and one.executor_id == own):
+                    # Not `resume_workflow`: that would bring back what was cancelled since the look.
+                    with self._said():
+                        client._sys_db.reenqueue_for_recovery(one.workflow_id, [one.executor_id], INTERNAL_QUEUE_NAME)
+                    stranded_now.discard(one.workflow_id)
+        except BaseException:
+            stranded.update(stranded_now)  # the database may be away again: at the next look
+            raise
 
 
 def _aside(work: Callable[[], None]) -> None:

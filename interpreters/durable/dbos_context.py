@@ -12,6 +12,7 @@ from attrs import frozen
 from cognition import ConfigError
 from interpreters.durable.context import Work
 from interpreters.durable.errors import DurableError
+from interpreters.recording.store.locations import locate
 
 try:
     from dbos import DBOS as DBOS, DBOSClient as DBOSClient, DBOSConfig as DBOSConfig, Serializer, SetWorkflowID
@@ -20,6 +21,7 @@ try:
         DBOSNonExistentWorkflowError as DBOSNonExistentWorkflowError,
         DBOSWorkflowConflictIDError as DBOSWorkflowConflictIDError,
     )
+    from dbos._utils import INTERNAL_QUEUE_NAME as INTERNAL_QUEUE_NAME
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
     raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
 
@@ -98,12 +100,16 @@ def place_of(url: str) -> Place:
 
     Raises:
         DurableError: this Python's SQLite is too old for DBOS.
+        StoreError: it is no URL of a database.
     """
-    if not url.startswith("sqlite"):
+    location = locate(url)
+    if location.kind != "sqlite":
         return Place(url, url)
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise DurableError(
             f"DBOS needs SQLite {'.'.join(map(str, OLDEST_SQLITE))} and this Python has {sqlite3.sqlite_version}: use "
             "a Python with a newer one (or pysqlite3-binary in its place, see docs/durable.md), or PostgreSQL"
         )
-    return Place(url, f"{url}.dbos")
+    # Of the whole path: the two files stay together, wherever the program stands when the second one is opened.
+    engine = location.url.set(drivername="sqlite", database=f"{location.path}.dbos")
+    return Place(url, engine.render_as_string(hide_password=False))

@@ -10,7 +10,7 @@ in the same order, whatever was faster. The history is the same for any order (l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -109,6 +109,8 @@ class DurableInterpreter(AsyncInterpreter):
         """What steps of this execution gave, which need not be read from the texts that the engine has kept of it."""
         self._noting: list[asyncio.Task[str]] = []
         self._noted = 0
+        self._cancels = False
+        """Whether the run is a cancellation of what runs before it have left open."""
 
     # ---------------------------------------------------------------------------------------------- the run's bounds
 
@@ -161,6 +163,14 @@ class DurableInterpreter(AsyncInterpreter):
             return evolve(self._ended(), error=self._hidden(f"{type(error).__name__}: {error}"))
         finally:
             await self._leave_run()
+
+    def _before(self, event: Input | None, turn: Turn) -> Iterable[Input]:
+        self._cancels = isinstance(event, CancelAsked)
+        return super()._before(event, turn)
+
+    def _settle_interrupted(self, effect: Effect, waited: float) -> Effect | Input:
+        """What a cancelled run has left is for the cancellation to close: no program has ended in it."""
+        return effect if self._cancels else super()._settle_interrupted(effect, waited)
 
     def _ended(self) -> Ended:
         self._end_run()

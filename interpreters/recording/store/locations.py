@@ -70,8 +70,10 @@ def locate(text: str) -> Location:
         url = make_url(text).set(drivername=driver)
     except (ArgumentError, ValueError):  # whose message may repeat the password
         raise StoreError(f"the URL can't be read; expected one such as {EXAMPLES}", store=scheme) from None
+    if "\0" in f"{text}{url.database}{url.host}{url.username}{url.password}":
+        raise StoreError("a NUL byte is in the URL, which no database's name has; leave it out", store=scheme)
     if kind == "sqlite":
-        return _file(url)
+        return _file(url, text)
     if text.count("@") > 1:  # what stands between them would be taken for the host, and shown
         raise StoreError("the URL has several @; write those of a user or a password as %40", store=scheme)
     if own := [name for name in OURS if name in url.query]:
@@ -86,13 +88,13 @@ def locate(text: str) -> Location:
     return Location("postgresql", f"{user}{host}{port}/{url.database or ''}".rstrip("/"), url, secret=secret)
 
 
-def _file(url: URL) -> Location:
+def _file(url: URL, text: str) -> Location:
     if url.host or not url.database or url.database == ":memory:" or url.database.startswith("file:"):
         raise StoreError(
             "SQLite's URL needs the path of a file: sqlite:///sessions.db, or a whole path, sqlite:////srv/sessions.db",
             store="sqlite",
         )
-    if url.query:
+    if url.query or "?" in text:  # also where nothing that could be read stands behind it
         raise StoreError(
             "nothing may stand behind the path of SQLite's file; leave out what begins with `?`", store="sqlite"
         )

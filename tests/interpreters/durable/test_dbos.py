@@ -19,6 +19,8 @@ from tests.interpreters.databases import needs_postgres, postgres
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
 from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos_context import place_of
+from interpreters.recording.store.locations import locate
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENT = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."))
@@ -62,6 +64,10 @@ def test_hosts_are_preferred_cancellations_heard_and_each_version_goes_on_with_i
         ("postgresql://nobody@127.0.0.1:1/agents", "start PostgreSQL there"),
         ("mysql://127.0.0.1/agents", "expected one such as"),
         ("agents", "this is no URL"),
+        ("sqlite:///agents.db?mode", "nothing may stand behind the path"),
+        ("sqlite:///agents.db?", "nothing may stand behind the path"),
+        ("sqlite:///a%00b.db", "a NUL byte"),
+        ("postgresql://nobody@127.0.0.1:1/a%00b", "a NUL byte"),
     ],
 )
 def test_without_a_database_one_line_says_what_to_start(url: str, said: str) -> None:
@@ -69,6 +75,19 @@ def test_without_a_database_one_line_says_what_to_start(url: str, said: str) -> 
         DBOSSessions(AGENT, url)
 
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["agents.db", "a b.db", "100%25.db", "a%3Fb.db", "\u00fc.db", "x.db#1"])
+def test_on_sqlite_the_engine_has_a_file_of_its_own_beside_the_store_wherever_the_program_goes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 42, 0))
+    monkeypatch.chdir(tmp_path)
+    place = place_of(f"sqlite:///{name}")
+    store = locate(place.store).path
+    monkeypatch.chdir("/")
+
+    assert locate(place.engine).path == f"{store}.dbos"
 
 
 def test_an_sqlite_that_is_too_old_is_told_with_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +145,56 @@ def test_a_message_is_behind_those_that_wait_whatever_the_clock_of_the_database_
 
     assert sorted(runs, key=lambda run: kept[run]) == runs
     assert len(set(kept.values())) == len(runs)
+
+
+@needs_postgres
+def test_what_is_cancelled_while_it_is_being_taken_over_stays_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    with DBOSSessions(AGENT, postgres().url) as sessions:
+        run, client, own = left_behind(sessions, "late")
+        look = client.list_workflows
+
+        def cancelled_behind_it(**given: Any) -> Any:
+            found = look(**given)
+            if given.get("status") == "PENDING":
+                client.cancel_workflow(run)
+            return found
+
+        monkeypatch.setattr(client, "list_workflows", cancelled_behind_it)
+        sessions._take_over(own, {run})
+
+        assert [one.status for one in look(workflow_ids=[run])] == ["CANCELLED"]
+
+
+@needs_postgres
+def test_a_run_that_waits_for_the_database_is_resumed_though_the_first_try_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with DBOSSessions(AGENT, postgres().url) as sessions:
+        run, client, own = left_behind(sessions, "stranded")
+        stranded = {run}
+        for place, name in ((client, "list_workflows"), (client._sys_db, "reenqueue_for_recovery")):
+            with monkeypatch.context() as patched:
+                patched.setattr(place, name, away)
+                with pytest.raises(DurableError, match="away"):
+                    sessions._take_over(own, stranded)
+        sessions._take_over(own, stranded)
+
+        assert [one.status for one in client.list_workflows(workflow_ids=[run])] == ["ENQUEUED"]
+        assert not stranded
+
+
+def left_behind(sessions: DBOSSessions, session: str) -> tuple[str, Any, str]:
+    """A run that this process has begun and given up; with the client, and the process's id."""
+    run, client, own = sessions.send(session, "Hi!"), sessions._connected(), sessions.store.join()
+    rows = client._sys_db.tables.workflow_status
+    with client._sys_db.engine.begin() as connection:
+        begun = rows.update().where(rows.c.workflow_uuid == run).values(status="PENDING", executor_id=own)
+        connection.execute(begun)
+    return run, client, own
+
+
+def away(*_: Any, **__: Any) -> Any:
+    raise OSError("the database is away")
 
 
 @needs_postgres

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from cognition import (
     AgentConfig,
     AgentState,
+    CancelAsked,
+    Cancelled,
     ConfigError,
     Input,
     LLMEngine,
@@ -299,6 +301,32 @@ def test_the_second_of_two_answers_is_told_that_it_came_too_late() -> None:
     assert first.finished is not None
     assert "nothing waits for an answer under '1.1.1'" in second.error
     assert recorded == 0
+
+
+def test_what_a_cancelled_run_has_left_is_told_as_cancelled_and_not_as_lost_with_a_program() -> None:
+    async def main() -> tuple[Ended, MemoryEngine]:
+        begun = asyncio.Event()
+
+        @tool
+        async def send() -> str:
+            """Send, which must happen once."""
+            begun.set()
+            return await asyncio.Future[str]()
+
+        engine = MemoryEngine()
+        agent = DurableAgent("sender", FunctionModel(lambda _request: call("send")), [send])
+        first = asyncio.ensure_future(engine.run(agent, "ada", UserSpoke("Hi!")))
+        await begun.wait()
+        first.cancel()  # as an engine gives up a run that somebody has cancelled
+        return await engine.run(agent, "ada", CancelAsked("enough")), engine
+
+    ended, engine = asyncio.run(main())
+
+    assert ended.finished is not None
+    assert ended.finished.outcome == Cancelled("enough")
+    result = replay(engine.recorder("ada")).state.history[-1]
+    assert "was cancelled while it ran. It may have happened" in str(result)
+    assert not any(CALL_UNKNOWN.encode() in line for line in engine.sessions["ada"])
 
 
 @pytest.mark.parametrize(
