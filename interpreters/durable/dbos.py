@@ -14,7 +14,7 @@ session that waits for an answer has no workflow: so an approval needs no ``recv
 long as a person thinks.
 
 DBOS gives a dead process's workflows to nobody. Here each process gives signs of life by way of the store, and one of
-those that live resumes what belongs to none of them.
+those that live resumes what belongs to none of them, see ``dbos_left``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from cognition.checking import shown
 from interpreters.agents.assembly import user_input
 from interpreters.durable.dbos_context import (
     DBOS,
-    INTERNAL_QUEUE_NAME,
     DBOSAwaitedWorkflowCancelledError,
     DBOSClient,
     DBOSConfig,
@@ -44,17 +43,19 @@ from interpreters.durable.dbos_context import (
     DBOSWorkflowConflictIDError,
     JsonSerializer,
     Steps,
+    passes,
     place_of,
 )
+from interpreters.durable.dbos_left import RUN, WORK, LeftRuns
 from interpreters.durable.definition import NAME, DurableAgent, agent_named
-from interpreters.durable.errors import DurableDivergedError, DurableError, failed
+from interpreters.durable.errors import DurableError, failed
 from interpreters.durable.hosts import ModelHost, Places
 from interpreters.durable.pending import answering, pending_of
 from interpreters.durable.run import Take, run_durably, run_worker
 from interpreters.durable.texts import Ended, input_text
 from interpreters.program.content import Content
 from interpreters.program.later import Postponable
-from interpreters.recording.journal import JournalError, JournalReader, TakenOverError
+from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import Transcript, read_transcript
 from runtime.checking import checked_call
@@ -74,9 +75,6 @@ of one holds rows of the queue, and nobody else could take a run."""
 
 CLOSING = "!"
 """Begins the part of a run's id behind the session's name, where the run closes a turn; no key has it."""
-
-RUN, WORK = "cogstep.run", "cogstep.work"
-"""The workflows' names."""
 
 _at_work = threading.Lock()
 """Held while this process works at sessions: DBOS is there once in a process, and whoever ended it ended it for all."""
@@ -351,7 +349,7 @@ class DBOSSessions:
     def _worker(self) -> Iterator[None]:
         own = self.store.join()
         self._connected()
-        stranded: set[str] = set()
+        left = LeftRuns(self.store, own)
         config: DBOSConfig = {
             "name": QUEUE,
             "system_database_url": self._place.engine,
@@ -362,11 +360,11 @@ class DBOSSessions:
             "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
         }
         stop = threading.Event()
-        watch = threading.Thread(target=self._look_after, args=(own, stranded, stop), name="cogstep-takeover")
+        watch = threading.Thread(target=self._look_after, args=(left, stop), name="cogstep-takeover")
         try:
             self.hosts.load()
             with self._said():
-                _aside(lambda: self._launch(config, stranded))
+                _aside(lambda: self._launch(config, left))
             watch.start()
             yield
         finally:
@@ -376,17 +374,17 @@ class DBOSSessions:
             _aside(lambda: DBOS.destroy(destroy_registry=True))
             self.hosts.close()
 
-    def _launch(self, config: DBOSConfig, stranded: set[str]) -> None:
+    def _launch(self, config: DBOSConfig, left: LeftRuns) -> None:
         DBOS(config=config)
         logging.getLogger("dbos").addFilter(_tells)
-        self._register(stranded)
+        self._register(left)
         DBOS.listen_queues([QUEUE])
         DBOS.launch()
         DBOS.register_queue(
             QUEUE, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=POLLED_EVERY
         )
 
-    def _register(self, stranded: set[str]) -> None:
+    def _register(self, left: LeftRuns) -> None:
         from interpreters.durable.hosted import hosted
 
         on = hosted(self.hosts, self.store)
@@ -406,48 +404,27 @@ class DBOSSessions:
         async def _carried(
             execute: Any, agent: DurableAgent, session: str, text: str, context: Steps, take: Take
         ) -> str:
-            try:
-                ended: str = await execute(agent, session, text, context, take)
-            except TakenOverError:
-                pass
-            except (JournalError, CogstepError) as error:
-                if isinstance(error, DurableDivergedError | ConfigError) or not _passes(error):
-                    return Ended(0.0, error=agent.hidden(f"{type(error).__name__}: {error}")).text()
-            else:
-                return ended
             own = str(DBOS.workflow_id)
-            stranded.add(own)  # it goes on once the store is back, or ends where another execution has it
-            raise DBOSWorkflowConflictIDError(own)  # DBOS's own way to wait for what another execution comes to
+            with left.executing(own):
+                try:
+                    ended: str = await execute(agent, session, text, context, take)
+                    return ended
+                except Exception as error:
+                    if not passes(error):
+                        if isinstance(error, CogstepError):
+                            return Ended(0.0, error=agent.hidden(f"{type(error).__name__}: {error}")).text()
+                        raise
+                left.give_up(own)  # it goes on once the database is back, or ends where another execution has it
+                raise DBOSWorkflowConflictIDError(own)  # DBOS's own way to wait for what another execution comes to
 
         work = DBOS.workflow(name=WORK, max_recovery_attempts=None)(work)
         DBOS.workflow(name=RUN, max_recovery_attempts=None)(run)
 
-    def _look_after(self, own: str, stranded: set[str], stop: threading.Event) -> None:
-        """Resume the runs that belong to no living process, again and again: at each look anything may fail."""
+    def _look_after(self, left: LeftRuns, stop: threading.Event) -> None:
+        """Resume the runs at which nobody is at work, again and again: at each look anything may fail."""
         while not stop.wait(LOOKED_AFTER_EVERY):
-            with contextlib.suppress(CogstepError):
-                self._take_over(own, stranded)
-
-    def _take_over(self, own: str, stranded: set[str]) -> None:
-        living = {one.id for one in self.store.executors() if one.expires_in > 0 and one.name == "dbos"}
-        left, stranded_now = own == min(living, default=own), set(stranded)
-        if not (left or stranded_now):
-            return
-        stranded.difference_update(stranded_now)
-        try:
-            client = self._connected()
-            with self._said():
-                pending = client.list_workflows(status="PENDING", load_input=False, load_output=False)
-            for one in pending:
-                dead = left and one.executor_id not in living
-                if dead or (one.workflow_id in stranded_now and one.executor_id == own):
-                    # Not `resume_workflow`: that would bring back what was cancelled since the look.
-                    with self._said():
-                        client._sys_db.reenqueue_for_recovery(one.workflow_id, [one.executor_id], INTERNAL_QUEUE_NAME)
-                    stranded_now.discard(one.workflow_id)
-        except BaseException:
-            stranded.update(stranded_now)  # the database may be away again: at the next look
-            raise
+            with contextlib.suppress(CogstepError), self._said():
+                left.resume(self._connected())
 
 
 def _aside(work: Callable[[], None]) -> None:
@@ -462,11 +439,6 @@ def _aside(work: Callable[[], None]) -> None:
 def _tells(record: logging.LogRecord) -> bool:
     """Whether a line of DBOS's log is news: a run that was cancelled is what somebody asked for."""
     return not (record.exc_info and isinstance(record.exc_info[1], DBOSAwaitedWorkflowCancelledError))
-
-
-def _passes(error: CogstepError) -> bool:
-    """Whether it is the store's trouble, after which the run can go on."""
-    return isinstance(error, JournalError) or type(error).__name__ == "StoreError"
 
 
 def _quoted(key: str) -> str:

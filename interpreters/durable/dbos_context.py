@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import frozen
+from sqlalchemy.exc import SQLAlchemyError
 
 from cognition import ConfigError
 from interpreters.durable.context import Work
 from interpreters.durable.errors import DurableError
+from interpreters.recording.journal import JournalExistsError, JournalLockedError, TakenOverError
+from interpreters.recording.store import StoreError
 from interpreters.recording.store.locations import locate
 
 try:
@@ -29,6 +32,17 @@ OLDEST_SQLITE = (3, 42)
 """DBOS's tables need ``unixepoch('subsec')``; an older one fails in their defaults, with an error of no help."""
 
 
+PASSING = (SQLAlchemyError, StoreError, TakenOverError, JournalLockedError, JournalExistsError)
+"""What a database's trouble is told by, and another execution's doing."""
+
+
+def passes(error: BaseException | None) -> bool:
+    """Whether an execution failed by what is not the run's own: a further one may come to its end."""
+    while error is not None and not isinstance(error, PASSING):
+        error = error.__cause__
+    return error is not None
+
+
 class JsonSerializer(Serializer):
     """What DBOS keeps is JSON; an exception is its text, since an object of any class is never read back.
 
@@ -42,6 +56,8 @@ class JsonSerializer(Serializer):
     def serialize(self, data: Any) -> str:
         """See ``dbos.Serializer``."""
         if isinstance(data, BaseException):
+            if passes(data):  # else DBOS would keep it as what the step came to, for all further executions
+                raise DBOSWorkflowConflictIDError(str(DBOS.workflow_id)) from data
             data = {"error": self._hide(f"{type(data).__name__}: {data}")}
         return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
 

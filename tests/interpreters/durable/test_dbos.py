@@ -10,16 +10,23 @@ from typing import Any
 
 import pytest
 
-from cognition import CogstepError, ConfigError
+from cognition import CogstepError, ConfigError, UserMessage
+from interpreters import ToolContext, replay, tool
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
-from interpreters.testing.fakes import FunctionModel
+from interpreters.recording.journal import JournalDamagedError, JournalWriteError, TakenOverError
+from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.databases import needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
+from dbos._sys_db import SystemDatabase
+from sqlalchemy.exc import OperationalError
+
 from interpreters.durable.dbos import DBOSSessions
-from interpreters.durable.dbos_context import place_of
+from interpreters.durable.dbos_context import DBOSWorkflowConflictIDError, JsonSerializer, place_of
+from interpreters.durable.dbos_left import LeftRuns
+from interpreters.recording.store import StoreError
 from interpreters.recording.store.locations import locate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -155,12 +162,13 @@ def test_what_is_cancelled_while_it_is_being_taken_over_stays_cancelled(monkeypa
 
         def cancelled_behind_it(**given: Any) -> Any:
             found = look(**given)
-            if given.get("status") == "PENDING":
-                client.cancel_workflow(run)
+            client.cancel_workflow(run)
             return found
 
+        left = LeftRuns(sessions.store, own)
+        left.give_up(run)
         monkeypatch.setattr(client, "list_workflows", cancelled_behind_it)
-        sessions._take_over(own, {run})
+        left.resume(client)
 
         assert [one.status for one in look(workflow_ids=[run])] == ["CANCELLED"]
 
@@ -171,16 +179,96 @@ def test_a_run_that_waits_for_the_database_is_resumed_though_the_first_try_fails
 ) -> None:
     with DBOSSessions(AGENT, postgres().url) as sessions:
         run, client, own = left_behind(sessions, "stranded")
-        stranded = {run}
+        left = LeftRuns(sessions.store, own)
+        left.give_up(run)
         for place, name in ((client, "list_workflows"), (client._sys_db, "reenqueue_for_recovery")):
             with monkeypatch.context() as patched:
                 patched.setattr(place, name, away)
-                with pytest.raises(DurableError, match="away"):
-                    sessions._take_over(own, stranded)
-        sessions._take_over(own, stranded)
+                with pytest.raises(OSError, match="away"):
+                    left.resume(client)
+        left.resume(client)
 
         assert [one.status for one in client.list_workflows(workflow_ids=[run])] == ["ENQUEUED"]
-        assert not stranded
+
+
+@needs_postgres
+def test_a_run_is_resumed_once_nobody_was_at_work_at_it_for_two_looks() -> None:
+    with DBOSSessions(AGENT, postgres().url) as sessions:
+        run, client, own = left_behind(sessions, "idle")
+        left = LeftRuns(sessions.store, own)
+
+        def status_behind_a_look() -> str:
+            left.resume(client)
+            (found,) = client.list_workflows(workflow_ids=[run])
+            return str(found.status)
+
+        with left.executing(run):
+            with left.executing(run):
+                assert {status_behind_a_look() for _ in range(3)} == {"PENDING"}
+            assert {status_behind_a_look() for _ in range(3)} == {"PENDING"}
+        assert status_behind_a_look() == "PENDING"  # DBOS may just be about to keep what it came to
+        assert status_behind_a_look() == "ENQUEUED"
+
+
+@needs_postgres
+def test_wherever_dbos_can_not_keep_something_the_run_goes_on_once_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid: list[str] = []
+
+    @tool
+    def pay(context: ToolContext[None]) -> str:
+        """Pay."""
+        paid.append(context.session)
+        return "paid"
+
+    def answer(request: Any) -> Any:
+        return call("pay") if isinstance(request.messages[-1], UserMessage) else "It is paid."
+
+    failing: dict[str, int] = {}
+    for name in ("record_operation_result", "update_workflow_outcome"):
+        monkeypatch.setattr(SystemDatabase, name, on_a_full_disk(getattr(SystemDatabase, name), failing))
+    monkeypatch.setattr("interpreters.durable.dbos.LOOKED_AFTER_EVERY", 0.05)
+    with DBOSSessions(DurableAgent("payer", FunctionModel(answer), [pay]), postgres().url) as sessions:
+        names = [f"full-{number}" for number in range(6)]  # the beginning, three steps, the run itself; then none
+        runs = {}
+        for number, name in enumerate(names):
+            runs[name] = sessions.send(name, "Pay!")
+            failing[runs[name]] = number
+        with sessions.worker():
+            ended = [sessions.result(run) for run in runs.values()]
+
+        assert [one.error for one in ended] == [""] * len(names)
+        assert sorted(paid) == names
+        assert all(replay(sessions.recorder(name)).same for name in names)
+
+
+def on_a_full_disk(keep: Any, failing: dict[str, int]) -> Any:
+    """DBOS's function that keeps something: of each run it fails once, and if it is asked to keep that it has failed,
+    it would.
+
+    Args:
+        keep: the function.
+        failing: of each run, after how many other calls; is counted down.
+    """
+
+    def kept(self: Any, result: Any, *more: Any, **named: Any) -> Any:
+        run = result if isinstance(result, str) else result["workflow_uuid"]
+        failing[run] = failing.get(run, 0) - 1
+        if failing[run] == -1:
+            raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+        return keep(self, result, *more, **named)
+
+    return kept
+
+
+def test_an_error_that_is_the_databases_is_no_outcome_of_a_step() -> None:
+    serializer = JsonSerializer()
+    lost = JournalWriteError("can't be written", path=Path("ada"))
+    lost.__cause__ = StoreError("the disk is full", store="store")
+    for error in (OperationalError("INSERT", {}, Exception("full")), lost, TakenOverError("late", path=Path("ada"))):
+        with pytest.raises(DBOSWorkflowConflictIDError):
+            serializer.serialize(error)
+
+    assert "JournalDamagedError" in serializer.serialize(JournalDamagedError("was changed", path=Path("ada")))
 
 
 def left_behind(sessions: DBOSSessions, session: str) -> tuple[str, Any, str]:
@@ -231,8 +319,6 @@ def test_a_secret_in_a_message_does_not_reach_the_engine() -> None:
 
 
 def test_what_the_engine_keeps_is_json_and_of_an_exception_its_text() -> None:
-    from interpreters.durable.dbos_context import JsonSerializer
-
     serializer = JsonSerializer()
     kept = serializer.serialize(ValueError("too long \u00e9"))
 

@@ -1,0 +1,79 @@
+"""Runs of DBOS at which nobody is at work, though they count as begun: they are found, and given to whoever is free.
+
+DBOS gives a dead process's runs to nobody. And a process that lives leaves runs too: where the database fails in the
+moment in which DBOS keeps what a step or a run came to, as on a full disk, DBOS ends the execution, and the run counts
+as begun for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+from interpreters.durable.dbos_context import INTERNAL_QUEUE_NAME, DBOSClient
+from interpreters.recording.store import SqlStore
+
+RUN, WORK = "cogstep.run", "cogstep.work"
+"""The workflows' names."""
+
+
+class LeftRuns:
+    """What one process knows of runs that somebody has begun. Its methods may be called by any thread.
+
+    Args:
+        store: where processes are seen to be alive.
+        own: this process's id.
+    """
+
+    def __init__(self, store: SqlStore, own: str) -> None:
+        self._store = store
+        self._own = own
+        self._lock = Lock()
+        self._executions: Counter[str] = Counter()
+        """How many executions of a run go on here: while one that was taken over ends, the next one has begun."""
+        self._idle: set[str] = set()
+        """Runs that are this process's and were not executed when it looked: DBOS may just be about to begin them, or
+        to keep what they came to. So they are left only if that is still so at the next look."""
+
+    @contextmanager
+    def executing(self, run: str) -> Iterator[None]:
+        """A run is executed here meanwhile."""
+        with self._lock:
+            self._executions[run] += 1
+            self._idle.discard(run)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._executions[run] -= 1
+                if not self._executions[run]:
+                    del self._executions[run]
+
+    def give_up(self, run: str) -> None:
+        """An execution ends without an outcome: the next look finds the run left, if it is this process's then."""
+        with self._lock:
+            self._idle.add(run)
+
+    def resume(self, client: DBOSClient) -> None:
+        """Give what is left to whoever is free. One of the processes that live does so for all that died.
+
+        Raises:
+            Exception: what DBOS or the store raises; what is left then is found by the next look.
+        """
+        living = {one.id for one in self._store.executors() if one.expires_in > 0 and one.name == "dbos"}
+        first = self._own == min(living | {self._own})
+        of: Any = {} if first else {"executor_id": self._own}
+        begun = client.list_workflows(status="PENDING", name=[RUN, WORK], load_input=False, load_output=False, **of)
+        with self._lock:
+            mine = {one.workflow_id for one in begun if one.executor_id == self._own}
+            idle = {run for run in mine if run not in self._executions}
+            left = idle & self._idle
+        for one in begun:
+            if one.workflow_id in left or (one.executor_id not in living and one.executor_id != self._own):
+                # Not `resume_workflow`: that would bring back what was cancelled since the look.
+                client._sys_db.reenqueue_for_recovery(one.workflow_id, [one.executor_id], INTERNAL_QUEUE_NAME)
+        with self._lock:
+            self._idle = idle - left
