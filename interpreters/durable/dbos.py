@@ -372,6 +372,8 @@ class DBOSSessions:
             if watch.ident is not None:
                 watch.join()
             _aside(lambda: DBOS.destroy(destroy_registry=True))
+            with contextlib.suppress(CogstepError), self._said():  # else others go on once this process has ended
+                left.hand_over(self._connected())
             self.hosts.close()
 
     def _launch(self, config: DBOSConfig, left: LeftRuns) -> None:

@@ -65,15 +65,30 @@ class LeftRuns:
         """
         living = {one.id for one in self._store.executors() if one.expires_in > 0 and one.name == "dbos"}
         first = self._own == min(living | {self._own})
-        of: Any = {} if first else {"executor_id": self._own}
-        begun = client.list_workflows(status="PENDING", name=[RUN, WORK], load_input=False, load_output=False, **of)
+        begun = self._begun(client, None if first else self._own)
         with self._lock:
             mine = {one.workflow_id for one in begun if one.executor_id == self._own}
             idle = {run for run in mine if run not in self._executions}
             left = idle & self._idle
         for one in begun:
             if one.workflow_id in left or (one.executor_id not in living and one.executor_id != self._own):
-                # Not `resume_workflow`: that would bring back what was cancelled since the look.
-                client._sys_db.reenqueue_for_recovery(one.workflow_id, [one.executor_id], INTERNAL_QUEUE_NAME)
+                _give(client, one)
         with self._lock:
             self._idle = idle - left
+
+    def hand_over(self, client: DBOSClient) -> None:
+        """Give away all that this process has begun, which works no more but may live on. Raises as ``resume``."""
+        for one in self._begun(client, self._own):
+            _give(client, one)
+
+    def _begun(self, client: DBOSClient, executor: str | None) -> list[Any]:
+        return client.list_workflows(
+            status="PENDING", name=[RUN, WORK], executor_id=executor, load_input=False, load_output=False
+        )
+
+
+def _give(client: DBOSClient, run: Any) -> None:
+    """Have a run be executed by whoever is free, if it is that process's still. DBOS's ``resume_workflow`` would bring
+    back what was cancelled since the look.
+    """
+    client._sys_db.reenqueue_for_recovery(run.workflow_id, [run.executor_id], INTERNAL_QUEUE_NAME)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -239,6 +241,29 @@ def test_wherever_dbos_can_not_keep_something_the_run_goes_on_once_it_can(monkey
         assert [one.error for one in ended] == [""] * len(names)
         assert sorted(paid) == names
         assert all(replay(sessions.recorder(name)).same for name in names)
+
+
+@needs_postgres
+def test_what_a_process_leaves_that_lives_on_others_go_on_with() -> None:
+    begun = Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait for ever, at first."""
+        if not begun.is_set():
+            begun.set()
+            await asyncio.Future[None]()
+        return "waited"
+
+    def answer(request: Any) -> Any:
+        return call("wait") if isinstance(request.messages[-1], UserMessage) else "It was waited."
+
+    with DBOSSessions(DurableAgent("waiter", FunctionModel(answer), [wait]), postgres().url) as sessions:
+        run = sessions.send("waiting", "Wait!")
+        with sessions.worker():
+            assert begun.wait(20)
+
+        assert [one.workflow_id for one in sessions._runs("waiting", ["ENQUEUED"])] == [run]
 
 
 def on_a_full_disk(keep: Any, failing: dict[str, int]) -> Any:
