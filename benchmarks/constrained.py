@@ -85,10 +85,21 @@ COSTS: dict[str, dict[str, Any]] = {
 }
 
 
-def ask(model: LocalRuntime, tool: ToolSpec, **options: Any) -> Done:
+def ask(
+    model: LocalRuntime, tool: ToolSpec, *, seed: int, max_tokens: int, choice: str = "", constrain: bool = True
+) -> Done:
+    """A reply, which has to call the tool unless ``choice`` says otherwise."""
     question = UserMessage("m1", f"Call {tool.name} with something that fits.")
-    settings = {"temperature": TEMPERATURE, "tool_choice": tool.name, "parallel_calls": False, "thinking": False}
-    request = ModelRequest("", History((question,)), (tool,), GenerationOptions(**settings | options))
+    options = GenerationOptions(
+        temperature=TEMPERATURE,
+        seed=seed,
+        max_tokens=max_tokens,
+        thinking=False,
+        tool_choice=choice or tool.name,
+        parallel_calls=False,
+        constrain=constrain,
+    )
+    request = ModelRequest("", History((question,)), (tool,), options)
     *_, done = model.submit(request)
     assert isinstance(done, Done)
     if done.failure is not None:
@@ -202,7 +213,7 @@ def _decoding(model: LocalRuntime, tool: ToolSpec, seed: int, *, constrained: bo
 
 def _steps(model: LocalRuntime, tool: ToolSpec, seed: int, *, choice: str, constrain: bool) -> Done:
     for attempt in range(100):  # free sampling may end the reply early
-        done = ask(model, tool, seed=seed * 100 + attempt, max_tokens=STEPS, tool_choice=choice, constrain=constrain)
+        done = ask(model, tool, seed=seed * 100 + attempt, max_tokens=STEPS, choice=choice, constrain=constrain)
         if done.usage.output_tokens == STEPS:
             return done
     raise SystemExit("no reply reached its token limit")

@@ -334,7 +334,7 @@ def _said(name: str, turn: int, words: int) -> str:
 
 def _kill(found: Found, running: list[Host], crew: list[Process], face: DBOSSessions, given: Any) -> None:
     """Once a sixth of the calls is over kill a process that has one, and once a third of them is the first host."""
-    calls = given.sessions * given.turns
+    calls: int = given.sessions * given.turns
 
     def over(share: int) -> bool:
         return share * sum(len(one.calls) for one in found.proxies) >= calls

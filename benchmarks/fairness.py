@@ -13,16 +13,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/fairness.py`
 
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from runtime import Done, Runtime, load_model
+from runtime.models.specs import PACKAGES, installed
 from runtime.scheduling.owners import new_owner, owned_by
-
-BACKENDS = {"llama": "llama_cpp", "mlx": "mlx_lm"}
 
 
 def request(number: int) -> ModelRequest:
@@ -53,14 +51,14 @@ def main() -> None:
     """The command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--queued", type=int, default=1000, help="requests before the one (default: 1000)")
-    options.add_argument("--backend", choices=BACKENDS, help="this one only")
+    options.add_argument("--backend", choices=PACKAGES, help="this one only")
     chosen = options.parse_args()
     print(f"{'':24}{'one queue':>12}{'own turn':>12}   seconds until the first token, behind {chosen.queued} requests")
-    for backend, package in BACKENDS.items():
-        if chosen.backend in (None, backend) and find_spec(package) is not None:
+    for backend in PACKAGES:
+        if chosen.backend in (None, backend) and installed(backend):
             for isolate in (False, True):
                 with load_model(
-                    backend=backend,  # type: ignore[arg-type]  # one of the two
+                    backend=backend,
                     isolate=isolate,
                     queue_limit=chosen.queued + 1,
                     context_tokens=512,

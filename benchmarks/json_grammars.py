@@ -26,6 +26,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -105,9 +106,9 @@ class Engine:
     def theirs(self, schema: JsonSchema) -> Grammar | None:
         text = json.dumps(schema)
         for lenient in (False, True):
-            options = {**SPACES, "lenient": lenient}
+            options: Any = {**SPACES, "lenient": lenient}  # the type of options stands in a private module
             grammar = self.compiled(
-                lambda options=options: llguidance.LLMatcher.grammar_from_json_schema(text, overrides=options),
+                partial(llguidance.LLMatcher.grammar_from_json_schema, text, overrides=options),
                 whole=not lenient,
             )
             if grammar is not None:
@@ -165,7 +166,8 @@ HEAD += ["compile", "95 %", "mask", "95 %", "mean"]
 
 def sampled(engine: Engine, grammar: Grammar, random: Random) -> list[int] | None:
     """The tokens of a value; None for one that would not end. Prefers what closes something, so that most do end."""
-    matcher, made = grammar.native.deep_copy(), []
+    matcher = grammar.native.deep_copy()
+    made: list[int] = []
     pieces = engine.tokenizer
     while not matcher.is_stopped():
         if len(made) == LONGEST:

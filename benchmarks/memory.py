@@ -92,7 +92,7 @@ def searches(memory: MemoryFolder) -> Mapping[str, tuple[Callable[[random.Random
         "a question of eight words": (sentence, memory.search),
         "six Chinese characters": (chinese, memory.search),
         "one Chinese character": (character, memory.search),
-        "a question, in one source": (sentence, lambda query: memory.search(query, sources="knowledge")),
+        "a question, in one source": (sentence, lambda query: memory.search(query, sources=("knowledge",))),
         "a question, of one month": (sentence, lambda query: memory.search(query, after="2026-10-25")),
         "a question, as a model asks": (sentence, memory.recall),
     }

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python b
 
 from benchmarks.table import Progress, digits, machine, table
 from cognition import SHELL_PROTECTIONS, Policy, Rule, ToolCall, ToolSpec
+from cognition.policy import Action
 
 GOAL = 20
 """Microseconds."""
@@ -44,7 +45,7 @@ def policy(rules: int) -> Policy:
     each = (rules - 40 - len(SHELL_PROTECTIONS)) // 3
     found = [Rule("allow", f"mcp.server{number}.*") for number in range(20)]
     found += [Rule("ask", f"tool_{number}") for number in range(20)]
-    actions = ("allow", "ask", "deny")
+    actions: tuple[Action, ...] = ("allow", "ask", "deny")
     for number in range(each):
         action = actions[number % 3]
         found.append(Rule(action, f"Bash(program{number} -x part:*)"))

@@ -43,6 +43,7 @@ from cognition.wire import Dialect
 from runtime import Backend, load_model
 from runtime.awaiting import reading
 from runtime.protocol import Done
+from runtime.providers.remote import RemoteRuntime
 
 AIM_CALL = "<= 1.2 x + 20 us an event"
 """The most that a call may take, of the time that bare httpx2 takes."""
@@ -104,9 +105,9 @@ def answer(connection: socket.socket, path: str, model: str) -> None:
     connection.sendall(end)
 
 
-def events_of(name: str) -> int:
+def events_of(dialect: Dialect) -> int:
     """How many events the shortest reply has."""
-    return sum(part.count(b"\r\n") for part in REPLIES.get(name, REPLIES["openai"])) // 2 - 1  # each is a chunk
+    return sum(part.count(b"\r\n") for part in REPLIES[dialect]) // 2 - 1  # each is a chunk
 
 
 def framed(data: bytes) -> bytes:
@@ -185,6 +186,8 @@ class Sides:
 
     ours: Callable[[str], int]
     bare: Callable[[str], int]
+    events: int
+    """Of the shortest reply."""
 
 
 class Models:
@@ -194,14 +197,16 @@ class Models:
         self.url = f"http://127.0.0.1:{port}"
         self.dialect = dialect
         self.path = f"{self.url}{ENDS[dialect]}"
-        self.runtimes: dict[str, Any] = {}
+        self.runtimes: dict[str, RemoteRuntime] = {}
         self.bodies: dict[str, bytes] = {}
 
-    def of(self, model: str) -> Any:
+    def of(self, model: str) -> RemoteRuntime:
         """The runtime."""
         if model not in self.runtimes:
             backend = Backend("bench", self.url, self.dialect)
-            runtime = self.runtimes[model] = load_model(f"bench/{model}", backends=[backend], context_tokens=4096)
+            runtime = load_model(f"bench/{model}", backends=[backend], context_tokens=4096)
+            assert isinstance(runtime, RemoteRuntime)
+            self.runtimes[model] = runtime
             wire = runtime._encoded(REQUEST)
             self.bodies[model], self.path = wire.body.encode(), self.url + wire.path
         return self.runtimes[model]
@@ -230,7 +235,7 @@ def sides(port: int, dialect: Dialect = "openai") -> Iterator[Sides]:
             with client.stream("POST", models.path, content=models.bodies[model], headers=HEADERS) as response:
                 return sum(map(len, response.iter_bytes()))
 
-        yield Sides(ours, bare)
+        yield Sides(ours, bare, events_of(dialect))
 
 
 @contextmanager
@@ -252,7 +257,8 @@ def asyncio_sides(port: int) -> Iterator[Sides]:
             async with client.stream("POST", models.path, content=models.bodies[model], headers=HEADERS) as response:
                 return sum([len(data) async for data in response.aiter_bytes()])
 
-        yield Sides(lambda model: runner.run(ours(model)), lambda model: runner.run(bare(model)))
+        both = Sides(lambda model: runner.run(ours(model)), lambda model: runner.run(bare(model)), events_of("openai"))
+        yield both
         runner.run(client.aclose())
 
 
@@ -323,7 +329,7 @@ def measure(both: Sides, name: str, calls: int, events: int, rounds: int, say: P
     """The lines of the table that are of one API."""
     rows = []
     for kind, clock in CLOCKS.items():
-        what = f"{name}: a call of {events_of(name)} events, {kind}"
+        what = f"{name}: a call of {both.events} events, {kind}"
         say(what)
         found = pairs(both, "1", calls, rounds, clock)
         more = f"{best(found, 0) / best(found, 1):.2f} x"

@@ -95,6 +95,8 @@ def _object(random: Random, depth: int, definitions: tuple[str, ...], fewest: in
             schema["additionalProperties"] = False
         case 1:
             schema["additionalProperties"] = random_schema(random, DEEPEST)
+        case _:
+            pass  # most schemas say nothing of other properties
     return schema
 
 

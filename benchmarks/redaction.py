@@ -14,7 +14,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 LENGTHS = (200, 500, 1000, 2000, 1_000_000)
@@ -72,6 +73,13 @@ def measure(longest: int) -> None:
     from interpreters.recording.redaction import Redaction
     from interpreters.recording.veil import Veil
 
+    def hide(veil: Veil, told: Sequence[UserSpoke]) -> None:
+        for one in told:
+            veil.hide(one)
+
+    def hide_with_a_new_veil(told: UserSpoke) -> None:
+        Veil(Redaction(NAMED)).hide(told)
+
     lengths = [length for length in LENGTHS if length < longest] + [longest]
     print(f"{'us a text':28}" + "".join(f"{length:>11,}" for length in lengths) + "   ns a character")
     for label, redaction in (("", Redaction()), (", three names", Redaction(NAMED))):
@@ -79,8 +87,7 @@ def measure(longest: int) -> None:
             cells = []
             for length in lengths:
                 told = [UserSpoke(text[i * length : (i + 1) * length]) for i in range(20 if length <= 2000 else 1)]
-                veil = Veil(redaction)
-                cells.append(cost(lambda told=told, veil=veil: [veil.hide(one) for one in told]) / len(told))
+                cells.append(cost(partial(hide, Veil(redaction), told)) / len(told))
             print(
                 f"{name + label:28}"
                 + "".join(f"{cell:11,.1f}" for cell in cells)
@@ -89,8 +96,8 @@ def measure(longest: int) -> None:
     for fragment in SLOW:
         cells = []
         for length in (longest // 100, longest // 10):
-            told = UserSpoke(fragment * (length // len(fragment)))
-            cells.append(cost(lambda told=told: Veil(Redaction(NAMED)).hide(told), 0.01) / length * 1000)
+            slow = UserSpoke(fragment * (length // len(fragment)))
+            cells.append(cost(partial(hide_with_a_new_veil, slow), 0.01) / length * 1000)
         print(
             f"{fragment!r:28} {cells[0]:10.0f} ns a character of {longest // 100:,},"
             f" {cells[1]:6.0f} of {longest // 10:,}"

@@ -34,7 +34,7 @@ class PydanticAI:
     async def turn(self, text: str) -> str:
         result = await self.agent.run(text, message_history=self.history)
         self.history, self.latest = result.all_messages(), result.new_messages()
-        return result.output
+        return str(result.output)
 
     async def lengthen(self, turns: int) -> None:
         for number in range(turns):

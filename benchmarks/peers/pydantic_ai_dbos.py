@@ -68,16 +68,21 @@ async def run(text: str) -> str:
     return str(result.output)
 
 
+def result_of(workflow: Any, *arguments: Any) -> Any:
+    """What a workflow gives. Untyped: by DBOS's types one of a coroutine function gives the coroutine."""
+    return DBOS.start_workflow(workflow, *arguments).get_result()
+
+
 def main(url: str, steps: int, rounds: int) -> None:
     global calls
     DBOS(config={"name": "peer", "system_database_url": url, "log_level": "ERROR"})
     DBOS.launch()
     calls = steps // 2
     for number in range(rounds + 1):
-        took, spent = DBOS.start_workflow(bare, steps).get_result()
+        took, spent = result_of(bare, steps)
         asked.clear()
         worked.clear()
-        DBOS.start_workflow(run, "Go.").get_result()
+        result_of(run, "Go.")
         if number:
             own = [1e3 * (times[-1] - times[0]) / (2 * calls) for times in (asked, worked)]
             print(1e3 * took / steps, own[0], 1e3 * spent / steps, own[1], flush=True)

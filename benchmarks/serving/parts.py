@@ -153,10 +153,8 @@ def one_stream(bench: Bench) -> list[Row]:
     for number in bench.numbers("one stream", times=5, renewed=True):
         asked = ours.request(ours.text(bench.label("one", number), bench.work.prompt), tokens)
         sides = [
-            Side(OURS, lambda asked=asked: (tokens - 1) / ours.run(asked).timings.decode_seconds),
-            Side(
-                "bare loop, same bindings", lambda asked=asked: (tokens - 1) / ours.bare_loop(asked, tokens), ">= 0.97"
-            ),
+            Side(OURS, partial(_decoded_a_second, ours, asked, tokens)),
+            Side("bare loop, same bindings", partial(_bare_a_second, ours, asked, tokens), ">= 0.97"),
         ]
         if bench.native:
             depth = len(ours.prompt(asked))
@@ -164,6 +162,14 @@ def one_stream(bench: Bench) -> list[Row]:
             sides.append(Side("llama-bench", native, ">= 0.97"))
         noted.append(in_turns(number, sides))
     return _rates("one stream", sides, noted)
+
+
+def _decoded_a_second(ours: Ours, asked: ModelRequest, tokens: int) -> float:
+    return (tokens - 1) / ours.run(asked).timings.decode_seconds
+
+
+def _bare_a_second(ours: Ours, asked: ModelRequest, tokens: int) -> float:
+    return (tokens - 1) / ours.bare_loop(asked, tokens)
 
 
 def at_once(bench: Bench) -> list[Row]:
@@ -246,10 +252,7 @@ def agents(bench: Bench) -> list[Row]:
         own.append(watch.seconds)
         if bench.native:
             server = bench.server()
-            bodies = [
-                [server.body(ours.prompt(request), request.options.max_tokens) for request in requests]
-                for requests in asked
-            ]
+            bodies = [[_body(ours, server, request) for request in requests] for requests in asked]
             with Stopwatch() as watch:
                 server.agents(bodies)
             served.append(watch.seconds)
@@ -265,6 +268,12 @@ def agents(bench: Bench) -> list[Row]:
             ">= 1.5",
         )
     ]
+
+
+def _body(ours: Ours, server: Server, request: ModelRequest) -> bytes:
+    tokens = request.options.max_tokens
+    assert tokens is not None, "the length of every reply is given, so that all sides do the same work"
+    return server.body(ours.prompt(request), tokens)
 
 
 def tool_loop(bench: Bench) -> list[Row]:
