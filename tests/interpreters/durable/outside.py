@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cognition import AskApproval, CallModel, Failure, Policy, RetryPolicy, Rule, ToolSpec, UserMessage
+from cognition import AskApproval, CallModel, Failure, Policy, RetryPolicy, Rule, ToolMessage, ToolSpec, UserMessage
 from interpreters import LATER, ToolContext, replay, tool
 from interpreters.durable.definition import DurableAgent
 from interpreters.performers import call_model_async
@@ -139,5 +139,5 @@ def check(folder: Path, recorders: Callable[[str], Recorder], said: dict[str, li
         history = report.state.history
         heard = [one.text for one in history if isinstance(one, UserMessage) and one.origin == "user"]
         assert heard == texts
-        results.update(f"{one.status}" for one in history if hasattr(one, "call_id"))
+        results.update(f"{one.status}" for one in history if isinstance(one, ToolMessage))
     return results
