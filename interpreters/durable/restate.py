@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
-from cognition import CancelAsked, ConfigError, Input
+from cognition import CancelAsked, CogstepError, ConfigError, Input
 from cognition.checking import shown
 from interpreters.agents.assembly import user_input
 from interpreters.durable.definition import DurableAgent, agent_named
@@ -227,6 +227,10 @@ class RestateSessions:
 
         asyncio.run(until_a_signal())
 
+    def _move(self, address: str, names: Sequence[str]) -> None:
+        with contextlib.suppress(CogstepError, OSError):
+            self._server.move_here(address, names)
+
     @contextlib.contextmanager
     def worker(self, address: str = ADDRESS, *, bind: str = "", keys: Sequence[str] = ()) -> Iterator[None]:
         """``serve`` beside what this process does, until the block is left."""
@@ -287,6 +291,8 @@ class RestateSessions:
         names = [entrance(one.name) for one in agents] + [versioned(one.name, one.version) for one in agents]
         try:
             await asyncio.to_thread(self._server.register, address, names)
+            # Nobody waits for it: an address at which nothing answers may take the server a while.
+            threading.Thread(target=self._move, args=(address, names), name="cogstep-move", daemon=True).start()
             if ready is not None:
                 ready.set()
         except BaseException:

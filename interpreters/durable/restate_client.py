@@ -19,6 +19,9 @@ from interpreters.durable.errors import DurableError
 SECONDS = 30.0
 """How long one call may take that has nothing to wait for."""
 
+NOT_REACHED = b"META0003"
+"""The server's code for an address at which it finds no process."""
+
 
 @frozen
 class Reply:
@@ -153,6 +156,29 @@ class RestateServer:
                 f"the Restate server at {self.admin} knows {url} as the address of others, without {missing}: another "
                 "version, or other agents, need another address"
             )
+
+    def move_here(self, url: str, services: Collection[str]) -> None:
+        """Have runs done at an address that are bound to another one of the same services, where nobody is any more.
+
+        The server binds a run to the address at which it began, and gives new ones to that which was registered last.
+
+        Args:
+            url: where these services are.
+            services: all of that address.
+
+        Raises:
+            DurableError, TimeoutError: the server does not answer; what was not moved stays where it is.
+        """
+        for one in _called("GET", self.admin, "/deployments", None, {}).json(self.admin)["deployments"]:
+            there = str(one.get("uri", "")).rstrip("/")
+            names = {str(service["name"]) for service in one["services"]}
+            if there in ("", url.rstrip("/")) or not names.issubset(services):
+                continue
+            looked = json.dumps({"uri": there, "dry_run": True, "force": True}).encode()
+            reply = _called("POST", self.admin, "/deployments", looked, {})
+            if reply.status >= 300 and NOT_REACHED in reply.body:
+                path = f"/deployments/{quote(str(one['id']), safe='')}"
+                _called("PATCH", self.admin, path, json.dumps({"uri": url}).encode(), {})
 
     def invocations(self, service: str, key: str) -> list[dict[str, Any]]:
         """The invocations of an object that have not ended: each with ``id``, ``status`` and ``idempotency_key``.

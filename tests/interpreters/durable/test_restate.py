@@ -310,3 +310,22 @@ def test_without_a_server_one_line_says_what_to_start(store: str) -> None:
 @pytest.mark.slow
 def test_processes_and_the_server_are_killed_and_every_session_finishes(tmp_path: Path) -> None:
     kills(4, 3, tmp_path, seed=3)
+
+
+@needs_server
+@pytest.mark.slow
+def test_runs_of_an_address_that_is_gone_go_on_at_another_one(tmp_path: Path, store: str) -> None:
+    with running_server(tmp_path / "restate") as server:
+        sessions = RestateSessions(agent_of(tmp_path), store, ingress=server.ingress, admin=server.admin)
+        address = f"http://127.0.0.1:{free_port()}"
+        gone = Workers([WORKER, str(tmp_path), store, server.ingress, server.admin, address], tmp_path / "log")
+        try:
+            gone.add()
+            run = sessions.send("ada", "Do it.")
+        finally:
+            gone.close()
+        later = sessions.send("bob", "Do it.")
+        with sessions.worker(f"http://127.0.0.1:{free_port()}"):
+            ended = [sessions.result(one, PATIENCE) for one in (run, later)]
+
+    assert [len(one.pending) for one in ended] == [1, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import struct
 import threading
@@ -18,7 +19,7 @@ from interpreters.durable import restate_client, restate_serving
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
 from interpreters.durable.restate import CLOSING, RestateSessions
-from interpreters.durable.restate_client import RestateServer
+from interpreters.durable.restate_client import Reply, RestateServer
 from interpreters.durable.restate_serving import listening, serve_on, versioned
 from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.durable.restate_rig import free_port
@@ -158,3 +159,31 @@ def test_a_request_that_waits_for_a_dead_connection_does_not_keep_the_process(mo
         writer.close()
 
     asyncio.run(asyncio.wait_for(ends(), 30.0))
+
+
+def test_only_what_is_bound_to_an_address_without_a_process_of_the_same_services_is_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def deployment(name: str, *services: str) -> dict[str, Any]:
+        return {"id": name, "uri": f"http://{name}:9080/", "services": [{"name": one} for one in services]}
+
+    def called(method: str, _base: str, path: str, body: bytes | None, _headers: Any, *_: Any) -> Reply:
+        if method == "GET":
+            return Reply(200, json.dumps({"deployments": known}).encode())
+        if method == "POST":
+            gone = b"//gone" in (body or b"")
+            return Reply(500, b'{"message":"[META0003]","restate_code":"META0003"}') if gone else Reply(200, b"{}")
+        moved.append((path, json.loads(body or b"")))
+        return Reply(200, b"{}")
+
+    moved: list[Any] = []
+    known = [
+        deployment("gone", "a", "a.1"),
+        deployment("there", "a", "a.1"),
+        deployment("gone-2", "a", "a.2"),
+        deployment("here", "a", "a.1"),
+    ]
+    monkeypatch.setattr(restate_client, "_called", called)
+    RestateServer.at("http://server:8080", "http://server:9070").move_here("http://here:9080", ["a", "a.1", "b", "b.1"])
+
+    assert moved == [("/deployments/gone", {"uri": "http://here:9080"})]
