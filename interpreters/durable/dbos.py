@@ -40,11 +40,12 @@ from interpreters.durable.dbos_context import (
     DBOSClient,
     DBOSConfig,
     DBOSNonExistentWorkflowError,
-    DBOSWorkflowConflictIDError,
     JsonSerializer,
     Steps,
     passes,
     place_of,
+    postponed,
+    unusable,
 )
 from interpreters.durable.dbos_left import RUN, WORK, LeftRuns
 from interpreters.durable.definition import NAME, DurableAgent, agent_named
@@ -317,11 +318,7 @@ class DBOSSessions:
         except CogstepError:
             raise
         except Exception as error:
-            said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            raise DurableError(
-                f"DBOS can't use {self.store.name} ({type(error).__name__}: {said}); start the database, or name "
-                "another one. What was sent before is kept"
-            ) from error
+            raise unusable(self.store.database, error) from error
 
     # -------------------------------------------------------------------------------------------------- from the inside
 
@@ -416,8 +413,8 @@ class DBOSSessions:
                         if isinstance(error, CogstepError):
                             return Ended(0.0, error=agent.hidden(f"{type(error).__name__}: {error}")).text()
                         raise
-                left.give_up(own)  # it goes on once the database is back, or ends where another execution has it
-                raise DBOSWorkflowConflictIDError(own)  # DBOS's own way to wait for what another execution comes to
+                    left.give_up(own)  # it goes on once the database is back, or ends where another execution has it
+                    raise postponed(error) from None
 
         work = DBOS.workflow(name=WORK, max_recovery_attempts=None)(work)
         DBOS.workflow(name=RUN, max_recovery_attempts=None)(run)

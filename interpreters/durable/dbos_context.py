@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from interpreters.durable.context import Work
 from interpreters.durable.errors import DurableError
 from interpreters.recording.journal import JournalExistsError, JournalLockedError, TakenOverError
 from interpreters.recording.store import StoreError
+from interpreters.recording.store.database import Database
 from interpreters.recording.store.locations import locate
 
 try:
@@ -28,6 +30,8 @@ try:
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
     raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
 
+LOG = logging.getLogger("cogstep")
+
 OLDEST_SQLITE = (3, 42)
 """DBOS's tables need ``unixepoch('subsec')``; an older one fails in their defaults, with an error of no help."""
 
@@ -36,11 +40,45 @@ PASSING = (SQLAlchemyError, StoreError, TakenOverError, JournalLockedError, Jour
 """What a database's trouble is told by, and another execution's doing."""
 
 
+OTHER_TABLES = ("42P01", "42P07", "42701", "42703")
+"""PostgreSQL's codes for tables and columns that are not there, or are there already."""
+
+SQLITE_OTHER_TABLES = ("no such table", "no such column", "has no column", "duplicate column", "already exists")
+"""What SQLite says of them."""
+
+
 def passes(error: BaseException | None) -> bool:
     """Whether an execution failed by what is not the run's own: a further one may come to its end."""
     while error is not None and not isinstance(error, PASSING):
         error = error.__cause__
     return error is not None
+
+
+def postponed(error: BaseException) -> DBOSWorkflowConflictIDError:
+    """Where an execution ends without an outcome, DBOS's own way to wait for what another one comes to. People are told
+    why, since nobody else is.
+    """
+    run = str(DBOS.workflow_id)
+    if not isinstance(error, TakenOverError):
+        LOG.warning("the run %s goes on later: %s", run, _reason(error))
+    return DBOSWorkflowConflictIDError(run)
+
+
+def _reason(error: BaseException) -> str:
+    """What a driver says, without the statement and its values."""
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+
+
+def unusable(database: Database, error: Exception) -> DurableError:
+    """Whatever DBOS raises, as one line that says what to do."""
+    said = database.location.hidden(_reason(error))
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    if state in OTHER_TABLES or any(words in said for words in SQLITE_OTHER_TABLES):
+        return DurableError(
+            f"{database.shown}: DBOS's tables are not those that its version here makes ({said}); put a copy of before "
+            "in their place, or name another database"
+        )
+    return DurableError(str(database.error(error, "DBOS can't use it")))
 
 
 class JsonSerializer(Serializer):
@@ -57,7 +95,7 @@ class JsonSerializer(Serializer):
         """See ``dbos.Serializer``."""
         if isinstance(data, BaseException):
             if passes(data):  # else DBOS would keep it as what the step came to, for all further executions
-                raise DBOSWorkflowConflictIDError(str(DBOS.workflow_id)) from data
+                raise postponed(data) from data
             data = {"error": self._hide(f"{type(data).__name__}: {data}")}
         return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
 

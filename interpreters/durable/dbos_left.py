@@ -19,6 +19,11 @@ from interpreters.recording.store import SqlStore
 RUN, WORK = "cogstep.run", "cogstep.work"
 """The workflows' names."""
 
+LONGEST_PAUSE = 16
+"""The most looks between two executions of a run that nothing can be kept of. It doubles from one on."""
+
+NEVER = (0, 0)
+
 
 class LeftRuns:
     """What one process knows of runs that somebody has begun. Its methods may be called by any thread.
@@ -37,6 +42,9 @@ class LeftRuns:
         self._idle: set[str] = set()
         """Runs that are this process's and were not executed when it looked: DBOS may just be about to begin them, or
         to keep what they came to. So they are left only if that is still so at the next look."""
+        self._looks = 0
+        self._resumed: dict[str, tuple[int, int]] = {}
+        """By runs that were resumed here: how often, and the look from which on they may be again."""
 
     @contextmanager
     def executing(self, run: str) -> Iterator[None]:
@@ -69,12 +77,21 @@ class LeftRuns:
         with self._lock:
             mine = {one.workflow_id for one in begun if one.executor_id == self._own}
             idle = {run for run in mine if run not in self._executions}
-            left = idle & self._idle
+            left = {run for run in idle & self._idle if self._resumed.get(run, NEVER)[1] <= self._looks}
         for one in begun:
             if one.workflow_id in left or (one.executor_id not in living and one.executor_id != self._own):
                 _give(client, one)
         with self._lock:
             self._idle = idle - left
+        self._pause(left)
+
+    def _pause(self, resumed: set[str]) -> None:
+        """Give what was resumed a while: on a full disk each execution would ask the model again, in vain."""
+        self._looks += 1
+        self._resumed = {run: one for run, one in self._resumed.items() if one[1] + LONGEST_PAUSE > self._looks}
+        for run in resumed:
+            times = self._resumed.get(run, NEVER)[0]
+            self._resumed[run] = times + 1, self._looks + min(2**times, LONGEST_PAUSE)
 
     def hand_over(self, client: DBOSClient) -> None:
         """Give away all that this process has begun, which works no more but may live on. Raises as ``resume``."""

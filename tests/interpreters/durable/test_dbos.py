@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -22,13 +23,15 @@ from tests.interpreters.databases import needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
+import psycopg
 from dbos._sys_db import SystemDatabase
+from psycopg.errors import UndefinedTable
 from sqlalchemy.exc import OperationalError
 
 from interpreters.durable.dbos import DBOSSessions
-from interpreters.durable.dbos_context import DBOSWorkflowConflictIDError, JsonSerializer, place_of
+from interpreters.durable.dbos_context import DBOSWorkflowConflictIDError, JsonSerializer, place_of, unusable
 from interpreters.durable.dbos_left import LeftRuns
-from interpreters.recording.store import StoreError
+from interpreters.recording.store import SqlStore, StoreError
 from interpreters.recording.store.locations import locate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -103,6 +106,26 @@ def test_an_sqlite_that_is_too_old_is_told_with_both_ways_out(monkeypatch: pytes
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 40, 1))
     with pytest.raises(DurableError, match=r"pysqlite3-binary in its place.*or PostgreSQL"):
         DBOSSessions(AGENT, "sqlite:///agents.db")
+
+
+@pytest.mark.parametrize(
+    ("said", "help_"),
+    [
+        (UndefinedTable('relation "dbos.queues" does not exist'), "put a copy of before in their place"),
+        (Exception("no such table: main.queues"), "put a copy of before in their place"),
+        (Exception("could not extend file: No space left on device"), "make room on its server's disk"),
+        (Exception("server closed the connection, secret-word\nmore"), "start PostgreSQL there"),
+    ],
+)
+def test_what_dbos_can_not_do_is_told_with_what_helps_and_without_the_password(said: Exception, help_: str) -> None:
+    database = SqlStore("postgresql://ada:secret-word@127.0.0.1:1/agents").database
+
+    told = str(unusable(database, OperationalError("INSERT", {"text": "value"}, said)))
+
+    assert told.startswith("ada@127.0.0.1:1/agents: ")
+    assert help_ in told
+    for hidden in ("secret-word", "value", "INSERT", "\n"):
+        assert hidden not in told
 
 
 @needs_postgres
@@ -213,6 +236,23 @@ def test_a_run_is_resumed_once_nobody_was_at_work_at_it_for_two_looks() -> None:
 
 
 @needs_postgres
+def test_a_run_that_nothing_can_be_kept_of_is_resumed_ever_more_seldom() -> None:
+    with DBOSSessions(AGENT, postgres().url) as sessions:
+        run, client, own = left_behind(sessions, "hopeless")
+        left = LeftRuns(sessions.store, own)
+        resumed = []
+        for look in range(60):
+            left.give_up(run)
+            left.resume(client)
+            if client.list_workflows(workflow_ids=[run])[0].status == "ENQUEUED":
+                resumed.append(look)
+                begin(client, run, own)
+
+    assert [later - earlier for earlier, later in pairwise(resumed)] == [2, 3, 5, 9, 17, 17]
+
+
+@needs_postgres
+@pytest.mark.slow
 def test_wherever_dbos_can_not_keep_something_the_run_goes_on_once_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     paid: list[str] = []
 
@@ -229,7 +269,7 @@ def test_wherever_dbos_can_not_keep_something_the_run_goes_on_once_it_can(monkey
     for name in ("record_operation_result", "update_workflow_outcome"):
         monkeypatch.setattr(SystemDatabase, name, on_a_full_disk(getattr(SystemDatabase, name), failing))
     monkeypatch.setattr("interpreters.durable.dbos.LOOKED_AFTER_EVERY", 0.05)
-    with DBOSSessions(DurableAgent("payer", FunctionModel(answer), [pay]), postgres().url) as sessions:
+    with DBOSSessions(DurableAgent("payer", FunctionModel(answer), [pay]), new_database("disk")) as sessions:
         names = [f"full-{number}" for number in range(6)]  # the beginning, three steps, the run itself; then none
         runs = {}
         for number, name in enumerate(names):
@@ -244,6 +284,7 @@ def test_wherever_dbos_can_not_keep_something_the_run_goes_on_once_it_can(monkey
 
 
 @needs_postgres
+@pytest.mark.slow
 def test_what_a_process_leaves_that_lives_on_others_go_on_with() -> None:
     begun = Event()
 
@@ -258,12 +299,19 @@ def test_what_a_process_leaves_that_lives_on_others_go_on_with() -> None:
     def answer(request: Any) -> Any:
         return call("wait") if isinstance(request.messages[-1], UserMessage) else "It was waited."
 
-    with DBOSSessions(DurableAgent("waiter", FunctionModel(answer), [wait]), postgres().url) as sessions:
+    with DBOSSessions(DurableAgent("waiter", FunctionModel(answer), [wait]), new_database("leaving")) as sessions:
         run = sessions.send("waiting", "Wait!")
         with sessions.worker():
             assert begun.wait(20)
 
         assert [one.workflow_id for one in sessions._runs("waiting", ["ENQUEUED"])] == [run]
+
+
+def new_database(name: str) -> str:
+    """The URL of one in which no other test has left a run, at which these agents would work too."""
+    with psycopg.connect(postgres().url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return postgres().url.rpartition("/")[0] + f"/{name}"
 
 
 def on_a_full_disk(keep: Any, failing: dict[str, int]) -> Any:
@@ -299,11 +347,15 @@ def test_an_error_that_is_the_databases_is_no_outcome_of_a_step() -> None:
 def left_behind(sessions: DBOSSessions, session: str) -> tuple[str, Any, str]:
     """A run that this process has begun and given up; with the client, and the process's id."""
     run, client, own = sessions.send(session, "Hi!"), sessions._connected(), sessions.store.join()
+    begin(client, run, own)
+    return run, client, own
+
+
+def begin(client: Any, run: str, own: str) -> None:
     rows = client._sys_db.tables.workflow_status
     with client._sys_db.engine.begin() as connection:
         begun = rows.update().where(rows.c.workflow_uuid == run).values(status="PENDING", executor_id=own)
         connection.execute(begun)
-    return run, client, own
 
 
 def away(*_: Any, **__: Any) -> Any:
