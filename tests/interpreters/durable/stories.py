@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Protocol
 
-from hypothesis import Phase, given, settings, strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from interpreters import replay
 from interpreters.durable.definition import DurableAgent
@@ -71,7 +71,15 @@ def suite() -> tuple[Story, ...]:
     """The stories that every engine is held against, the same each time: one with everything in it, and drawn ones."""
     drawn: list[Story] = []
 
-    @settings(max_examples=19, derandomize=True, database=None, phases=[Phase.generate])
+    # Programs draw them too, without the profile of the tests: there a slow machine would be a failure.
+    @settings(
+        max_examples=19,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     @given(STORIES)
     def draw(story: Story) -> None:
         drawn.append(story)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,6 +72,19 @@ def test_it_decides_what_asyncio_does_wherever_it_is_killed_once_and_twice(story
         first = data.draw(st.integers(1, moments))
         check(story, [first], usual, loses=loses)
         check(story, [first, first + data.draw(st.integers(1, 40))], usual, loses=loses)
+
+
+def test_the_stories_are_the_same_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it matter whether the profile of the tests is there: programs draw them too."""
+    usual, profile = suite(), settings.get_current_profile_name()
+    clock = SimpleNamespace(perf_counter=partial(next, count(0, 10)))
+    monkeypatch.setattr("hypothesis.internal.conjecture.data.time", clock)
+    settings.register_profile("hurried", deadline=200)
+    settings.load_profile("hurried")
+    try:
+        assert suite.__wrapped__() == usual
+    finally:
+        settings.load_profile(profile)
 
 
 def test_an_agent_without_a_loop_decides_what_asyncio_does() -> None:
