@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -322,6 +323,8 @@ def test_runs_of_an_address_that_is_gone_go_on_at_another_one(tmp_path: Path, st
         try:
             gone.add()
             run = sessions.send("ada", "Do it.")
+            while not (tmp_path / "done").exists():  # what its first step of that kind leaves: it is bound by then
+                time.sleep(0.001)
         finally:
             gone.close()
         later = sessions.send("bob", "Do it.")
