@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cognition import ModelRequest, Usage
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.hosts import Place, Places, best
-from interpreters.durable.slots import Slots, Ticket
+from interpreters.durable.slots import Slots, Ticket, prepare
 from interpreters.recording.store import SqlStore
 from interpreters.threads.offloading import in_thread
 from runtime.awaiting import AsyncGeneration, reading
@@ -98,7 +98,12 @@ def hosted(places: Places, store: SqlStore) -> Callable[[DurableAgent, str], Dur
     Args:
         places: the hosts.
         store: where the processes meet that share their slots.
+
+    Raises:
+        StoreError: there are hosts, and the store's tables of them are another version's, or can't be used.
     """
+    if places.named:
+        prepare(store)
     slots = Slots(store)
 
     def on(agent: DurableAgent, session: str) -> DurableAgent:

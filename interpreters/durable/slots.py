@@ -1,5 +1,6 @@
 """The slots of model hosts: calls of all processes in the order in which they came, no more at a time than a host has.
 
+cogstep_slots    the version of these tables
 cogstep_hosts    the number of the newest call of each host
 cogstep_calls    the calls that wait or are at work, each with its process
 
@@ -21,12 +22,12 @@ from threading import Lock, Thread
 from weakref import finalize
 
 from attrs import define, field
-from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, delete, insert, select
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, delete, insert, inspect, select
 from sqlalchemy.dialects.postgresql import insert as insert_postgresql
 from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
 from cognition import CogstepError
-from interpreters.recording.store import SqlStore
+from interpreters.recording.store import SqlStore, StoreError
 from interpreters.recording.store.database import SCHEMA_LOCK, Database
 
 LOOKED_EVERY = 0.05
@@ -35,7 +36,12 @@ LOOKED_EVERY = 0.05
 MISSED_AFTER = 1.0
 """Seconds between two looks for what dead processes have left, and between two tries where the database is away."""
 
+VERSION = 1
+"""Of the tables below. Others are refused, and not touched."""
+
 tables = MetaData()
+
+versions = Table("cogstep_slots", tables, Column("version", Integer, primary_key=True, autoincrement=False))
 
 hosts = Table(
     "cogstep_hosts",
@@ -52,6 +58,45 @@ calls = Table(
     Column("holder", String(500), nullable=False),
     Column("taker", String(32), nullable=False),
 )
+
+
+def prepare(store: SqlStore) -> None:
+    """See that the tables are there, and that nothing of dead processes is left in them, which only those delete who
+    wait behind it.
+
+    Raises:
+        StoreError: the tables are another version's, or the database can't be used.
+    """
+    database = store.database
+
+    def make(connection: Connection) -> set[str]:
+        with database.transaction(connection):
+            if database.location.kind == "postgresql":
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
+            there = inspect(connection).has_table(versions.name)
+            found = list(connection.execute(select(versions.c.version)).scalars()) if there else []
+            if found and found != [VERSION]:
+                raise StoreError(
+                    f"its tables of model hosts have the schema version {', '.join(map(str, found))} and this cogstep "
+                    f"knows version {VERSION}; use the cogstep that made them, or name another store. Nothing was "
+                    "changed",
+                    store=store.name,
+                )
+            tables.create_all(connection)
+            if not found:
+                connection.execute(insert(versions).values(version=VERSION))
+            return set(connection.execute(select(calls.c.holder).distinct()).scalars())
+
+    # Whoever holds something has joined before: so the living are asked for behind the holders.
+    _clear(store, database.write(make))
+
+
+def _clear(store: SqlStore, holders: Iterable[str]) -> None:
+    """Delete what those of these processes have left that are dead."""
+    living = {one.id for one in store.executors() if one.expires_in > 0}
+    for dead in set(holders) - living:
+        left = delete(calls).where(calls.c.holder == dead)
+        store.database.run(lambda connection, left=left: connection.execute(left))  # type: ignore[misc]
 
 
 @define(eq=False)
@@ -161,7 +206,7 @@ class Desk:
         """Write what is new, delete what is over, and look who may begin."""
         holder = self._store.join()
         if not self._made:
-            self._database.write(self._make)
+            prepare(self._store)
             self._made = True
         unwritten = [] if ended else [one for one in self._unwritten if not one.freed]
         if ended:
@@ -176,12 +221,6 @@ class Desk:
             if one.freed:  # meanwhile, when it had no number
                 self._changes.put(one)
         self._look()
-
-    def _make(self, connection: Connection) -> None:
-        with self._database.transaction(connection):
-            if self._database.location.kind == "postgresql":
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
-            tables.create_all(connection)
 
     def _write(self, connection: Connection, holder: str, unwritten: list[Ticket]) -> list[int]:
         """The numbers of what is new. What is this desk's and not known to it is deleted: so is what was given back,
@@ -242,10 +281,4 @@ class Desk:
         if now < self._missed + MISSED_AFTER:
             return
         self._missed = now
-        living = {one.id for one in self._store.executors() if one.expires_in > 0}
-        for dead in set(holders) - living:
-            self._database.run(lambda connection, dead=dead: connection.execute(_left_by(dead)))  # type: ignore[misc]
-
-
-def _left_by(holder: str) -> object:
-    return delete(calls).where(calls.c.holder == holder)
+        _clear(self._store, holders)

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, inspect, select, text
 
 from cognition import Completed, Failure, GenerationOptions, History, ModelRequest, UserMessage, UserSpoke
 from interpreters import tool
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.hosted import HostedModel
+from interpreters.durable.hosted import HostedModel, hosted
 from interpreters.durable.hosts import LEFT_ALONE, ModelHost, Places, ranked
 from interpreters.durable.slots import Slots, calls
-from interpreters.recording.store import SqlStore
+from interpreters.recording.store import SqlStore, StoreError
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
 from runtime.protocol import Done, Generation, ModelInfo
@@ -212,7 +212,7 @@ HOLD = """
 import sys, time
 import tests.interpreters.durable.sqlite
 from interpreters.durable.slots import Slots
-from interpreters.recording.store import SqlStore
+from interpreters.recording.store import SqlStore, StoreError
 
 slots = Slots(SqlStore(sys.argv[1]))
 assert slots.take(sys.argv[2], 2).came.result(60)
@@ -253,3 +253,32 @@ def test_a_process_that_was_taken_for_dead_queues_up_again(tmp_path: Path) -> No
     store.database.run(lambda connection: connection.execute(calls.delete()))
 
     assert waiting.came.result(60)
+
+
+def test_tables_of_another_version_are_refused_before_a_process_works_and_left_as_they_are(tmp_path: Path) -> None:
+    """A call would wait for its slot without end: the thread that asks for it takes every fault for a passing one."""
+    store = SqlStore(f"sqlite:///{tmp_path}/sessions.db")
+    places = Places([ModelHost("a", FunctionModel(lambda _request: "Hello."))])
+    hosted(places, store)
+    store.database.run(lambda connection: connection.execute(text("UPDATE cogstep_slots SET version = 2")))
+    store.database.run(lambda connection: connection.execute(text("DROP TABLE cogstep_calls")))
+
+    with pytest.raises(StoreError, match=r"schema version 2 and this cogstep knows version 1.*Nothing was changed"):
+        hosted(places, store)
+    assert not store.database.run(lambda connection: inspect(connection).has_table("cogstep_calls"))
+    hosted(Places(()), store)
+
+
+def test_what_a_dead_process_has_left_goes_when_another_one_begins(tmp_path: Path) -> None:
+    """Also where nobody waits for a slot."""
+    store = SqlStore(f"sqlite:///{tmp_path}/sessions.db")
+    places = Places([ModelHost("a", FunctionModel(lambda _request: "Hello."))])
+    hosted(places, store)
+    own = store.join()
+    for number, holder in enumerate([own, "gone:1", "gone:1", "gone:2"]):
+        row = {"host": "a", "number": number, "holder": holder, "taker": "t"}
+        store.database.run(lambda connection, row=row: connection.execute(insert(calls).values(row)))  # type: ignore[misc]
+
+    hosted(places, store)
+    left = store.database.run(lambda connection: list(connection.execute(select(calls.c.holder)).scalars()))
+    assert left == [own]
