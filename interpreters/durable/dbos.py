@@ -19,14 +19,12 @@ those that live resumes what belongs to none of them, see ``dbos_left``.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
 from urllib.parse import quote
@@ -42,12 +40,22 @@ from interpreters.durable.dbos_context import (
     DBOSNonExistentWorkflowError,
     JsonSerializer,
     Steps,
+    aside,
     passes,
     place_of,
     postponed,
+    tells,
     unusable,
 )
 from interpreters.durable.dbos_left import RUN, WORK, LeftRuns
+from interpreters.durable.dbos_versions import (
+    Unattended,
+    Version,
+    clear,
+    process_name,
+    versions_of,
+    wait_for,
+)
 from interpreters.durable.definition import NAME, DurableAgent, agent_named
 from interpreters.durable.errors import DurableError, failed
 from interpreters.durable.hosts import ModelHost, Places
@@ -116,7 +124,7 @@ class DBOSSessions:
         if at_once < 1:
             raise ConfigError(f"at_once has to be at least 1, not {at_once}: a worker would never begin a run")
         self._place = place_of(url)
-        self.store = SqlStore(self._place.store, executor="dbos")
+        self.store = SqlStore(self._place.store)
         self.version = f"{PROTOCOL_VERSION}-{'+'.join(sorted({agent.version for agent in given}))}"
         """What runs are bound to: cogstep's protocol, and the versions that the agents have, in whatever order they are
         given and however many of them have the same."""
@@ -185,14 +193,27 @@ class DBOSSessions:
         return self._enqueue(session, None, agent, None)
 
     @checked_call
-    def result(self, run: str) -> Ended:
+    def result(self, run: str, timeout: float | None = None) -> Ended:
         """Wait for the end of a run. Its texts are as they are recorded, with placeholders for secrets.
 
+        Where it waits since no process of its version is at work, the log says so after some seconds.
+
+        Args:
+            run: its id.
+            timeout: in seconds; None: as long as it takes.
+
         Raises:
+            TimeoutError: it has not ended within this time, and goes on.
             DurableDivergedError: other agent logic began the session.
             DurableError: the run failed, or was cancelled; or the database can't be used.
         """
         client = self._connected()
+
+        def status() -> list[Any]:
+            with self._said():
+                return client.list_workflows(workflow_ids=[run], load_input=False, load_output=False)
+
+        wait_for(run, status, timeout, self.store)
         with self._said():
             try:
                 text: Any = client.retrieve_workflow(run).get_result(polling_interval_sec=POLLED_EVERY)
@@ -206,6 +227,28 @@ class DBOSSessions:
         if ended.error:
             raise failed(ended.error)
         return ended
+
+    @checked_call
+    def versions(self) -> list[Version]:
+        """The versions that have begun sessions here, and those that are at work: before a process is ended, whether
+        somebody still needs it. Looks at all runs and sessions.
+
+        Raises:
+            StoreError, DurableError: the database can't be used.
+        """
+        with self._said():
+            return list(versions_of(self._connected(), self.store, self.version))
+
+    @checked_call
+    def clear(self) -> int:
+        """Delete what DBOS has kept of sessions that are recorded no more, such as their messages; gives the number of
+        runs. ``prune`` deletes recordings, and knows nothing of an engine.
+
+        Raises:
+            StoreError, DurableError: the database can't be used.
+        """
+        with self._said():
+            return clear(self._connected(), self.store)
 
     @checked_call
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
@@ -301,6 +344,7 @@ class DBOSSessions:
             self._client, self._process = None, os.getpid()
         if self._client is None:
             with self._said():
+                self._place.make_private()
                 DBOS.migrate(self._place.engine)
                 self._client = DBOSClient(
                     system_database_url=self._place.engine,
@@ -344,7 +388,7 @@ class DBOSSessions:
 
     @contextlib.contextmanager
     def _worker(self) -> Iterator[None]:
-        own = self.store.join()
+        own = self.store.join(process_name(self.version))
         self._connected()
         left = LeftRuns(self.store, own)
         config: DBOSConfig = {
@@ -361,21 +405,23 @@ class DBOSSessions:
         try:
             self.hosts.load()
             with self._said():
-                _aside(lambda: self._launch(config, left))
+                aside(lambda: self._launch(config, left))
             watch.start()
             yield
         finally:
             stop.set()
             if watch.ident is not None:
                 watch.join()
-            _aside(lambda: DBOS.destroy(destroy_registry=True))
+            aside(lambda: DBOS.destroy(destroy_registry=True))
             with contextlib.suppress(CogstepError), self._said():  # else others go on once this process has ended
                 left.hand_over(self._connected())
+            with contextlib.suppress(CogstepError):
+                self.store.join("")  # it works no more, though it may live on
             self.hosts.close()
 
     def _launch(self, config: DBOSConfig, left: LeftRuns) -> None:
         DBOS(config=config)
-        logging.getLogger("dbos").addFilter(_tells)
+        logging.getLogger("dbos").addFilter(tells)
         self._register(left)
         DBOS.listen_queues([QUEUE])
         DBOS.launch()
@@ -421,23 +467,11 @@ class DBOSSessions:
 
     def _look_after(self, left: LeftRuns, stop: threading.Event) -> None:
         """Resume the runs at which nobody is at work, again and again: at each look anything may fail."""
+        unattended = Unattended()
         while not stop.wait(LOOKED_AFTER_EVERY):
             with contextlib.suppress(CogstepError), self._said():
                 left.resume(self._connected())
-
-
-def _aside(work: Callable[[], None]) -> None:
-    """Do something that DBOS refuses to do in a thread where an event loop runs."""
-    if asyncio._get_running_loop() is None:
-        work()
-        return
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(work).result()
-
-
-def _tells(record: logging.LogRecord) -> bool:
-    """Whether a line of DBOS's log is news: a run that was cancelled is what somebody asked for."""
-    return not (record.exc_info and isinstance(record.exc_info[1], DBOSAwaitedWorkflowCancelledError))
+                unattended.look(self._connected(), self.store)
 
 
 def _quoted(key: str) -> str:

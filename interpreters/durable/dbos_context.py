@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from attrs import frozen
@@ -18,6 +21,7 @@ from interpreters.recording.journal import JournalExistsError, JournalLockedErro
 from interpreters.recording.store import StoreError
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.locations import locate
+from runtime.files import make_private
 
 try:
     from dbos import DBOS as DBOS, DBOSClient as DBOSClient, DBOSConfig as DBOSConfig, Serializer, SetWorkflowID
@@ -148,6 +152,13 @@ class Place:
     store: str
     engine: str
 
+    def make_private(self) -> None:
+        """Make SQLite's file of DBOS, if it is not there: what is said in sessions is the user's alone in it too."""
+        path = locate(self.store).path
+        if path:
+            with suppress(FileExistsError):
+                make_private(f"{path}.dbos")
+
 
 def place_of(url: str) -> Place:
     """The databases of a URL: on PostgreSQL one for both; on SQLite two files, so that neither waits for the other.
@@ -167,3 +178,17 @@ def place_of(url: str) -> Place:
     # Of the whole path: the two files stay together, wherever the program stands when the second one is opened.
     engine = location.url.set(drivername="sqlite", database=f"{location.path}.dbos")
     return Place(url, engine.render_as_string(hide_password=False))
+
+
+def aside(work: Callable[[], None]) -> None:
+    """Do something that DBOS refuses to do in a thread where an event loop runs."""
+    if asyncio._get_running_loop() is None:
+        work()
+        return
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(work).result()
+
+
+def tells(record: logging.LogRecord) -> bool:
+    """Whether a line of DBOS's log is news: a run that was cancelled is what somebody asked for."""
+    return not (record.exc_info and isinstance(record.exc_info[1], DBOSAwaitedWorkflowCancelledError))

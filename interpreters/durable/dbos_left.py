@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from interpreters.durable.dbos_context import INTERNAL_QUEUE_NAME, DBOSClient
+from interpreters.durable.dbos_versions import is_at_work
 from interpreters.recording.store import SqlStore
 
 RUN, WORK = "cogstep.run", "cogstep.work"
@@ -71,7 +72,7 @@ class LeftRuns:
         Raises:
             Exception: what DBOS or the store raises; what is left then is found by the next look.
         """
-        living = {one.id for one in self._store.executors() if one.expires_in > 0 and one.name == "dbos"}
+        living = {one.id for one in self._store.executors() if is_at_work(one)}
         first = self._own == min(living | {self._own})
         begun = self._begun(client, None if first else self._own)
         with self._lock:

@@ -41,10 +41,7 @@ class SqlStore:
     """
 
     def __init__(self, url: str, *, executor: str = "") -> None:
-        if len(executor) > LONGEST_NAME or not executor.isprintable():
-            raise ConfigError(
-                f"a process's name in a store has up to {LONGEST_NAME} characters that can be printed, not {executor!r}"
-            )
+        _check_executor(executor)
         self._database = database_of(url)
         self._membership = _membership_of(self._database)
         if executor:
@@ -142,13 +139,31 @@ class SqlStore:
         """
         return all_executors(self._database)
 
-    def join(self) -> str:
+    def join(self, executor: str | None = None) -> str:
         """Be one of them from now on, though nothing is written yet, and give this process's id.
 
+        Args:
+            executor: what it is called from now on, as for the constructor; None: as it was.
+
         Raises:
+            ConfigError: that can't be its name.
             StoreError: the database can't be used.
         """
-        return self._membership.join()
+        if executor is None or executor == self._membership.name:
+            return self._membership.join()
+        _check_executor(executor)
+        joined, self._membership.name = bool(self._membership.id), executor
+        own = self._membership.join()
+        if joined:  # who looks now is told so
+            self._membership.beat()
+        return own
+
+
+def _check_executor(executor: str) -> None:
+    if len(executor) > LONGEST_NAME or not executor.isprintable():
+        raise ConfigError(
+            f"a process's name in a store has up to {LONGEST_NAME} characters that can be printed, not {executor!r}"
+        )
 
 
 def _beheaded(after: str, to: str) -> Select[Any]:

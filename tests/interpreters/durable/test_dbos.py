@@ -12,9 +12,10 @@ from threading import Event
 from typing import Any
 
 import pytest
+from sqlalchemy import insert
 
 from cognition import CogstepError, ConfigError, UserMessage
-from interpreters import ToolContext, replay, tool
+from interpreters import Agent, ToolContext, replay, tool
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
 from interpreters.recording.journal import JournalDamagedError, JournalWriteError, TakenOverError
@@ -29,10 +30,12 @@ from psycopg.errors import UndefinedTable
 from sqlalchemy.exc import OperationalError
 
 from interpreters.durable.dbos import DBOSSessions
-from interpreters.durable.dbos_context import DBOSWorkflowConflictIDError, JsonSerializer, place_of, unusable
+from interpreters.durable.dbos_context import DBOSWorkflowConflictIDError, JsonSerializer, Place, place_of, unusable
 from interpreters.durable.dbos_left import LeftRuns
+from interpreters.durable.dbos_versions import TOLD_EVERY, Unattended
 from interpreters.recording.store import SqlStore, StoreError
 from interpreters.recording.store.locations import locate
+from interpreters.recording.store.schema import executors
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENT = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."))
@@ -413,3 +416,62 @@ def test_of_an_exception_the_engine_keeps_no_secret() -> None:
     kept = JsonSerializer(sessions._hidden).serialize(ValueError(f"no model with {secret}"))
 
     assert kept == '{"error":"ValueError: no model with [redacted:api_key:1]"}'
+
+
+def begun(store: SqlStore, name: str) -> None:
+    """Somebody else's process that gives a sign of life."""
+    values = {"id": f"elsewhere:{name}", "name": name, "expires": store.database.now + 60}
+    store.database.write(lambda one: one.execute(insert(executors).values(values)))
+
+
+@needs_postgres
+def test_what_waits_for_a_version_that_nobody_runs_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """By whoever waits for it, by who works at sessions, and by a list of the versions."""
+    old = DurableAgent("greeter", AGENT.model, version="old")
+    new = DurableAgent("greeter", AGENT.model, version="new")
+    with DBOSSessions(old, postgres().url) as before, DBOSSessions(new, postgres().url) as sessions:
+        run = before.send("waits-for-old", "Hi!")
+        with pytest.raises(TimeoutError, match=r"not ended within 0 seconds: no process works at sessions"):
+            before.result(run, 0)
+        begun(sessions.store, "dbos 1-new")
+        again = sessions.send("waits-for-old", "And?")
+        with pytest.raises(TimeoutError, match=r"no process of version 1-old is at work.* only of 1-new; start one"):
+            sessions.result(again, timeout=0.0)
+
+        found = {one.name: one for one in sessions.versions()}
+        assert (found["1-new"].processes, found["1-new"].runs) == (1, 0)
+        assert (found["1-old"].processes, found["1-old"].runs) == (0, 2)
+        assert found["1-old"].sessions == ("waits-for-old",)
+
+        unattended = Unattended()
+        for _ in range(2 * TOLD_EVERY):
+            unattended.look(sessions._connected(), sessions.store)
+        said = [one.message for one in caplog.records if "1-old" in one.message]
+        assert said == [
+            "2 runs wait for the version 1-old, of which no process is at work; start one, or fork their sessions"
+        ]
+        begun(sessions.store, "dbos 1-old")
+        assert {one.name: one.processes for one in sessions.versions()}["1-old"] == 1
+
+
+@needs_postgres
+def test_what_dbos_has_kept_of_a_session_that_is_recorded_no_more_is_deleted() -> None:
+    with DBOSSessions(DurableAgent("greeter", AGENT.model, version="cleared"), postgres().url) as sessions:
+        kept, gone, waiting = (sessions.send(name, "Hi!") for name in ("kept", "gone", "waiting"))
+        for run in (kept, gone):
+            sessions._connected().cancel_workflow(run)
+        with Agent(AGENT.model, journal=sessions.recorder("kept")) as agent:
+            agent.run("Hi!")
+
+        assert sessions.clear() >= 1
+        left = {one.workflow_id for one in sessions._connected().list_workflows(load_input=False, load_output=False)}
+        assert {kept, waiting} <= left
+        with pytest.raises(DurableError, match="there is no run"):
+            sessions.result(gone)
+
+
+def test_on_sqlite_what_dbos_keeps_is_the_users_alone(tmp_path: Path) -> None:
+    Place(f"sqlite:///{tmp_path}/s.db", "").make_private()
+    Place(f"sqlite:///{tmp_path}/s.db", "").make_private()
+
+    assert (tmp_path / "s.db.dbos").stat().st_mode & 0o777 == 0o600
