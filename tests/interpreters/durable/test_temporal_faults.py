@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio import workflow
+from temporalio.api.history.v1 import HistoryEvent
 
 from cognition import (
     AskApproval,
@@ -389,3 +392,53 @@ def test_a_session_of_another_protocol_is_refused_by_its_version() -> None:
     text = beginning(payer())
     with pytest.raises(DurableError, match="protocol version 0 began this session, and this one has version 1"):
         Beginning.read(json.dumps(json.loads(text) | {"protocol": 0}))
+
+
+# ------------------------------------------------------------------------------------------------------------- damage
+
+
+def test_a_damaged_history_does_not_replay() -> None:
+    """Neither one whose signals or results are exchanged, nor one in which a result can't be read."""
+
+    def damaged(history: History, damage: Callable[[list[Any], list[Any]], None]) -> History:
+        copy = new(payer())
+        copy.events = [HistoryEvent.FromString(one.SerializeToString()) for one in history.events]
+        signals = [one.workflow_execution_signaled_event_attributes for one in copy.events]
+        results = [one.activity_task_completed_event_attributes for one in copy.events]
+        damage(
+            [one.input.payloads[0] for one in signals if one.signal_name == "put"],
+            [one.result.payloads[0] for one in results if one.HasField("result")],
+        )
+        return copy
+
+    def exchange(one: Any, other: Any) -> None:
+        one.data, other.data = other.data, one.data
+
+    def spoil(one: Any, data: bytes) -> None:
+        one.data = data
+
+    async def story() -> list[str]:
+        agent = payer()
+        history = new(agent)
+        await history.signal("put", message(agent, "Pay."))
+        await history.signal("put", reply(agent, (await standing(history)).pending[0], True))
+        await history.signal("put", message(agent, "Pay again."))
+        await history.replay()
+        said = []
+        for damage in (
+            lambda signals, _: exchange(signals[0], signals[2]),
+            lambda _, results: exchange(results[0], results[1]),
+            lambda _, results: spoil(results[1], b"no JSON"),
+            lambda _, results: spoil(results[1], b'"{}"'),
+        ):
+            with pytest.raises((workflow.NondeterminismError, RuntimeError)) as caught:
+                await damaged(history, damage).replay()
+            said.append(f"{type(caught.value).__name__} {caught.value}")
+        return said
+
+    exchanged, results, spoiled, empty = run(story)
+
+    assert "NondeterminismError" in exchanged
+    assert "NondeterminismError" in results
+    assert "Failed decoding arguments" in spoiled
+    assert "what the engine kept of a step can't be read: 'at'" in empty
