@@ -87,12 +87,14 @@ class SessionWorkflow:
         self._given = Beginning.read(given)
         self._engine = self.engine(self._given.config)
         self._state = self._given.state
-        self._inbox = [Letter.read(one) for one in (*self._given.waiting, self._given.task) if one]
+        self._inbox = [Letter.read(one) for one in self._given.waiting]
         self._hearing: Letter | None = None
         """What is taken just now."""
-        self._in_flight: dict[EffectId, Effect] = {}
+        self._in_flight: dict[EffectId, Effect] = {one.effect_id: one for one in self._given.pending}
         self._steps: dict[EffectId, asyncio.Task[str]] = {}
         """Of the effects in flight those at which somebody works, in the order of decisions; the others are pending."""
+        self._started: set[EffectId] = set()
+        """Of the steps those whose activity, timer or workflow Temporal knows of."""
         self._beside: set[asyncio.Task[str]] = set()
         """What nobody waits for but the workflow's end."""
         self._heard = 0
@@ -109,6 +111,8 @@ class SessionWorkflow:
     @workflow.run
     async def run(self, given: str) -> str:
         """Gives how things stand at its end, an ``Ended`` as JSON."""
+        for effect in self._given.unstarted:
+            self._begin(effect)
         while not self._over():
             await workflow.wait_condition(lambda: self._next_letter() is not None or self._answered() or self._over())
             letter = self._next_letter()
@@ -117,10 +121,13 @@ class SessionWorkflow:
             elif self._answered():
                 effect_id = next(iter(self._steps))
                 self._advance(Happened.read(await self._steps.pop(effect_id)))
-            if self._may_go_on_as_new():
+            if self._resting() and workflow.info().is_continue_as_new_suggested():
                 await asyncio.gather(*self._beside)
+            if self._may_go_on_as_new():
                 so_far = self._so_far()
                 if fits(so_far):  # else it goes on here for as long as Temporal lets it
+                    for task in self._steps.values():
+                        task.cancel()
                     workflow.continue_as_new(so_far)
         await asyncio.gather(*self._beside)
         return self.standing()
@@ -154,19 +161,25 @@ class SessionWorkflow:
         return Ended(self._at, self._state.counters.turn, finished, pending, self._error).text()
 
     def _over(self) -> bool:
-        return (self._ending or bool(self._given.task)) and self._resting() and not self._inbox
+        return (self._ending or self._given.is_worker) and self._resting() and not self._inbox
 
     def _resting(self) -> bool:
         return isinstance(self._state.phase, Idle | Closed)
 
     def _may_go_on_as_new(self) -> bool:
-        if not self._resting() or self._given.task or self._over():
+        """Whether the history is long, and nothing is under way that the next one would not know: also in the middle of
+        a turn, which may be longer than a history.
+        """
+        if self._over() or self._beside or not self._started.isdisjoint(self._steps):
             return False
         return workflow.info().is_continue_as_new_suggested()
 
     def _so_far(self) -> str:
         waiting = tuple(one.text for one in self._inbox)
         kept = evolve(self._given, state=self._state, waiting=waiting, at=self._at, finished=self._finished)
+        pending = tuple(one for effect_id, one in self._in_flight.items() if effect_id not in self._steps)
+        unstarted = tuple(self._in_flight[effect_id] for effect_id in self._steps)
+        kept = evolve(kept, pending=pending, unstarted=unstarted)
         return evolve(kept, error=self._error, ending=self._ending).text()
 
     # ---------------------------------------------------------------------------------------------------------- inputs
@@ -252,6 +265,7 @@ class SessionWorkflow:
                 pass
 
     async def _carried(self, effect: Effect) -> str:
+        self._started.add(effect.effect_id)
         match effect:
             case StartTimer(effect_id=effect_id, seconds=seconds):
                 at = self._at + seconds
@@ -269,7 +283,7 @@ class SessionWorkflow:
         try:
             given: str = await workflow.execute_activity(
                 what,
-                args=[self._given.agent, workflow.info().workflow_id, text, bool(self._given.task)],
+                args=[self._given.agent, workflow.info().workflow_id, text, self._given.is_worker],
                 activity_id=f"{name}-{blake2b(text.encode(), digest_size=6).hexdigest()}",
                 result_type=str,
                 start_to_close_timeout=LONGEST,
@@ -292,7 +306,8 @@ class SessionWorkflow:
         nothing: Any = None  # its program is where its activities are
         worker = make_worker(effect, self._engine, Program(nothing, {}, session=session), self._state)
         config: Any = getattr(worker.engine, "config", None)
-        own = Beginning(self._given.agent, config, worker.state, task=input_text(worker.task)).text()
+        task = input_text(worker.task)
+        own = Beginning(self._given.agent, config, worker.state, (task,), is_worker=True).text()
         if not fits(own):
             return _unfinished(self._at, effect, f"its task has {len(own):,} bytes, and {TAKES}")
         try:

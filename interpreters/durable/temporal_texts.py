@@ -16,12 +16,14 @@ from cognition import (
     AgentState,
     CancelAsked,
     ConfigError,
+    Decision,
     Input,
     TurnFinished,
     UserSpoke,
     from_data,
     to_data,
 )
+from cognition.decisions import Effect
 from interpreters.agents.assembly import assemble, user_input
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
@@ -34,6 +36,9 @@ V = TypeVar("V")
 
 LARGEST: Final = 1_900_000
 """Bytes that one text may have as JSON: Temporal takes 2 MiB, of which the names beside it have some."""
+
+PLAIN = ("is_worker", "at", "error", "ending")
+EFFECTS = ("pending", "unstarted")
 
 TAKES = "Temporal takes 2 MB at once"
 
@@ -52,8 +57,8 @@ class Beginning:
     state: AgentState
     waiting: tuple[str, ...] = ()
     """Inputs that came and were not taken yet, as JSON."""
-    task: str = ""
-    """Of a worker: its only message, as JSON."""
+    is_worker: bool = False
+    """Whether it is a worker's, which ends with its turn."""
     at: float = 0.0
     """The time of the newest input, in seconds since the epoch."""
     finished: TurnFinished | None = None
@@ -62,13 +67,19 @@ class Beginning:
     """What was refused since something was put last."""
     ending: bool = False
     """Whether the workflow was told to end."""
+    pending: tuple[Effect, ...] = ()
+    """What waits for an answer."""
+    unstarted: tuple[Effect, ...] = ()
+    """What was decided and has not begun."""
 
     def text(self) -> str:
         """As JSON."""
-        data = {"agent": self.agent, "config": to_data(self.config), "state": to_data(self.state), "task": self.task}
-        data |= {"waiting": list(self.waiting), "at": self.at, "error": self.error, "ending": self.ending}
+        data = {"agent": self.agent, "config": to_data(self.config), "state": to_data(self.state)}
+        data |= {"waiting": list(self.waiting), **{name: getattr(self, name) for name in PLAIN}}
         if self.finished is not None:
             data["finished"] = to_data(self.finished)
+        data["pending"] = [to_data(one, Decision) for one in self.pending]
+        data["unstarted"] = [to_data(one, Decision) for one in self.unstarted]
         return written(data | {"protocol": PROTOCOL_VERSION})
 
     @classmethod
@@ -86,10 +97,9 @@ class Beginning:
             )
         config, state = from_data(data["config"], AgentConfig), from_data(data["state"], AgentState)
         finished = from_data(data["finished"], TurnFinished) if "finished" in data else None
-        waiting = tuple(data["waiting"])
-        return cls(
-            data["agent"], config, state, waiting, data["task"], data["at"], finished, data["error"], data["ending"]
-        )
+        rest = {name: data[name] for name in PLAIN}
+        effects: Any = {name: tuple(from_data(one, Decision) for one in data[name]) for name in EFFECTS}
+        return cls(data["agent"], config, state, tuple(data["waiting"]), finished=finished, **rest, **effects)
 
 
 @frozen(eq=False)

@@ -263,7 +263,9 @@ class History:
 
         async def run() -> None:
             child = History(self._workflow, json.loads(asked.input[0].data), self._list, asked.workflow_id)
+            child.is_long = self.is_long
             await child.go_on()
+            child = await child.newest()
             assert child.result is not None
             execution = WorkflowExecution(workflow_id=asked.workflow_id, run_id=f"run-{asked.workflow_id}")
             begun = self._add(EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED)
@@ -279,6 +281,16 @@ class History:
             ended.result.CopyFrom(_payloads(child.result))
 
         self._waiting.append(run)
+
+    async def newest(self) -> History:
+        """The history that goes on, which is this one where it did not go on as new."""
+        if self.went_on is None:
+            return self
+        next_one = History(self._workflow, self.went_on, self._list, self.name)
+        next_one.is_long = self.is_long
+        next_one.performed = self.performed
+        await next_one.go_on()
+        return await next_one.newest()
 
     async def query(self, name: str) -> str:
         """What a query gives at the end of the history: asked of the workflow's object, as no event stands for it."""

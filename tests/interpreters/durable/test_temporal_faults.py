@@ -30,6 +30,7 @@ from interpreters.durable.temporal import SessionWorkflow, activities, beginning
 from interpreters.durable.temporal_texts import Beginning
 from interpreters.durable.texts import Ended, input_text
 from interpreters.recording.veil import NUMBERED
+from tests.interpreters.durable.outside import agent_of, answer_to
 from tests.interpreters.durable.temporal_histories import History
 from tests.interpreters.durable.test_temporal import run, standing
 
@@ -316,30 +317,55 @@ def test_what_goes_on_as_new_forgets_nothing() -> None:
     assert (result, outcome(ended), ended.turn) == (None, Completed("two"), 2)
 
 
-def test_who_was_told_to_end_ends_and_does_not_go_on_as_new() -> None:
+def test_a_turn_may_be_longer_than_a_history(tmp_path: Path) -> None:
+    """Going on as new wherever nothing is under way changes nothing of what is done, nor of a worker's turn."""
+
+    async def story(is_long: bool) -> tuple[list[str], Ended, int]:
+        agent, count = agent_of(tmp_path), 1
+        history = new(agent)
+        history.is_long = is_long
+        text = message(agent, "Do it.")
+        while text:
+            await history.signal("put", text)
+            await history.replay()
+            while history.went_on is not None:
+                before, history = history, await history.newest()
+                count += history is not before
+            now = await standing(history)
+            text = reply(agent, now.pending[0], answer_to(now.pending[0])) if now.pending else ""
+        performed = [one for one in history.performed if not one.startswith("hear")]
+        return performed, now, count
+
+    whole, ended, _ = run(lambda: story(False))
+    parts, ended_too, histories = run(lambda: story(True))
+
+    assert (parts, outcome(ended_too)) == (whole, outcome(ended))
+    assert histories > 1
+
+
+def test_who_was_told_to_end_ends_wherever_it_has_gone_on_as_new() -> None:
     async def story() -> History:
         agent = DurableAgent("echo", fakes.FunctionModel(echo))
         history = new(agent)
         history.is_long = True
         history.send("put", message(agent, "one"))
         await history.signal("end")
-        return history
+        return await history.newest()
 
     history = run(story)
 
-    assert history.went_on is None
+    assert history.result is not None
     assert outcome(Ended.read(history.result)) == Completed("one")
 
 
 def test_what_is_too_large_to_go_on_as_new_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(temporal_texts, "LARGEST", 9_000)
+    monkeypatch.setattr(temporal_texts, "LARGEST", 17_000)
 
     async def story() -> History:
         agent = DurableAgent("echo", fakes.FunctionModel(echo))
         history = new(agent)
-        history.is_long = True
         for text in ("x" * 3000, "y" * 3000, "z" * 3000):
-            history.went_on = None
+            history.is_long = text[0] == "z"
             await history.signal("put", message(agent, text))
         return history
 
