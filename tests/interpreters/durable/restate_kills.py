@@ -2,6 +2,7 @@
 
     python tests/interpreters/durable/restate_kills.py               # a hundred times
     python tests/interpreters/durable/restate_kills.py --times 2 --sessions 200 --workers 4
+    python tests/interpreters/durable/restate_kills.py --postgres    # records there, and that crashes too
 
 Some processes work at all sessions; SIGKILL ends one of them, or the server, and another one is started. Every session
 has to finish, with nothing lost that was acknowledged and nothing done twice that must not be.
@@ -27,6 +28,7 @@ from interpreters.durable.errors import DurableError
 from interpreters.durable.restate import RestateSessions
 from interpreters.durable.texts import Ended
 from interpreters.program.program import read_answer
+from tests.interpreters.databases import Postgres, why_no_postgres
 from tests.interpreters.durable.outside import agent_of, answer_to, check
 from tests.interpreters.durable.restate_rig import MISSING, Server, Workers, free_port, running_server, server_program
 
@@ -36,7 +38,7 @@ PATIENCE = 60.0
 """Seconds for which a person of this test tries to reach a server."""
 
 OFTEN = 0.2
-"""Of the kills, those that the server gets."""
+"""Of the kills, those that the server gets; and of the others, those that the database gets where it may crash."""
 
 
 def patiently(call: Callable[[], T]) -> T:
@@ -88,10 +90,12 @@ class Person(threading.Thread):
         return patiently(lambda: self._sessions.result(run))
 
 
-def kills(times: int, sessions: int, folder: Path, *, workers: int = 2, seed: int = 0) -> Counter[str]:
+def kills(
+    times: int, sessions: int, folder: Path, *, workers: int = 2, seed: int = 0, database: Postgres | None = None
+) -> Counter[str]:
     """Kill so often; gives the number of results of each kind."""
-    chance = random.Random(seed)
-    store, address = f"sqlite:///{folder}/sessions.db", f"http://127.0.0.1:{free_port()}"
+    chance, address = random.Random(seed), f"http://127.0.0.1:{free_port()}"
+    store = f"sqlite:///{folder}/sessions.db" if database is None else database.url
     with running_server(folder / "restate") as server:
         arguments = [str(folder), store, server.ingress, server.admin, address]
         crew = Workers([str(Path(__file__).with_name("restate_worker.py")), *arguments], folder / "workers.log")
@@ -105,7 +109,7 @@ def kills(times: int, sessions: int, folder: Path, *, workers: int = 2, seed: in
                 person.start()
             for _ in range(times):
                 time.sleep(chance.uniform(0.05, 0.6))
-                _kill_one(chance, server, crew)
+                _kill_one(chance, server, crew, database)
             stop.set()
             for person in people:
                 person.join(PATIENCE)
@@ -117,10 +121,13 @@ def kills(times: int, sessions: int, folder: Path, *, workers: int = 2, seed: in
         return check(folder, face.store.recorder, {person.name: person.said for person in people})
 
 
-def _kill_one(chance: random.Random, server: Server, workers: Workers) -> None:
+def _kill_one(chance: random.Random, server: Server, workers: Workers, database: Postgres | None) -> None:
     if chance.random() < OFTEN:
         server.kill()
         server.start()
+    elif database is not None and chance.random() < OFTEN:
+        database.stop("immediate")
+        database.start()
     else:
         workers.kill(chance.choice(workers.processes))
         workers.add()
@@ -131,13 +138,20 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=100, help="how often something is killed (%(default)s)")
     parser.add_argument("--sessions", type=int, default=8, help="how many sessions there are (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="how many processes work at them (%(default)s)")
+    parser.add_argument("--postgres", action="store_true", help="record in PostgreSQL, and have that crash too")
     given = parser.parse_args()
-    if server_program() is None:
-        print(MISSING)
+    missing = MISSING if server_program() is None else why_no_postgres() if given.postgres else ""
+    if missing:
+        print(missing)
         return
+    database = Postgres() if given.postgres else None
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
-        results = kills(given.times, given.sessions, Path(folder), workers=given.workers)
+        try:
+            results = kills(given.times, given.sessions, Path(folder), workers=given.workers, database=database)
+        finally:
+            if database is not None:
+                database.end()
         print(f"{given.times} kills in {time.monotonic() - began:.0f} s; results: {dict(results)}")
 
 
