@@ -1,4 +1,4 @@
-"""The commands of docs/durable.md, run as they stand there."""
+"""The commands of docs/durable.md and docs/durable-versions.md, run as they stand there."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ SHIM = "import tests.interpreters.durable.sqlite\n"
 def test_the_commands_lead_from_a_script_to_two_machines(tmp_path: Path) -> None:
     """On SQLite first, whose newer form is put in place as the page says, then on PostgreSQL."""
     blocks = BLOCK.findall((ROOT / "docs" / "durable.md").read_text("utf-8"))
-    assert len(blocks) == 4
+    deployed = BLOCK.findall((ROOT / "docs" / "durable-versions.md").read_text("utf-8"))
+    assert (len(blocks), len(deployed)) == (4, 1)
     (tmp_path / "sitecustomize.py").write_text(SHIM)
     ending = "trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT"
-    script = "\n".join([ending, *blocks[:3], f"STORE='{postgres().url}'", blocks[3], "wait"])
+    script = "\n".join([ending, *blocks[:3], f"STORE='{postgres().url}'", blocks[3], "wait", *deployed])
     # To files: a process that is left over would hold a pipe open.
     with (tmp_path / "said").open("w+") as output, (tmp_path / "errors").open("w") as errors:
         done = subprocess.run(
@@ -46,4 +47,10 @@ def test_the_commands_lead_from_a_script_to_two_machines(tmp_path: Path) -> None
         said = [line for line in output.read().splitlines() if line != "at work"]
     assert done.returncode == 0, (tmp_path / "errors").read_text()
 
-    assert said == ["pay waits for an approval under 1.1.1", "It is paid."] * 2
+    asked = "pay waits for an approval under 1.1.1"
+    assert said[:4] == [asked, "It is paid."] * 2
+    assert said[4:] == [asked, asked, *versions("ada"), "It is paid.", *versions("")]
+
+
+def versions(old: str) -> list[str]:
+    return [f"1-1 processes: 1 runs: 0 open:{' ' * bool(old)}{old}", "1-2 processes: 1 runs: 0 open: bob"]
