@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,6 +52,11 @@ CLOSING = "!"
 
 WAITING = ("inboxed", "scheduled")
 """The statuses of invocations that have not begun."""
+
+TOLD_AFTER = 5.0
+"""Seconds of waiting for a run, after which the log says what keeps it from going on."""
+
+LOG = logging.getLogger("cogstep")
 
 CANCELLED = 409
 """The status of a run that was cancelled."""
@@ -150,6 +156,8 @@ class RestateSessions:
     def result(self, run: str, timeout: float | None = None) -> Ended:
         """Wait for the end of a run. Its texts are as they are recorded, with placeholders for secrets.
 
+        Where the server can't have it done, such as by a version that nobody runs, the log says so after some seconds.
+
         Args:
             run: its id.
             timeout: in seconds; None: as long as it takes.
@@ -159,9 +167,16 @@ class RestateSessions:
             DurableDivergedError: other agent logic began the session.
             DurableError: the run failed, or was cancelled; or there is no server, or it knows no such run.
         """
-        reply = self._server.output(run, timeout)
+        reply = self._server.output(run, TOLD_AFTER if timeout is None else timeout)
         if reply is None:
-            raise TimeoutError(f"the run {run} has not ended within {timeout:g} seconds")
+            why = self._server.why_it_waits(run)
+            if timeout is not None:
+                raise TimeoutError(f"the run {run} has not ended within {timeout:g} seconds{why and f': {why}'}")
+            if why:
+                LOG.warning("the run %s waits: %s", run, why)
+            reply = self._server.output(run, None)
+        if reply is None:
+            raise DurableError("the server gave up waiting for the run; ask for its result again")
         if reply.status == CANCELLED:
             raise DurableError("the run was cancelled")
         if reply.status >= 300:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -198,6 +199,27 @@ class RestateServer:
         rows: list[dict[str, Any]] = reply.json(self.admin)["rows"]
         return rows
 
+    def why_it_waits(self, invocation: str) -> str:
+        """What keeps an invocation, or what it has called for its session, from going on; empty where nothing is known.
+        Only of an id that the server has given.
+        """
+        quoted = invocation.replace("'", "''")
+        statement = (
+            "SELECT target, status, last_failure FROM sys_invocation WHERE status <> 'completed' "
+            "AND last_failure IS NOT NULL AND target_service_key = "
+            f"(SELECT target_service_key FROM sys_invocation WHERE id = '{quoted}')"
+        )
+        with suppress(DurableError, TimeoutError, LookupError):
+            reply = _called("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
+            if reply.status < 300:
+                rows = reply.json(self.admin)["rows"]
+                found = [f"{one['target']} is {one['status']}: {one['last_failure']}" for one in rows[:SHOWN]]
+                return "; ".join(found)
+        return ""
+
+
+SHOWN = 2
+"""Invocations whose failures are shown."""
 
 TOLD_BY = {"admin": ("/version", "ingress_endpoint"), "ingress": ("/restate/health", "services")}
 """What each of a server's two addresses answers, and the other one doesn't: a path, and a name in what it gives."""

@@ -18,7 +18,8 @@ from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions.files import FileRecording
 
 Status = Literal["open", "interrupted", "idle"]
-"""``open``: a session writes it now. ``interrupted``: it ends in the middle of a turn. ``idle``: it ends behind one."""
+"""``open``: a session writes it now. ``interrupted``: it ends in the middle of a turn, such as one
+that waits for an answer. ``idle``: it ends behind one."""
 
 SUFFIX = ".jsonl"
 """Which files of a directory are looked at."""

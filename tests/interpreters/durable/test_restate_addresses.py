@@ -18,9 +18,10 @@ from cognition import ConfigError
 from interpreters.durable import restate_client, restate_serving
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
-from interpreters.durable.restate import CLOSING, RestateSessions
+from interpreters.durable.restate import CLOSING, TOLD_AFTER, RestateSessions
 from interpreters.durable.restate_client import Reply, RestateServer
 from interpreters.durable.restate_serving import listening, serve_on, versioned
+from interpreters.durable.texts import Ended
 from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.durable.restate_rig import free_port
 
@@ -187,3 +188,31 @@ def test_only_what_is_bound_to_an_address_without_a_process_of_the_same_services
     RestateServer.at("http://server:8080", "http://server:9070").move_here("http://here:9080", ["a", "a.1", "b", "b.1"])
 
     assert moved == [("/deployments/gone", {"uri": "http://here:9080"})]
+
+
+def test_what_a_run_waits_for_is_told_by_the_log_and_with_a_timeout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of a version that nobody runs."""
+    refused = {"target": "cogstep-version.7.greeter.1/ada/run", "status": "backing-off", "last_failure": "refused"}
+    waited: list[float | None] = []
+
+    def called(_method: str, _base: str, path: str, _body: Any, _headers: Any, seconds: float | None = None) -> Reply:
+        if path == "/query":
+            return Reply(200, json.dumps({"rows": [refused]}).encode())
+        waited.append(seconds)
+        if seconds is not None:
+            raise TimeoutError("timed out")
+        return Reply(200, Ended(1.0, turn=3).text().encode())
+
+    monkeypatch.setattr(restate_client, "_called", called)
+    sessions = sessions_at("http://127.0.0.1:1", tmp_path)
+
+    with pytest.raises(
+        TimeoutError, match=r"within 2 seconds: cogstep-version\.7\.greeter\.1/ada/run is backing-off: ref"
+    ):
+        sessions.result("inv_1", 2.0)
+    assert sessions.result("inv_1").turn == 3
+    assert waited == [2.0, TOLD_AFTER, None]
+    said = [one.message for one in caplog.records]
+    assert said == ["the run inv_1 waits: cogstep-version.7.greeter.1/ada/run is backing-off: refused"]
