@@ -258,8 +258,8 @@ class DurableInterpreter(AsyncInterpreter):
         return Happened(self._stamp(), hidden, found)
 
     def _hidden(self, text: str) -> str:
-        """What went wrong, without secrets: the engine keeps it too."""
-        return self._veil.hide(CancelAsked(text))[0].reason
+        """What went wrong, without secrets: the engine keeps it too. A step has hidden them already in what it said."""
+        return self._veil.hide(self._veil.reveal(CancelAsked(text)))[0].reason
 
     # ------------------------------------------------------------------------------------------------------ the steps
 

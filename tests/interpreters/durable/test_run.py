@@ -277,7 +277,7 @@ def test_an_answer_a_workers_answer_and_an_error_are_hidden_too() -> None:
     kept = [text for run in ("run-1", "run-2") for _, text in engine.kept(run).values()]
 
     assert "[redacted:" in str(answered.finished)
-    assert "[redacted:" in failed.error
+    assert "[redacted:api_key:" in failed.error
     assert not any(secret in text for text in [str(answered), str(failed), *kept])
     assert set(engine.sessions) >= {"ada", "ada/1.1.1", "bob"}
     assert not any(secret.encode() in line for lines in engine.sessions.values() for line in lines)
