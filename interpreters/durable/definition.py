@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from threading import Lock
 from typing import Any, Unpack
 
 from attrs import evolve
@@ -80,18 +81,21 @@ class DurableAgent:
         self.given: AgentOptions = given
         self._model: Runtime | None = model if isinstance(model, Runtime) else None
         self._load: Callable[[], Runtime] | None = None if isinstance(model, Runtime) else model
+        self._loading = Lock()
 
     @property
     def model(self) -> Runtime:
         """The model; the first use loads it."""
-        if self._model is None:
-            assert self._load is not None
-            self._model = self._load()
-        return self._model
+        with self._loading:  # sessions begin on threads
+            if self._model is None:
+                assert self._load is not None
+                self._model = self._load()
+            return self._model
 
     def on(self, model: Runtime | Callable[[], Runtime]) -> DurableAgent:
         """The same definition with another model, such as that of a host."""
         other = copy(self)
+        other._loading = Lock()
         other._model, other._load = (model, None) if isinstance(model, Runtime) else (None, model)
         return other
 

@@ -14,7 +14,8 @@ gave, and sees that a run is executed until it has ended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
@@ -29,9 +30,12 @@ from interpreters.durable.interpreter import DurableInterpreter, RunClock
 from interpreters.durable.texts import Ended, Errand, Happened, input_text, read_input
 from interpreters.program.later import outlives_its_run
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, Record
-from interpreters.recording.recorder import Recorder
+from interpreters.recording.recorder import MayWait, Recorder
 from interpreters.recording.replaying import ReplayDivergedError, replay
 from interpreters.recording.veil import NUMBERED, Veil
+from interpreters.threads.offloading import to_its_end
+
+Result = TypeVar("Result")
 
 Take = Callable[[str], Recorder]
 """Gives the recorder of a session by its name. Its ``lock`` takes the session over: whoever had it before can append
@@ -83,17 +87,18 @@ async def _execute(
     clock = RunClock(agent.given.get("clock"))
     opened: list[tuple[Opened, DurableInterpreter]] = []
 
-    def open_at(lines: int | None) -> tuple[Opened, DurableInterpreter]:
-        one = _opened(agent, session, take(session), errand)
+    async def open_at(lines: int | None) -> tuple[Opened, DurableInterpreter]:
+        recorder = take(session)
+        one = await _asked(recorder, partial(_opened, agent, session, recorder, errand))
         try:
             opened[:] = [(one, _folded(one, lines or one.lines, context, clock))]
         except BaseException:
-            one.journal.close()
+            await _asked(recorder, one.journal.close)
             raise
         return opened[0]
 
     async def begin() -> str:
-        one, interpreter = open_at(None)
+        one, interpreter = await open_at(None)
         try:
             given = event if event is None or errand is not None else agent.veil().reveal(event)
             interpreter.check_waits(given)
@@ -106,13 +111,20 @@ async def _execute(
         beginning = Happened.read(await context.step("begin", begin))
         if beginning.error:
             return Ended(beginning.at, error=beginning.error).text()
-        one, interpreter = opened[0] if opened else open_at(beginning.lines)
+        one, interpreter = opened[0] if opened else await open_at(beginning.lines)
         one.veil.has_used(_numbers(beginning))
         ended = await interpreter.carry(beginning)
         return ended.text()
     finally:
         for one, _ in opened:
-            one.journal.close()
+            await _asked(one.recorder, one.journal.close)
+
+
+async def _asked(recorder: Recorder, ask: Callable[[], Result]) -> Result:
+    """What a recorder is asked for a run's beginning and end: on a thread where it may wait for a database, since the
+    loop has other sessions.
+    """
+    return await to_its_end(ask) if isinstance(recorder, MayWait) else ask()
 
 
 def _numbers(happened: Happened) -> int:

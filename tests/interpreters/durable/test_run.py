@@ -6,6 +6,7 @@ import asyncio
 import random
 from functools import partial
 from itertools import count
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,7 +35,7 @@ from interpreters.durable.errors import DurableDivergedError
 from interpreters.durable.texts import Ended
 from interpreters.loop.settling import CALL_UNKNOWN
 from interpreters.recording.journal import Journal, JournalReader, TakenOverError
-from interpreters.testing.durable import MemoryEngine
+from interpreters.testing.durable import MemoryEngine, MemoryRecorder
 from interpreters.testing.fakes import FunctionModel, Reply, call
 from tests.interpreters.durable.stories import FULL, STORIES, lines_of_asyncio, lines_of_sync, suite
 from tests.interpreters.durable.worlds import Said, Story, bare, decided, durably
@@ -343,6 +344,34 @@ def test_what_a_cancelled_run_has_left_is_told_as_cancelled_and_not_as_lost_with
     result = replay(engine.recorder("ada")).state.history[-1]
     assert "was cancelled while it ran. It may have happened" in str(result)
     assert not any(CALL_UNKNOWN.encode() in line for line in engine.sessions["ada"])
+
+
+@pytest.mark.parametrize("asked", ["lock", "close"])
+def test_the_loop_goes_on_while_a_database_is_waited_for_at_a_runs_beginning_and_end(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, gone_on = Event(), Event()
+    ask = getattr(MemoryRecorder, asked)
+
+    def slow(self: MemoryRecorder, *given: Any) -> Any:
+        waiting.set()
+        assert gone_on.wait(5), "the loop stands still"
+        return ask(self, *given)
+
+    async def main() -> Ended:
+        engine = MemoryEngine()
+        run = asyncio.ensure_future(
+            engine.run(DurableAgent("greeter", FunctionModel(lambda _request: "Hello.")), "ada", UserSpoke("Hi!"))
+        )
+        while not waiting.is_set():
+            await asyncio.sleep(0.001)
+        gone_on.set()
+        return await run
+
+    monkeypatch.setattr(MemoryRecorder, "may_wait", True, raising=False)
+    monkeypatch.setattr(MemoryRecorder, asked, slow)
+
+    assert asyncio.run(main()).finished is not None
 
 
 @pytest.mark.parametrize(
