@@ -53,9 +53,15 @@ def program() -> str | None:
 
 
 class Server:
-    """A server with a database of its own; it may be killed and started again."""
+    """A server with a database of its own; it may be killed and started again.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: of its own.
+        long: the number of events after which it suggests to go on as new.
+    """
+
+    def __init__(self, folder: Path, long: int) -> None:
+        self._long = f"limit.historyCount.suggestContinueAsNew={long}"
         self.database = folder / "temporal.db"
         self.address = f"127.0.0.1:{free_port()}"
         self._folder = folder
@@ -67,6 +73,7 @@ class Server:
         port = self.address.partition(":")[2]
         ports = ["--port", port, "--http-port", str(free_port()), "--metrics-port", str(free_port())]
         where = ["--db-filename", str(self.database), "--log-level", "error", "--headless"]
+        where += ["--dynamic-config-value", self._long]
         with open(self._folder / "server.log", "ab") as log:
             return subprocess.Popen([command, "server", "start-dev", *ports, *where], stdout=log, stderr=log)
 
@@ -95,9 +102,9 @@ async def connected(address: str) -> Client:
 
 
 @asynccontextmanager
-async def running_server(folder: Path) -> AsyncIterator[tuple[Server, Client]]:
+async def running_server(folder: Path, long: int) -> AsyncIterator[tuple[Server, Client]]:
     """A server that is there while this is open."""
-    server = Server(folder)
+    server = Server(folder, long)
     try:
         yield server, await connected(server.address)
     finally:
@@ -158,10 +165,12 @@ class Person:
             await asyncio.sleep(0.1)
 
 
-async def kills(times: int, sessions: int, folder: Path, *, workers: int = 3, seed: int = 0) -> Counter[str]:
+async def kills(
+    times: int, sessions: int, folder: Path, *, workers: int = 3, seed: int = 0, long: int = 100
+) -> Counter[str]:
     """Kill so often; gives the number of results of each kind."""
     chance = random.Random(seed)
-    async with running_server(folder) as (server, client):
+    async with running_server(folder, long) as (server, client):
         crew = Workers(["-m", "tests.interpreters.durable.temporal_kills", str(folder), server.address], folder / "log")
         stop = asyncio.Event()
         people = [Person(client, folder, f"session-{number}") for number in range(sessions)]
@@ -195,7 +204,8 @@ async def _check(client: Client, folder: Path, people: list[Person]) -> Counter[
     found: Counter[str] = Counter()
     heard: dict[str, list[str]] = {}
     replayer = Replayer(workflows=[SessionWorkflow])
-    async for execution in client.list_workflows():
+    executions = [one async for one in client.list_workflows()]
+    for execution in sorted(executions, key=lambda one: one.start_time):
         history = await client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()
         await replayer.replay_workflow(history)
         found["histories"] += 1
@@ -247,6 +257,9 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=60, help="how often something is killed (%(default)s)")
     parser.add_argument("--sessions", type=int, default=6, help="how many sessions there are (%(default)s)")
     parser.add_argument("--workers", type=int, default=3, help="how many processes work at them (%(default)s)")
+    parser.add_argument(
+        "--long", type=int, default=100, help="events of a long history (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if program() is None:
@@ -254,7 +267,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
-        made = kills(given.times, given.sessions, Path(folder), workers=given.workers, seed=given.seed)
+        made = kills(given.times, given.sessions, Path(folder), workers=given.workers, seed=given.seed, long=given.long)
         found = asyncio.run(made)
         print(f"{given.times} kills in {time.monotonic() - began:.0f} s; {dict(found)}")
 
