@@ -92,6 +92,8 @@ class History:
         self.result: str | None = None
         self.performed: list[str] = []
         """The ids of the activities, in order."""
+        self.asked: list[str] = []
+        """The ids of the activities that were asked for, whether they came to be performed or not."""
         self.lost: set[str] = set()
         """The activities whose first attempt is lost with its process."""
         self.held: set[str] = set()
@@ -201,6 +203,7 @@ class History:
         one.input.payloads.extend(asked.arguments)
         one.workflow_task_completed_event_id = task
         scheduled = self._scheduled[asked.seq] = event.event_id
+        self.asked.append(asked.activity_id)
         if asked.activity_id.startswith(tuple(self.held)):
             return
         arguments = [json.loads(payload.data) for payload in asked.arguments]
@@ -288,7 +291,7 @@ class History:
             return self
         next_one = History(self._workflow, self.went_on, self._list, self.name)
         next_one.is_long = self.is_long
-        next_one.performed = self.performed
+        next_one.asked = self.asked
         await next_one.go_on()
         return await next_one.newest()
 

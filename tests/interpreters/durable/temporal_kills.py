@@ -257,9 +257,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=60, help="how often something is killed (%(default)s)")
     parser.add_argument("--sessions", type=int, default=6, help="how many sessions there are (%(default)s)")
     parser.add_argument("--workers", type=int, default=3, help="how many processes work at them (%(default)s)")
-    parser.add_argument(
-        "--long", type=int, default=100, help="events of a long history (%(default)s)"
-    )
+    parser.add_argument("--long", type=int, default=100, help="events of a long history (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if program() is None:
