@@ -12,15 +12,13 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
 from restate import ObjectContext, VirtualObject
 from restate.endpoint import Endpoint
 
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.restate import RestateSessions
 from interpreters.durable.restate_context import BYTES, RUNS
-from interpreters.durable.restate_serving import _without_lifespan, listening
+from interpreters.durable.restate_serving import listening, serve_on
 from tests.interpreters.durable.restate_rig import free_port, running_server
 
 BARE = "cogstep.bare"
@@ -77,19 +75,16 @@ def _bare_worker(sessions: RestateSessions, text: bytes) -> Iterator[None]:
     endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
     endpoint.bind(made)
     port, loop, ended = free_port(), asyncio.new_event_loop(), asyncio.Event()
-    config = Config()
-    config.bind = [f"fd://{listening('127.0.0.1', port).detach()}"]
-    config.graceful_timeout = 1.0
-    config.loglevel = "WARNING"
+    listener = listening("127.0.0.1", port)
 
     def work() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve(_without_lifespan(endpoint.app()), config, shutdown_trigger=ended.wait))
+            runner.run(serve_on(listener, endpoint.app(), ended))
 
     thread = threading.Thread(target=work, name="bare")
     thread.start()
     try:
-        sessions._server.register(f"http://127.0.0.1:{port}")
+        sessions._server.register(f"http://127.0.0.1:{port}", (BARE,))
         yield
     finally:
         loop.call_soon_threadsafe(ended.set)
