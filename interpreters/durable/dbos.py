@@ -44,6 +44,7 @@ from interpreters.durable.dbos_context import (
     passes,
     place_of,
     postponed,
+    spare_lookups,
     tells,
     unusable,
 )
@@ -175,10 +176,14 @@ class DBOSSessions:
         own = self._agent(agent)
         self._check_begun(session)
         client = self._connected()
-        for one in self._runs(session, ["PENDING", "ENQUEUED"]):
-            if not one.workflow_id.startswith(f"{session}:{CLOSING}"):  # that one closes the turn too
+        runs = self._runs(session, ["PENDING", "ENQUEUED"])
+        closing = [one for one in runs if one.workflow_id.startswith(f"{session}:{CLOSING}")]  # these close it too
+        for one in runs:
+            if one not in closing:
                 with self._said():
                     client.cancel_workflow(one.workflow_id, cancel_children=True)
+        if len(runs) > len(closing) and not any(one.status == "PENDING" for one in closing):
+            self.store.fence(session)
         return self._enqueue(session, CancelAsked(reason), own.name, None)
 
     @checked_call
@@ -420,11 +425,12 @@ class DBOSSessions:
             self.hosts.close()
 
     def _launch(self, config: DBOSConfig, left: LeftRuns) -> None:
-        DBOS(config=config)
+        engine = DBOS(config=config)
         logging.getLogger("dbos").addFilter(tells)
         self._register(left)
         DBOS.listen_queues([QUEUE])
         DBOS.launch()
+        spare_lookups(engine)
         DBOS.register_queue(
             QUEUE, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=POLLED_EVERY
         )

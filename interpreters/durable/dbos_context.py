@@ -9,6 +9,8 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 from attrs import frozen
@@ -113,8 +115,17 @@ class JsonSerializer(Serializer):
         return "cogstep_json"
 
 
+_nothing_kept: ContextVar[bool] = ContextVar("cogstep_nothing_kept", default=False)
+"""Whether DBOS is about to look for what it has kept of a step of which it can't have kept anything."""
+
+
 class Steps:
     """The ``DurableContext`` of a workflow of DBOS.
+
+    DBOS looks for what it has kept before it does a step, which is a third of what a step costs. Whoever has done the
+    first step of a run is the first to execute it, and of what comes behind there is nothing to be found; should
+    another execution begin meanwhile, then DBOS refuses to keep this one's steps, and the store refuses its lines
+    before that. See ``spare_lookups``.
 
     Args:
         work: the workflow of a worker.
@@ -124,14 +135,27 @@ class Steps:
     def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...]) -> None:
         self._work = work
         self._arguments = arguments
+        self._is_first: bool | None = None
+        """Whether no execution was before this one; None as long as nobody knows."""
 
     async def step(self, name: str, work: Work) -> str:
         """See ``DurableContext.step``."""
+        done = False
 
         async def perform() -> str:
+            nonlocal done
+            done = True
+            _nothing_kept.set(False)  # in a task of DBOS's own: what ``work`` does with DBOS is no step of ours
             return await work()
 
-        return await DBOS.run_step_async({"name": name, "preemptible": True}, perform)
+        before = _nothing_kept.set(bool(self._is_first))
+        try:
+            text = await DBOS.run_step_async({"name": name, "preemptible": True}, perform)
+        finally:
+            _nothing_kept.reset(before)
+        if self._is_first is None:
+            self._is_first = done
+        return text
 
     async def sleep(self, name: str, seconds: float) -> None:
         """See ``DurableContext.sleep``."""
@@ -143,6 +167,24 @@ class Steps:
             handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
         text: str = await handle.get_result()
         return text
+
+
+def spare_lookups(dbos: DBOS) -> None:
+    """Have an instance of DBOS, which was launched, look for nothing where ``Steps`` knows that there is nothing.
+
+    DBOS has no option for that, so this stands in for a method of its own that is not public. Where a DBOS has none of
+    this kind, every step is looked for, as without this.
+    """
+    database: Any = getattr(dbos, "_sys_db", None)
+    look: Any = getattr(database, "check_operation_execution", None)
+    if look is None:
+        return
+
+    @wraps(look)
+    def look_or_not(*asked: Any, **named: Any) -> Any:
+        return None if _nothing_kept.get() else look(*asked, **named)
+
+    database.check_operation_execution = look_or_not
 
 
 @frozen(eq=False)

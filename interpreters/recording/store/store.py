@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
-from sqlalchemy import Connection, Select, exists, select
+from sqlalchemy import Connection, Select, exists, select, update
 
 from cognition import ConfigError
 from interpreters.recording.store.database import Database, database_of
@@ -76,6 +76,18 @@ class SqlStore:
                 f"a session's name in a store has 1 to {LONGEST_NAME} characters that can be printed, not {session!r}"
             )
         return SqlRecorder(self._database, self._membership, session, take_over)
+
+    def fence(self, session: str) -> None:
+        """Let whoever writes a session, or a worker's session of it, write no more: its next line is refused, and so
+        nothing begins that would have been recorded first. For who has told its engine to stop it.
+
+        Raises:
+            StoreError: the database can't be used.
+        """
+        name = sessions.c.name
+        own = (name == session) | ((name > f"{session}/") & (name < f"{session}0"))  # the character behind the slash
+        freed = update(sessions).where(own).values(token=sessions.c.token + 1, holder=None)
+        self._database.read(lambda connection: connection.execute(freed), None)
 
     def check_there(self) -> None:
         """See that there is something to look at: for who names a store of which they think that it is there.

@@ -13,9 +13,10 @@ import time
 from typing import Any
 
 import pytest
+from dbos._sys_db import SystemDatabase
 
 import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
-from cognition import Cancelled
+from cognition import Cancelled, Limits
 from interpreters import replay, tool
 from interpreters.durable.dbos import DBOSSessions
 from interpreters.durable.definition import DurableAgent
@@ -25,6 +26,9 @@ from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.durable.two_slots import Host
 
 DOZING: list[str] = []
+TICKED: list[float] = []
+LOOKED: list[str] = []
+"""The runs of which DBOS has looked for a step."""
 
 
 @tool
@@ -35,12 +39,23 @@ async def doze(name: str) -> str:
     return "well slept"
 
 
+@tool
+async def tick(number: int) -> str:
+    """Tick."""
+    TICKED.append(time.monotonic())
+    return f"tick {number}"
+
+
 def agent(version: str, name: str = "dozer") -> DurableAgent:
     def answer(request: Any) -> Any:
-        said = request.messages[-1].text if len(request.messages) % 2 else ""
-        return call("doze", name=said) if "doze" in said else f"{name} {version}"
+        said = getattr(request.messages[-1], "text", "")
+        asked = request.messages[0].text
+        if asked.startswith("tick") and len(request.messages) < 2 * int(asked.split()[1]):
+            return call("tick", number=len(request.messages))
+        return call("doze", name=said) if said == "doze" and len(request.messages) % 2 else f"{name} {version}"
 
-    return DurableAgent("dozer", FunctionModel(answer), [doze], version=version)
+    limits = Limits(steps=10**4, tool_calls=10**4)
+    return DurableAgent("dozer", FunctionModel(answer), [doze, tick], version=version, limits=limits, compact_at=None)
 
 
 def text(sessions: DBOSSessions, run: str) -> str:
@@ -50,6 +65,7 @@ def text(sessions: DBOSSessions, run: str) -> str:
 
 
 def main(url: str) -> None:
+    count_lookups()
     old = subprocess.Popen(
         [sys.executable, "-m", "tests.interpreters.durable.several", url, "1"], stdin=subprocess.PIPE
     )
@@ -60,6 +76,8 @@ def main(url: str) -> None:
             assert text(after, after.send("bob", "Hi!")) == "dozer 2"
             assert text(after, after.send("ada", "Hi again!")) == "dozer 1"  # by the version that began it
             cancelled(after)
+            cancelled_at_work(after)
+            looked_for_once(after)
             in_order(after)
             alone(after, before)
         asyncio.run(in_a_loop(after))
@@ -97,6 +115,41 @@ def cancelled(sessions: DBOSSessions) -> None:
         sessions.result(run)
     assert text(sessions, sessions.send("cid", "Hi!")) == "dozer 2"
     assert replay(sessions.recorder("cid")).same
+
+
+def cancelled_at_work(sessions: DBOSSessions) -> None:
+    """Once ``cancel`` has returned, none of many quick calls begins that was not recorded before."""
+    run = sessions.send("tim", "tick 4000")
+    until = time.monotonic() + 30
+    while len(TICKED) < 3:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    closing = sessions.cancel("tim")
+    returned = time.monotonic()
+    assert isinstance(getattr(sessions.result(closing).finished, "outcome", None), Cancelled)
+    time.sleep(1.5)
+    assert len([at for at in TICKED if at > returned]) <= 1
+    with pytest.raises(DurableError, match="was cancelled"):
+        sessions.result(run)
+    assert replay(sessions.recorder("tim")).same
+
+
+def looked_for_once(sessions: DBOSSessions) -> None:
+    """Of a run that nobody executed before, DBOS looks for the first step alone."""
+    LOOKED.clear()
+    run = sessions.send("tom", "tick 8")
+    assert text(sessions, run)
+    assert LOOKED.count(run) == 1
+
+
+def count_lookups() -> None:
+    look = SystemDatabase._check_operation_execution_txn
+
+    def counted(self: Any, workflow_id: str, *rest: Any) -> Any:
+        LOOKED.append(workflow_id)
+        return look(self, workflow_id, *rest)
+
+    SystemDatabase._check_operation_execution_txn = counted  # type: ignore[method-assign]
 
 
 def alone(sessions: DBOSSessions, other: DBOSSessions) -> None:
