@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from attrs import evolve, fields, frozen, has
 
-from cognition import CallModel, History, Image
+from cognition import CallModel, History, Image, ModelRequest
 from interpreters.recording.redaction import Found, Redaction, apart
 from interpreters.recording.secrets.writings import Writings, forms_of
 
@@ -140,9 +140,7 @@ class Veil:
         if not self._texts:
             return value
         if isinstance(value, CallModel):
-            request = value.request
-            rest = mapped(evolve(request, messages=History()), self._revealed)
-            return evolve(value, request=evolve(rest, messages=self._shown.history(request.messages)))
+            return evolve(value, request=self._shown.request(value.request))
         if type(value) is tuple:  # the decisions of a step: one of them may be a request, with the conversation
             hidden: Any = value
             shown: Any = tuple([self.reveal(one) for one in hidden])
@@ -290,11 +288,25 @@ def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
 
 
 class _Shown:
-    """Conversations as the model sees them, carried on from the one before: one costs no more for being long."""
+    """Requests as the model sees them, carried on from the one before: one costs no more for being long, and what stands
+    before its messages is shown once.
+    """
 
     def __init__(self, reveal: Callable[[Any], Any]) -> None:
         self._reveal = reveal
         self._hidden = self._shown = History()
+        self._head: tuple[Any, ...] = ()
+        """What stood in the request before beside its messages."""
+        self._request: ModelRequest | None = None
+        """The same as it is shown."""
+
+    def request(self, request: ModelRequest) -> ModelRequest:
+        head = tuple([getattr(request, name) for name in HEAD])
+        shown = self._request
+        if shown is None or any(new is not old for new, old in zip(head, self._head, strict=True)):
+            self._head = head
+            shown = self._request = self._reveal(evolve(request, messages=History()))
+        return evolve(shown, messages=self.history(request.messages))
 
     def history(self, messages: History) -> History:
         known = len(self._hidden)
@@ -303,6 +315,9 @@ class _Shown:
         self._shown = self._shown.append(*(self._reveal(messages[i]) for i in range(known, len(messages))))
         self._hidden = messages
         return self._shown
+
+
+HEAD = tuple(one.name for one in fields(ModelRequest) if one.name != "messages")
 
 
 def collect(value: Any, texts: list[str]) -> None:
@@ -341,29 +356,33 @@ def mapped(value: V, change: Change, place: str = "") -> V:
     """
     result: Any = value
     kind: type[Any] = type(value)
-    if isinstance(value, str):
+    names = NAMES.get(kind)  # looked up first: of what is mapped, most are objects of the core
+    if names is None:
+        names = NAMES[kind] = text_fields(kind) if has(kind) else ()
+    if names:
+        changed = {}
+        for name in names:
+            old = getattr(value, name)
+            if old:
+                new = mapped(old, change, f"{place}.{name}" if place else name)
+                if new is not old:
+                    changed[name] = new
+        if changed:
+            result = evolve(result, **changed)
+    elif isinstance(value, str):
         result = change(value, place)
     elif isinstance(value, tuple | list):
         items = [mapped(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
         if any(new is not old for new, old in zip(items, value, strict=True)):
             result = type(value)(items)
-    elif isinstance(value, Mapping):
-        entries = {name: mapped(item, change, f"{place}.{name}") for name, item in value.items()}
-        if any(entries[name] is not item for name, item in value.items()):
-            result = entries
     elif isinstance(value, History):
         messages = [mapped(message, change, f"{place}[{index}]") for index, message in enumerate(value)]
         if any(new is not old for new, old in zip(messages, value, strict=True)):
             result = History(messages)
-    elif has(kind):
-        changed = {}
-        for name in text_fields(kind):
-            old = getattr(value, name)
-            new = mapped(old, change, f"{place}.{name}" if place else name)
-            if new is not old:
-                changed[name] = new
-        if changed:
-            result = evolve(result, **changed)
+    elif isinstance(value, Mapping):
+        entries = {name: mapped(item, change, f"{place}.{name}") for name, item in value.items()}
+        if any(entries[name] is not item for name, item in value.items()):
+            result = entries
     final: V = result
     return final
 

@@ -202,6 +202,9 @@ KINDS = (
 )
 """The same one kind at a time: what is an escape of one kind may be characters of the secret in another."""
 
+MARKED = re.compile("|".join(sorted({re.escape(mark) for kind in KINDS for mark in kind.marks})))
+"""What stands in every text that may be read as another one."""
+
 SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "e": "\x1b", "0": "\0"}
 TORN = re.compile(r"(?:%[0-9A-Fa-f]?|\\+(?:u[0-9A-Fa-f]{0,3}|x[0-9A-Fa-f]?)?|&[#A-Za-z0-9]{0,8}|=[0-9A-F]?)\Z")
 """An escape that is cut off by the end of the text."""
@@ -265,6 +268,8 @@ def _chain(reading: Reading, escapes: Escapes, alphabet: frozenset[str]) -> Iter
 def _readings(whole: Reading, alphabet: frozenset[str]) -> Iterator[Reading]:
     """All that a text may be read as: each kind of escape for itself, inside of backslashes too, and all of them."""
     yield whole
+    if MARKED.search(whole.text) is None:
+        return
     backslashes, *others = KINDS
     for outer in (whole, *_chain(whole, backslashes, alphabet)):
         if outer is not whole:
