@@ -288,8 +288,8 @@ def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
 
 
 class _Shown:
-    """Requests as the model sees them, carried on from the one before: one costs no more for being long, and what stands
-    before its messages is shown once.
+    """Requests as the model sees them, carried on from the one before: one costs no more for being long, and what
+    stands before its messages is shown once.
     """
 
     def __init__(self, reveal: Callable[[Any], Any]) -> None:
