@@ -138,7 +138,7 @@ class Steps:
         self._is_first: bool | None = None
         """Whether no execution was before this one; None as long as nobody knows."""
 
-    async def step(self, name: str, work: Work) -> str:
+    async def step(self, name: str, work: Work, *, alone: bool = False) -> str:
         """See ``DurableContext.step``."""
         done = False
 

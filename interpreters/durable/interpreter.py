@@ -226,7 +226,7 @@ class DurableInterpreter(AsyncInterpreter):
         if self._only is not None:
             (effect, maybe), self._only = self._only, None
             effect_id = effect.effect_id
-            happened = self._known(effect_id, await self._step(effect, maybe, ()))
+            happened = self._known(effect_id, await self._step(effect, maybe, (), alone=True))
         else:
             effect_id = next(iter(self._steps))
             task = self._steps[effect_id]
@@ -286,13 +286,15 @@ class DurableInterpreter(AsyncInterpreter):
             before = tuple(self._steps.values())
             self._steps[effect.effect_id] = asyncio.create_task(self._step(effect, maybe, before))
 
-    async def _step(self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...]) -> str:
+    async def _step(
+        self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...], alone: bool = False
+    ) -> str:
         name = str(effect.effect_id)
         if isinstance(effect, StartTimer) and StartTimer not in self.program.performers:
             return await self._slept(effect, name)
         if isinstance(effect, SpawnWorker) and SpawnWorker not in self.program.performers:
             return await self._worked(effect, name)
-        text = await self._engine.step(name, partial(self._carried, effect, maybe, before))
+        text = await self._engine.step(name, partial(self._carried, effect, maybe, before), alone=alone)
         self._know_secrets(text)
         return text
 

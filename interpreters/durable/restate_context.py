@@ -62,7 +62,7 @@ class RestateContext:
         self.failure: BaseException | None = None
         """Why this attempt ends: it was cancelled, has lost its server, or goes on in another attempt."""
 
-    async def step(self, name: str, work: Work) -> str:
+    async def step(self, name: str, work: Work, *, alone: bool = False) -> str:
         at_work: list[asyncio.Task[Any]] = []
         given_up = False
 
@@ -78,7 +78,7 @@ class RestateContext:
 
         future = self._context.run_typed(name, action, RUNS)
         try:
-            result: bytes = await self._result(future)
+            result: bytes = await (self._result_alone(future) if alone else self._result(future))
         except asyncio.CancelledError:
             given_up = True
             for task in at_work:
@@ -102,6 +102,20 @@ class RestateContext:
         if self._waiting is not None:
             await self._context.receive.enqueue_restate_event(LEAVE)
             await asyncio.wait([self._waiting])
+
+    async def _result_alone(self, future: Any) -> Any:
+        """``_result`` where nothing else is waited for: then nobody has to wait for all."""
+        if self._waiting is not None:  # for what was given up
+            return await self._result(future)
+        if self.failure is not None:
+            raise asyncio.CancelledError
+        try:
+            return await future
+        except TerminalError:
+            raise
+        except BaseException as error:  # see ``_wait``
+            self.failure = error
+            raise asyncio.CancelledError from error
 
     async def _result(self, future: Any) -> Any:
         if self.failure is not None:

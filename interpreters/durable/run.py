@@ -108,7 +108,7 @@ async def _execute(
         return evolve(happened, lines=one.lines).text()
 
     try:
-        beginning = Happened.read(await context.step("begin", begin))
+        beginning = Happened.read(await context.step("begin", begin, alone=True))
         if beginning.error:
             return Ended(beginning.at, error=beginning.error).text()
         one, interpreter = opened[0] if opened else await open_at(beginning.lines)

@@ -140,7 +140,7 @@ class MemoryContext:
         self._run = run
         self._calls = 0
 
-    async def step(self, name: str, work: Work) -> str:
+    async def step(self, name: str, work: Work, *, alone: bool = False) -> str:
         """See ``DurableContext.step``."""
         number, kept = self._next(name)
         if kept is not None:

@@ -70,6 +70,35 @@ def test_whoever_takes_a_session_over_leaves_nothing_to_be_written_by_who_had_it
     new.close()
 
 
+def test_whoever_is_fenced_off_writes_no_more_and_neither_do_its_workers(url: str, name: str) -> None:
+    store = SqlStore(url)
+    own = [store.recorder(f"{name}{end}") for end in ("", "/1.2.1", "/1.2.1/1.1.1")]
+    others = [store.recorder(f"{name}{end}") for end in ("-", "0", "x/1")]
+    for recorder in (*own, *others):
+        assert recorder.lock(True)
+        recorder.append(0, b"0\n", False)
+
+    store.fence(name)
+    for recorder in own:
+        with pytest.raises(TakenOverError):
+            recorder.append(1, b"1\n", False)
+        recorder.close()
+        again = SqlStore(url).recorder(recorder.session)
+        assert again.lock(False)
+        again.append(1, b"2\n", False)
+        assert list(again.lines()) == [b"0\n", b"2\n"]
+        again.close()
+    for recorder in others:
+        recorder.append(1, b"1\n", False)
+        recorder.close()
+
+
+def test_nothing_is_made_by_fencing_off_what_is_not_there(tmp_path: Path) -> None:
+    SqlStore(f"sqlite:///{tmp_path / 'none.db'}").fence("nobody")
+
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_stopped_process_keeps_its_session_until_it_expires_and_writes_nothing_when_it_wakes(
     url: str, name: str, stopped: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
