@@ -340,7 +340,7 @@ class DurableInterpreter(AsyncInterpreter):
             return Happened(self._stamp(), error=self._hidden(describe(answer.error))).text()
         event: Any = answer if isinstance(answer, INPUT_TYPES) else unanswered(effect)
         hides = self._veil.may_hide(event)
-        if hides:  # in the order of decisions, so that placeholders are numbered by it
+        if hides and before:  # in the order of decisions, so that placeholders are numbered by it
             await asyncio.gather(*before, return_exceptions=True)
         happened = self._told(event, hides)
         text = happened.text()

@@ -45,6 +45,11 @@ SYNTAX = re.compile(r"(?:[\s\[\]{}:,]|true|false|null)*")
 UNIT = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
 """What stands for one character in a JSON string."""
 
+SHORT = 200
+"""Characters of a text of which it is remembered what was found in it, at most."""
+REMEMBERED = 500
+"""Texts of which it is, at most."""
+
 V = TypeVar("V")
 Change = Callable[[str, str], str]
 """Gives the text that stands for a text; told also the place in the value, such as ``calls[0].arguments_json``."""
@@ -89,6 +94,8 @@ class Veil:
         self._writings = Writings(known)
         for number, name in self._writings.numbers.items():
             self._texts[f"[redacted:{name}:n]"] = number
+        self._looked_at: dict[tuple[str, bool], tuple[Found, ...]] = {}
+        """What was found in short texts: names of arguments, and many of their values, come again and again."""
         self._shown = _Shown(lambda message: mapped(message, self._revealed))
 
     def hide(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
@@ -260,6 +267,16 @@ class Veil:
         redaction = self._redaction
         if redaction is None or text in self._keep:
             return []
+        if shaped or len(text) > SHORT or redaction.find is not None:  # of which nobody knows what it goes by
+            return self._looked_for(redaction, text, shaped, ends)
+        known = self._looked_at.get((text, ends))
+        if known is None:
+            if len(self._looked_at) >= REMEMBERED:
+                self._looked_at.clear()
+            known = self._looked_at[text, ends] = tuple(self._looked_for(redaction, text, None, ends))
+        return list(known)
+
+    def _looked_for(self, redaction: Redaction, text: str, shaped: list[Found] | None, ends: bool) -> list[Found]:
         found = [*redaction.found_in(text), *(shaped or ())]
         fixed = self._writings.found_in(text, ends=ends)
         if BEGINNING in text:
