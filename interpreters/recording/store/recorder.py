@@ -171,33 +171,24 @@ class SqlRecorder:
         self._newest = -1  # until it is known: an interrupt may come at any moment
 
         def put(connection: Connection) -> None:
-            nonlocal follows
-            with self._database.forced(connection, force):
-                if follows and not brings:
-                    follows = False  # where the connection breaks, nobody knows whether it is kept
-                    if self._statements.append.run(connection, values) == 1:
-                        return
-                with self._database.transaction(connection):
-                    self._put_in_place(connection, values)
-                    for name, content in brings.items():
-                        self._put_payload(connection, name, content)
+            with self._database.forced(connection, force), self._database.transaction(connection):
+                self._put_in_place(connection, values)
+                for name, content in brings.items():
+                    self._put_payload(connection, name, content)
 
         began = time.monotonic()
         try:
-            if follows and not brings and not force and self._append_at_once(values):
-                self._newest = number
-                return
-            follows = follows and force
-            self._asked(put)
+            if not (follows and not brings and self._append_at_once(values, force)):
+                self._asked(put)
         finally:
             self._waited = time.monotonic() - began > SLOW
         self._newest = number
 
-    def _append_at_once(self, values: dict[str, object]) -> bool:
+    def _append_at_once(self, values: dict[str, object], force: bool) -> bool:
         """Keep a line behind another one; whether it is known to be kept."""
         append = self._statements.append
         try:
-            return self._database.run_bare(lambda connection: append.run_bare(connection, values)) == 1
+            return self._database.run_bare(lambda connection: append.run_bare(connection, values), force) == 1
         except StoreError as error:
             raise self._not_written(error) from error
 
