@@ -77,6 +77,8 @@ class Ahead:
         self._tools = tools
         self.waiting: set[EffectId] = set()
         """What is answered after the run, of what is in flight."""
+        self._newest: tuple[Transition, set[EffectId], bool] | None = None
+        """What was weighed of a step that is not written yet."""
         self._ahead = deque(ahead)
         self._decisions = DecisionWriter()
         self._written = folded
@@ -91,7 +93,7 @@ class Ahead:
 
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
-        return not self._ahead and (self._journal.waits(event, transition) or self._forces(event, transition))
+        return not self._ahead and (self._journal.waits(event, transition) or self._weighed(event, transition)[1])
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
         """Append a record, or see that it is the one which stands on file.
@@ -101,22 +103,29 @@ class Ahead:
             TakenOverError: another process has the session now.
             JournalError: it can't be written.
         """
+        waiting, forces = self._weighed(event, transition)
         if self._ahead:
             self._compare(self._ahead[0], event, transition)
             self._ahead.popleft()
             self.repeated = True
         else:
-            self._journal.write(event, transition, redacted, force=self._forces(event, transition))
+            self._journal.write(event, transition, redacted, force=forces)
             self.repeated = False
-        self.waiting = self._waiting(event, transition)
+        self.waiting, self._newest = waiting, None
         self._written += 1
 
-    def _forces(self, event: Input, transition: Transition) -> bool:
-        """Whether something begins that must not begin twice, or the run may end here, to be answered later."""
-        return bool(self._waiting(event, transition)) or any(
-            isinstance(one, CallTool) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
-            for one in transition.decisions
-        )
+    def _weighed(self, event: Input, transition: Transition) -> tuple[set[EffectId], bool]:
+        """What waits for its answer behind a step; and whether something begins that must not begin twice, or the run
+        may end here, to be answered later. Asked for before it is written and when it is.
+        """
+        if self._newest is None or self._newest[0] is not transition:
+            waiting = self._waiting(event, transition)
+            forces = bool(waiting) or any(
+                isinstance(one, CallTool) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
+                for one in transition.decisions
+            )
+            self._newest = transition, waiting, forces
+        return self._newest[1:]
 
     def _waiting(self, event: Input, transition: Transition) -> set[EffectId]:
         asked = {

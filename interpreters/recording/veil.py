@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from attrs import evolve, fields, frozen, has
 
-from cognition import CallModel, History, Image, ModelRequest
+from cognition import CallModel, History, Image, ModelRequest, Section
 from interpreters.recording.redaction import Found, Redaction, apart
 from interpreters.recording.secrets.writings import Writings, forms_of
 
@@ -35,8 +35,8 @@ NUMBER = re.compile(r'"(\[redacted:[A-Za-z0-9_.-]+:[0-9]*(?:w[0-9a-fx]+)?n\])"')
 
 JSON_FIELDS = frozenset({"arguments_json", "returns", "response_format"})
 """Fields that hold JSON as text: in them the texts are looked at one by one, so that they stay JSON."""
-IDS = frozenset({"id", "call_id", "effect_id"})
-"""Fields that hold names of our own making."""
+IDS = frozenset({"id", "call_id", "effect_id", "section"})
+"""Fields that hold names of our own making, or of the program's sections: one that is changed is another section."""
 
 STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
 """A string of JSON, or a number."""
@@ -410,7 +410,7 @@ def text_fields(kind: type) -> tuple[str, ...]:
 
     Of a picture there are none: what looks like a secret in its bytes by chance, changed, would leave no picture.
     """
-    if kind is Image:
+    if kind is Image or kind is Section:  # a section has no text but its name
         return ()
     hints = get_type_hints(kind)
     return tuple(item.name for item in fields(kind) if item.name not in IDS and _holds_text(hints[item.name]))

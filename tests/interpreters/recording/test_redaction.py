@@ -27,6 +27,7 @@ from cognition import (
     UserSpoke,
     fold,
 )
+from cognition.candidates import CONVERSATION, DEFAULT_SECTIONS, Candidate
 from cognition.ids import EffectId
 from cognition.outcomes import Failure
 from interpreters import Agent, events, fakes, replay, tool
@@ -430,3 +431,17 @@ def test_a_step_shows_what_is_new_in_a_conversation_and_not_all_of_it_again(
     few, many = looks(3), looks(11)
 
     assert 0 < many < 5 * few
+
+
+@pytest.mark.parametrize("section", [one.name for one in DEFAULT_SECTIONS])
+def test_a_secret_that_begins_like_the_name_of_a_section_hides_no_section(section: str, tmp_path: Path) -> None:
+    secret = f"{section}-secret-5"
+    journal = tmp_path / "session.jsonl"
+    context = [] if section == CONVERSATION else [lambda text: [Candidate(section, f"kept {text}")]]
+
+    redact = Redaction(secrets={"token": secret})
+    with Agent(ScriptedModel(["Hello."]), context=context, redact=redact, journal=journal) as agent:
+        agent.run(f"Hi, {secret}!")
+
+    assert secret not in journal.read_text()
+    assert replay(journal).same
