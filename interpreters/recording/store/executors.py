@@ -20,6 +20,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from weakref import WeakSet, finalize, ref
@@ -35,6 +36,9 @@ from runtime.files import make_directory, own_state_directory
 
 EXPIRES_AFTER = 15.0
 """Seconds without a sign of life after which a process's sessions may be taken over."""
+
+FORK_WAITS = 1.0
+"""Seconds for which a fork waits for this process's threads that are in a database."""
 
 RENEWED_EVERY = 4.0
 """Seconds between two signs of life: three may fail."""
@@ -191,17 +195,39 @@ def _renew(membership: ref[Membership], database: Database, own: str, given_back
         if found is None:
             break
         try:
-            if held is not None:
-                found.give_back(held)
-            if time.monotonic() >= due:
-                due = time.monotonic() + RENEWED_EVERY
-                found.beat()
+            with _inside():
+                if held is not None:
+                    found.give_back(held)
+                if time.monotonic() >= due:
+                    due = time.monotonic() + RENEWED_EVERY
+                    found.beat()
         except CogstepError:  # whoever writes is told; here it is tried again
             due = time.monotonic() + AGAIN_AFTER
             time.sleep(AGAIN_AFTER)
         del found  # so that it can be collected meanwhile
-    with contextlib.suppress(CogstepError):
+    with contextlib.suppress(CogstepError), _inside():
         _leave(database, own)
+
+
+@contextlib.contextmanager
+def _inside() -> Iterator[None]:
+    """A thread of ours is in a database meanwhile, and whoever forks waits for it: a child would have the locks that
+    SQLite holds at that moment, and nobody who gives them back.
+    """
+    global _threads
+    with _gate:
+        _threads += 1
+    try:
+        yield
+    finally:
+        with _gate:
+            _threads -= 1
+
+
+_gate = threading.Lock()
+"""Held while a process is forked, so that none of these threads enters a database."""
+_threads = 0
+"""How many are in one."""
 
 
 def _leave(database: Database, own: str) -> None:
@@ -272,10 +298,22 @@ def _end_all() -> None:
         membership.end()
 
 
+def _before_fork() -> None:
+    """Wait until no thread of ours is in a database; not for long, since a server may hang."""
+    until = time.monotonic() + FORK_WAITS
+    _gate.acquire()
+    while _threads and time.monotonic() < until:
+        _gate.release()
+        time.sleep(0.001)
+        _gate.acquire()
+
+
 def _after_fork() -> None:
+    global _gate, _threads
+    _gate, _threads = threading.Lock(), 0
     for membership in list(_memberships):
         membership.after_fork()
 
 
 atexit.register(_end_all)
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_parent=lambda: _gate.release(), after_in_child=_after_fork)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,30 @@ def test_whoever_takes_a_session_over_leaves_nothing_to_be_written_by_who_had_it
     assert not SqlStore(url).recorder(name).lock(False)
     assert list(new.lines()) == [b"0\n", b"new\n"]
     new.close()
+
+
+def test_a_fork_waits_for_the_thread_that_renews_since_a_child_would_keep_its_locks(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, left = threading.Event(), threading.Event()
+    recorder = SqlStore(f"sqlite:///{tmp_path / 'store.db'}").recorder(name)
+    assert recorder.lock(True)
+    give_back = executors.Membership.give_back
+
+    def slowly(self: Any, held: Any) -> None:
+        inside.set()
+        inside_for_a_while.wait(0.1)
+        give_back(self, held)
+        left.set()
+
+    inside_for_a_while = threading.Event()
+    monkeypatch.setattr(executors.Membership, "give_back", slowly)
+    recorder._membership.drop((name, recorder._membership.held[name]))
+    assert inside.wait(10)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if left.is_set() else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_whoever_is_fenced_off_writes_no_more_and_neither_do_its_workers(url: str, name: str) -> None:
