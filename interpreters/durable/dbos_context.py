@@ -206,12 +206,16 @@ def place_of(url: str) -> Place:
     """The databases of a URL: on PostgreSQL one for both; on SQLite two files, so that neither waits for the other.
 
     Raises:
-        DurableError: this Python's SQLite is too old for DBOS.
+        DurableError: this Python's SQLite is too old for DBOS, or it needs more of the URL than the store.
         StoreError: it is no URL of a database.
     """
     location = locate(url)
     if location.kind != "sqlite":
-        return Place(url, url)
+        if not location.url.database:
+            raise DurableError(
+                f"DBOS finds no database by the user's name: say {location.shown}/database in the URL, by its own name"
+            )
+        return Place(url, location.url.render_as_string(hide_password=False))
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise DurableError(
             f"DBOS needs SQLite {'.'.join(map(str, OLDEST_SQLITE))} and this Python has {sqlite3.sqlite_version}: use "

@@ -17,7 +17,7 @@ PASSWORD = "not-to-be-shown"
 
 SETTINGS = """
 listen_addresses = '127.0.0.1'
-unix_socket_directories = ''
+unix_socket_directories = '{folder}'
 shared_buffers = 16MB
 """
 
@@ -43,12 +43,12 @@ class Postgres:
     """A server with one user, whose password is ``PASSWORD``."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="cogstep-postgres-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="cogstep-postgres-"))
         self._as_other = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] * (os.geteuid() == 0)
-        password = self._folder / "password"
+        password = self.folder / "password"
         password.write_text(PASSWORD)
         if self._as_other:
-            for one in (self._folder, password):
+            for one in (self.folder, password):
                 shutil.chown(one, "nobody", "nogroup")
         how = [
             "-A",
@@ -63,8 +63,8 @@ class Postgres:
             "--no-sync",
         ]
         self._run("initdb", *how)
-        with (self._folder / "data" / "postgresql.conf").open("a") as file:
-            file.write(SETTINGS)
+        with (self.folder / "data" / "postgresql.conf").open("a") as file:
+            file.write(SETTINGS.format(folder=self.folder))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -78,7 +78,7 @@ class Postgres:
         return f"postgresql://cogstep:{password}@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        self._run("pg_ctl", "-o", f"-p {self.port}", "-l", str(self._folder / "log"), "-w", "start")
+        self._run("pg_ctl", "-o", f"-p {self.port}", "-l", str(self.folder / "log"), "-w", "start")
 
     def stop(self, how: str = "fast") -> None:
         """``fast`` ends it in order, ``immediate`` as a crash does."""
@@ -86,15 +86,15 @@ class Postgres:
 
     def end(self) -> None:
         self.stop("immediate")
-        shutil.rmtree(self._folder)
+        shutil.rmtree(self.folder)
 
     def _run(self, program: str, *arguments: str) -> None:
         found = _program(program)
         assert found is not None
-        command = [*self._as_other, found, "-D", str(self._folder / "data"), *arguments]
+        command = [*self._as_other, found, "-D", str(self.folder / "data"), *arguments]
         # To a file: the server that is started keeps what it inherits open.
         with tempfile.TemporaryFile() as said:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=self._folder)
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=self.folder)
             said.seek(0)
             assert done.returncode == 0, said.read().decode(errors="replace")
 

@@ -78,14 +78,20 @@ def locate(text: str) -> Location:
         raise StoreError("the URL has several @; write those of a user or a password as %40", store=scheme)
     if own := [name for name in OURS if name in url.query]:
         raise StoreError(f"the option {own[0]} is not for a URL to say; leave it out", store=scheme)
+    port = f":{url.port}" if url.port else ""
     if url.host and url.host.lower().startswith("%2f"):  # the directory of a socket, as libpq has it in URLs
-        url = url.set(host=unquote(url.host))
+        url = _at_socket(url, unquote(url.host))
     hosts = url.query.get("host", ())
     host = url.host or (hosts if isinstance(hosts, str) else ",".join(hosts)) or "localhost"
-    port = f":{url.port}" if url.port else ""
     user = f"{url.username}@" if url.username else ""
     secret = url.password or str(url.query.get("password", ""))
     return Location("postgresql", f"{user}{host}{port}/{url.database or ''}".rstrip("/"), url, secret=secret)
+
+
+def _at_socket(url: URL, directory: str) -> URL:
+    """The same where SQLAlchemy, and who is given it as text, find it: it takes no directory for a host."""
+    query = {"host": directory} | ({"port": str(url.port)} if url.port else {})
+    return URL.create(url.drivername, url.username, url.password, database=url.database, query={**url.query, **query})
 
 
 def _file(url: URL, text: str) -> Location:

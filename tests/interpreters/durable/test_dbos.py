@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import insert
@@ -20,7 +21,7 @@ from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableError
 from interpreters.recording.journal import JournalDamagedError, JournalWriteError, TakenOverError
 from interpreters.testing.fakes import FunctionModel, call
-from tests.interpreters.databases import needs_postgres, postgres
+from tests.interpreters.databases import PASSWORD, needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
@@ -129,6 +130,26 @@ def test_what_dbos_can_not_do_is_told_with_what_helps_and_without_the_password(s
     assert help_ in told
     for hidden in ("secret-word", "value", "INSERT", "\n"):
         assert hidden not in told
+
+
+@needs_postgres
+@pytest.mark.parametrize("form", ["{user}@{quoted}:{port}/{name}", "{user}@:{port}/{name}?host={folder}",
+                                  "/{name}?host={folder}&port={port}&user=cogstep&password={password}"])  # fmt: skip
+def test_a_url_that_names_a_sockets_directory_is_the_same_database_for_dbos_and_the_store(form: str) -> None:
+    server = postgres()
+    user, folder = f"cogstep:{PASSWORD}", str(server.folder)
+    url = "postgresql://" + form.format(
+        user=user, folder=folder, quoted=quote(folder, safe=""), port=server.port, password=PASSWORD, name="postgres"
+    )
+    with DBOSSessions(AGENT, url) as sessions, DBOSSessions(AGENT, server.url) as others:
+        run = sessions.send("by-socket", "Hi!")
+
+        assert run in {one.workflow_id for one in others._runs("by-socket", ["ENQUEUED"])}
+
+
+def test_a_url_that_leaves_the_database_to_the_users_name_is_refused_with_what_dbos_needs() -> None:
+    with pytest.raises(DurableError, match=r"say ada@127\.0\.0\.1:1/database in the URL"):
+        DBOSSessions(AGENT, "postgresql://ada@127.0.0.1:1")
 
 
 @needs_postgres
