@@ -57,6 +57,11 @@ class Recording(Protocol):
     def begins_or_is_gone(self) -> bool:
         """Whether its header can't be read because it is being written, or because it was deleted: it is not bad."""
 
+    def has_no_header(self) -> bool:
+        """Whether lines are here and the first one is not, so that nobody can read them. Never of a file: what its
+        first line was is not known.
+        """
+
     def content(self, longest: int) -> bytes | None:
         """All its lines at once, but for the header perhaps; None if they are longer, or can't be had at once."""
 

@@ -81,6 +81,10 @@ class FileRecording:
                 return False
         return False
 
+    def has_no_header(self) -> bool:
+        """See ``Recording.has_no_header``."""
+        return False
+
     def content(self, longest: int) -> bytes | None:
         """See ``Recording.content``."""
         try:

@@ -59,8 +59,9 @@ def prune(
     """Delete journals with the large texts beside them: what is too old, and the oldest of too many or too much.
 
     A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything. What
-    can't be read in a store is kept too, and told, since only sessions stand there. A link, and what belongs to another
-    user, is told as kept and counts neither towards ``keep`` nor towards ``size``.
+    can't be read in a store is kept too, and told, since only sessions stand there; but one of which the first line is
+    gone goes as the others do, since nobody will ever read it. A link, and what belongs to another user, is told as
+    kept and counts neither towards ``keep`` nor towards ``size``.
     What a killed ``copy`` has left half made in a directory goes too.
 
     Args:
@@ -120,8 +121,22 @@ def _found(places: Iterable[Place]) -> Iterator[_Journal | Pruned]:
         except OSError:  # gone meanwhile
             continue
         except JournalError as error:
-            if not isinstance(recording, FileRecording) and not recording.begins_or_is_gone():
-                yield Pruned(path_of(recording.where), "", 0, "it can't be read", error.problem, recording.name)
+            yield from _unreadable(recording, error.problem)
+
+
+def _unreadable(recording: Recording, why: str) -> Iterator[_Journal | Pruned]:
+    if isinstance(recording, FileRecording) or recording.begins_or_is_gone():
+        return
+    if recording.has_no_header():
+        try:
+            about = recording.about()
+        except JournalError as error:
+            why = error.problem
+        else:
+            if about is not None:
+                yield _Journal(recording, "", about, recording.not_ours)
+            return
+    yield Pruned(path_of(recording.where), "", 0, "it can't be read", why, recording.name)
 
 
 def _days(seconds: float) -> str:

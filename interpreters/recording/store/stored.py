@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from attrs import field, frozen
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from interpreters.recording.journal.contents import Contents, kept_files
@@ -97,6 +97,15 @@ class StoredSession:
             return connection.execute(any_line).first() is None
 
         return self._database.read(is_gone, True)
+
+    def has_no_header(self) -> bool:
+        """See ``Recording.has_no_header``."""
+
+        def look(connection: Connection) -> bool:
+            first = select(func.min(lines.c.number)).where(lines.c.session == self.name)
+            return bool(connection.execute(first).scalar())
+
+        return self._database.read(look, False)
 
     def content(self, longest: int) -> bytes | None:
         """See ``Recording.content``: of one among many. Else it is read in pages."""

@@ -170,6 +170,7 @@ def test_what_somebody_has_damaged_is_told_by_its_name_and_hides_nothing(
     store: SqlStore, statement: str, said: str
 ) -> None:
     """A header that is gone hid a session; a time that is none ended the whole list."""
+    headless = statement.startswith("DELETE")
     for name in ("a", "b", "c"):
         recorded(store, name)
     sqlite = store._database.location.kind == "sqlite"
@@ -183,8 +184,23 @@ def test_what_somebody_has_damaged_is_told_by_its_name_and_hides_nothing(
     assert isinstance(first, BadFile)
     assert [one.name for one in search("plum", store)][:1] == ["a"]
     told = {one.name: one.kept for one in prune(store, keep=0)}
-    assert {name: said in kept for name, kept in told.items()} == {"a": False, "b": True, "c": False}
-    assert list(store.names()) == ["b"]
+    assert {name: said in kept for name, kept in told.items()} == {"a": False, "b": not headless, "c": False}
+    assert list(store.names()) == ([] if headless else ["b"])
+
+
+def test_a_session_without_its_first_line_goes_by_the_same_rules_and_begins_anew(store: SqlStore) -> None:
+    """Nobody could read it, nor begin it, and only SQL could delete it."""
+    for name, at in (("a", 3 * DAY), ("b", 2 * DAY), ("c", DAY)):
+        recorded(store, name, age=at)
+    changed(store, "DELETE FROM cogstep_lines WHERE session IN ('a', 'b') AND number = 0")
+
+    assert [one.name for one in prune(store, keep=2, dry_run=True)] == ["a"]
+    assert [(one.name, one.kept) for one in prune(store, keep=2)] == [("a", "")]
+    assert list(store.names()) == ["b", "c"]
+    recorded(store, "a")
+    with Agent.resume(store.recorder("c"), ScriptedModel([])):
+        changed(store, "DELETE FROM cogstep_lines WHERE session = 'c' AND number = 0")
+        assert {one.name: one.kept for one in prune(store, keep=0)} == {"a": "", "b": "", "c": "a session has it open"}
 
 
 def test_the_age_of_a_session_is_told_by_the_clock_of_its_database(
