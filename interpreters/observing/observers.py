@@ -133,6 +133,8 @@ class Observers:
     def close(self) -> None:
         """End with the session. What an observer has not seen by now, it may never see."""
         self._collect()
+        for delivery in self.deliveries:
+            delivery.dismiss()
         if self._own_threads is not None:
             hanging = any(delivery.is_late for delivery in self.deliveries)
             self._own_threads.close(0.0 if hanging else PATIENCE)

@@ -58,6 +58,10 @@ class ThreadPool:
         else:
             self._begin(job)
 
+    def has_room(self) -> bool:
+        """Whether no job waits for a thread."""
+        return not self._waiting
+
     def dismiss(self) -> None:
         """Send idle threads home; busy ones and later jobs are not touched."""
         while (inbox := self._take_idle()) is not None:

@@ -371,6 +371,112 @@ def test_one_that_was_too_slow_is_not_waited_for_until_it_has_caught_up() -> Non
     assert idle == [1, 3]
 
 
+# ------------------------------------------------------------------------------------------------------- lingering
+
+
+class Lingering:
+    """A delivery on a thread that lingers without end, and a sign that it does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(delivery, "LINGER", PATIENCE)
+        self.told: list[Event] = []
+        self.starts = 0
+        self.lingers: SimpleQueue[None] = SimpleQueue()
+        self.idle: SimpleQueue[int] = SimpleQueue()
+        self.pool = ThreadPool()
+        self.delivery = Delivery(self.told.append, self.start)
+
+    def start(self, one: Delivery) -> None:
+        self.starts += 1
+        self.pool.start(lambda: one.work(self.may_linger))
+
+    def may_linger(self) -> bool:
+        self.lingers.put(None)
+        return True
+
+    def call_when_idle(self) -> bool:
+        return self.delivery.when_idle(lambda: self.idle.put(len(self.told)))
+
+
+@pytest.fixture
+def lingering(monkeypatch: pytest.MonkeyPatch) -> Lingering:
+    """One whose thread was told of one event, and waits for others."""
+    one = Lingering(monkeypatch)
+    one.delivery.put(warning(1))
+    one.lingers.get(timeout=PATIENCE)
+    return one
+
+
+def test_a_thread_that_lingers_hands_over_what_comes_meanwhile_once_somebody_waits(lingering: Lingering) -> None:
+    """It is woken by whoever waits, and does not linger while they do; the next event starts it again."""
+    for sequence in (2, 3):
+        lingering.delivery.put(warning(sequence))
+
+    assert lingering.call_when_idle()
+    assert lingering.idle.get(timeout=PATIENCE) == 3
+    assert lingering.told == [warning(sequence) for sequence in (1, 2, 3)]
+    assert lingering.starts == 1
+    assert lingering.pool.close(PATIENCE) == 0
+    assert not lingering.call_when_idle()
+
+
+def test_many_events_wake_a_thread_that_lingers(lingering: Lingering) -> None:
+    """Long before there is no room for them as they are."""
+    for sequence in range(2, delivery.ENOUGH + 2):
+        lingering.delivery.put(warning(sequence))
+    lingering.lingers.get(timeout=PATIENCE)
+
+    assert lingering.told == [warning(sequence) for sequence in range(1, delivery.ENOUGH + 2)]
+    assert lingering.starts == 1
+    lingering.delivery.dismiss()
+    assert lingering.pool.close(PATIENCE) == 0
+
+
+def test_a_thread_for_which_jobs_wait_does_not_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "LINGER", 10 * PATIENCE)
+    pool, told, others = ThreadPool(at_most=1), SimpleQueue[Event](), SimpleQueue[Event]()
+    first, second = Delivery(told.put, on_threads(pool)), Delivery(others.put, on_threads(pool))
+    gate = threading.Event()
+    pool.start(lambda: gate.wait(PATIENCE))
+    first.put(warning(1))
+    second.put(warning(1))
+    gate.set()
+
+    assert told.get(timeout=PATIENCE) == others.get(timeout=PATIENCE) == warning(1)
+    second.dismiss()
+    assert pool.close(PATIENCE) == 0
+
+
+def test_an_agent_that_is_closed_waits_for_nobody_who_lingers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "LINGER", 10 * PATIENCE)
+    before = set(threading.enumerate())
+    with Agent(ScriptedModel(["Hello!"]), observers=[lambda event: None]) as agent:
+        agent.run("Hi!")
+        agent._interpreter.observers.warn("something happens between two turns")
+
+    assert set() == set(threading.enumerate()) - before
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.0001])
+def test_who_waits_has_been_told_everything_however_threads_come_and_go(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "LINGER", seconds)
+    told: list[Event] = []
+    pool = ThreadPool()
+    watched = Delivery(told.append, on_threads(pool))
+    for sequence in range(1, 601):
+        watched.put(warning(sequence))
+        if sequence % 3 == 0:
+            idle: SimpleQueue[int] = SimpleQueue()
+            if watched.when_idle(lambda idle=idle: idle.put(len(told))):  # type: ignore[misc]  # with a default
+                assert idle.get(timeout=PATIENCE) == sequence
+            assert len(told) == sequence
+
+    assert [event.sequence for event in told] == list(range(1, 601))
+    assert pool.close(PATIENCE) == 0
+
+
 def test_errors_name_what_they_are() -> None:
     assert issubclass(TooSlowError, Exception)
 
