@@ -101,6 +101,7 @@ async def _execute(
         one, interpreter = await open_at(None)
         try:
             given = event if event is None or errand is not None else agent.veil().reveal(event)
+            one.veil.adopt(given)  # the sender, or the parent, has hidden it
             interpreter.check_waits(given)
             happened = await interpreter.said(given)
         except CogstepError as error:

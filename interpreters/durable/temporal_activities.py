@@ -91,7 +91,9 @@ class Performer(DurableInterpreter):
 
     async def _heard(self, text: str) -> str:
         try:
-            heard = (await self.said(self._named.reveal(read_input(text)))).text()
+            event = self._named.reveal(read_input(text))
+            self._veil.adopt(event)  # the sender has hidden it
+            heard = (await self.said(event)).text()
         except MediaError as error:
             return Happened(self._stamp(), error=self._hidden(f"{type(error).__name__}: {error}")).text()
         if fits(heard):

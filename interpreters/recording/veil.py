@@ -87,6 +87,8 @@ class Veil:
         """The secret of each placeholder."""
         self._placeholders: dict[str, str] = {}
         """The placeholder of each secret."""
+        self._adopted: set[str] = set()
+        """Placeholders that another process gave."""
         known = {} if redaction is None else redaction.secrets
         for name, text in known.items():
             for form, written in forms_of(text):
@@ -133,6 +135,18 @@ class Veil:
         """
         self._lane = f"w{lane}"
 
+    def adopt(self, value: object) -> None:
+        """Take the placeholders of a value for what they are: another process has hidden it, whose secrets are lost
+        here. ``hide`` gives them numbers of this veil's own, since its own secrets may have theirs.
+        """
+
+        def look(text: str, _place: str) -> str:
+            self._adopted.update(PLACEHOLDER.findall(text))
+            return text
+
+        mapped(value, look)
+        self._looked_at.clear()
+
     def _may_be_in(self, redaction: Redaction, texts: list[str]) -> bool:
         """Whether it is worth looking closer."""
         text = "\0".join(texts)
@@ -160,11 +174,14 @@ class Veil:
 
         def look(text: str, _place: str) -> str:
             if BEGINNING in text:
-                lost.extend(name for name in PLACEHOLDER.findall(text) if name not in self._texts)
+                lost.extend(name for name in PLACEHOLDER.findall(text) if self._is_lost(name))
             return text
 
         mapped(value, look)
         return bool(lost)
+
+    def _is_lost(self, placeholder: str) -> bool:
+        return placeholder not in self._texts or self._texts[placeholder] in self._adopted
 
     def _learn(self, placeholder: str, text: str) -> str:
         self._texts[placeholder] = text
@@ -280,14 +297,17 @@ class Veil:
         found = [*redaction.found_in(text), *(shaped or ())]
         fixed = self._writings.found_in(text, ends=ends)
         if BEGINNING in text:
-            fixed += [
-                Found(*match.span(), "literal" if self._literal else match[0][len(BEGINNING) : -1].partition(":")[0])
-                for match in PLACEHOLDER.finditer(text)
-            ]
+            fixed += [Found(*match.span(), self._kind_of(match[0])) for match in PLACEHOLDER.finditer(text)]
         if not fixed:
             return apart(found) if shaped else found
         fixed = apart(fixed)
         return sorted([*fixed, *_beside(apart(found), fixed)], key=lambda one: one.start)
+
+    def _kind_of(self, placeholder: str) -> str:
+        """Of what looks like one: its own, if it stands for a secret."""
+        if self._literal and placeholder not in self._adopted:
+            return "literal"
+        return placeholder[len(BEGINNING) : -1].partition(":")[0]
 
 
 def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:

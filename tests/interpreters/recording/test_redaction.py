@@ -445,3 +445,21 @@ def test_a_secret_that_begins_like_the_name_of_a_section_hides_no_section(sectio
 
     assert secret not in journal.read_text()
     assert replay(journal).same
+
+
+def test_a_placeholder_of_another_process_keeps_its_kind_and_shows_no_secret_of_this_one() -> None:
+    key = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+    there, here = Veil(Redaction()), Veil(Redaction())
+    told = there.hide(UserSpoke(f"The key is {key[::-1]}, {key}."))[0]
+    own = here.hide(UserSpoke(key))[0]
+    assert own.text in told.text  # the same placeholder, for another secret
+
+    assert "literal" in here.hide(told)[0].text
+    here.adopt(told)
+    hidden, found = here.hide(told)
+
+    assert own.text not in hidden.text
+    assert {one.kind for one in found} == {"api_key"}
+    assert here.reveal(hidden) == told
+    assert here.lacks(hidden)
+    assert not here.lacks(own)
