@@ -57,17 +57,23 @@ async def in_thread(function: Callable[[], Result]) -> Result:
 
 async def to_its_end(function: Callable[[], Result]) -> Result:
     """``in_thread`` at once, for what must have ended before anything else happens: a cancellation waits for it."""
-    answer = _start(asyncio.get_running_loop(), function)
-    cancelled: asyncio.CancelledError | None = None
-    while not answer.done():
-        try:
-            await asyncio.wait([answer])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        answer.exception()  # it counts as seen: the cancellation goes first
-        raise cancelled
-    return answer.result()
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Result] = _Kept(loop=loop)
+    _start(loop, function, answer=answer)
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if answer.done():
+            answer.exception()  # it counts as seen: the cancellation goes first
+        raise
+
+
+class _Kept(asyncio.Future[Result]):
+    """A future that a cancelled task still waits for: the task is told of its cancellation once this is done."""
+
+    def cancel(self, msg: Any = None) -> bool:
+        """What asyncio asks of the future for which a task waits; it tells the task later where this refuses."""
+        return False
 
 
 async def on_its_own_thread(function: Callable[[], Result]) -> Result:
@@ -83,9 +89,11 @@ def _start(
     loop: asyncio.AbstractEventLoop,
     function: Callable[[], Result],
     start: Callable[[Callable[[], object]], object] = THREADS.start,
+    answer: asyncio.Future[Result] | None = None,
 ) -> asyncio.Future[Result]:
-    """Begin a call on a thread; returns a future of its result."""
-    answer: asyncio.Future[Result] = loop.create_future()
+    """Begin a call on a thread; returns a future of its result, which is ``answer`` where one is given."""
+    if answer is None:
+        answer = loop.create_future()
     context = contextvars.copy_context()
 
     def settle(result: Result | None, error: BaseException | None) -> None:
