@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from restate import ObjectContext, RunOptions, TerminalError
@@ -21,6 +22,7 @@ from restate.vm import FirstCompletedUnresolvedFuture, SingleUnresolvedFuture
 
 from cognition import CogstepError
 from interpreters.durable.context import Work
+from interpreters.durable.restate_line import Line
 from interpreters.durable.texts import Ended
 from interpreters.recording.journal import JournalLockedError, JournalWriteError
 from interpreters.recording.store import StoreError
@@ -52,6 +54,7 @@ class RestateContext:
     def __init__(self, context: ObjectContext, service: str, hide: Callable[[str], str]) -> None:
         assert isinstance(context, ServerInvocationContext)
         self._context = context
+        self._line = Line(context)
         self._service = service
         self._hide = hide
         self._awaited: dict[int, tuple[Any, asyncio.Future[Any] | None]] = {}
@@ -62,9 +65,12 @@ class RestateContext:
         self.failure: BaseException | None = None
         """Why this attempt ends: it was cancelled, has lost its server, or goes on in another attempt."""
 
-    async def step(self, name: str, work: Work, *, alone: bool = False) -> str:
+    async def step(
+        self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
+    ) -> str:
         at_work: list[asyncio.Task[Any]] = []
         given_up = False
+        alone = alone and self._waiting is None  # else there is one that waits for what was given up
 
         async def action() -> bytes:
             task = asyncio.current_task()
@@ -72,13 +78,16 @@ class RestateContext:
                 raise asyncio.CancelledError
             at_work.append(task)
             try:
-                return (await work()).encode()
+                text = (await work()).encode()
             except Exception as error:
                 raise told(error, self._hide) from None  # the SDK sends what an error came from, too
+            if alone:
+                self._line.gave()
+            return text
 
         future = self._context.run_typed(name, action, RUNS)
         try:
-            result: bytes = await (self._result_alone(future) if alone else self._result(future))
+            result: bytes = await (self._result_alone(future, meanwhile) if alone else self._result(future))
         except asyncio.CancelledError:
             given_up = True
             for task in at_work:
@@ -103,19 +112,30 @@ class RestateContext:
             await self._context.receive.enqueue_restate_event(LEAVE)
             await asyncio.wait([self._waiting])
 
-    async def _result_alone(self, future: Any) -> Any:
+    async def _result_alone(self, future: Any, meanwhile: Callable[[], None] | None) -> Any:
         """``_result`` where nothing else is waited for: then nobody has to wait for all."""
-        if self._waiting is not None:  # for what was given up
-            return await self._result(future)
         if self.failure is not None:
             raise asyncio.CancelledError
+        context: Any = self._context
+        handle = future.handle
+        self._line.begin(None if meanwhile is None else partial(self._done, meanwhile))
         try:
-            return await future
+            if not context.vm.is_completed(handle):
+                await context.create_poll_or_cancel_coroutine(SingleUnresolvedFuture(handle))
+            return await context.must_take_notification(handle)
         except TerminalError:
             raise
         except BaseException as error:  # see ``_wait``
             self.failure = error
             raise asyncio.CancelledError from error
+        finally:
+            self._line.end()
+
+    def _done(self, meanwhile: Callable[[], None]) -> None:
+        try:
+            meanwhile()
+        except Exception as error:
+            raise told(error, self._hide) from None
 
     async def _result(self, future: Any) -> Any:
         if self.failure is not None:
