@@ -13,7 +13,7 @@ from operator import attrgetter
 from time import time
 from typing import Any, Protocol, TypeVar
 
-from attrs import evolve, fields
+from attrs import evolve, fields, frozen
 
 from cognition import (
     AgentState,
@@ -116,6 +116,19 @@ NOTHING = (0.0, Transition(BEGINNING))
 """The time of the newest input and its transition, before there is any."""
 
 
+@frozen(eq=False)
+class Step:
+    """An input that was taken, and what was decided."""
+
+    original: Input
+    """As it came."""
+    event: Input
+    """As the engine sees it."""
+    redacted: Sequence[Any]
+    """Notes of what was hidden in it."""
+    transition: Transition
+
+
 class Driver:
     """One session: its engine, its state, and what is in flight.
 
@@ -184,6 +197,11 @@ class Driver:
                 await self.advance_async(event, elsewhere)
 
     @property
+    def written(self) -> int:
+        """The number of records that stand on file."""
+        return 0 if self._recorder is None else self._recorder.written
+
+    @property
     def busy(self) -> bool:
         """Whether an effect is in flight that somebody works at."""
         return len(self.in_flight) > len(self.pending) and not self.left
@@ -195,62 +213,98 @@ class Driver:
 
     def advance(self, event: Input) -> None:
         """Take one input: stamp it, step, record it with its decisions, then begin to carry them out."""
-        before, recorder, transition = self.state, self._recorder, None
-        written = 0 if recorder is None else recorder.written
+        before, written, step = self.state, self.written, None
         try:
             if self.counter is not None and self.counter.wants(event):
                 event = self.counter.stamped(event)
-            original, event, redacted = self._stamped(event)
-            transition = self.engine.step(before, event)
-            if recorder is not None:  # before any effect: what may have happened must stand on file
-                recorder.write(event, transition, redacted)
-            self._carry_out(original, event, transition)
+            step = self.stepped(event)
+            self.record(step)
+            self.carry_out(step)
         except BaseException:
-            self._broken_off(event, transition, before, written)
+            self.leave(event, step, before, written)
             raise
 
     async def advance_async(self, event: Input, elsewhere: Elsewhere) -> None:
         """``advance`` that waits for the disk on another thread, where it has to."""
-        before, written, transition = self.state, self._written(), None
-        recorder = self._recorder
+        before, written, step = self.state, self.written, None
         try:
             if self.counter is not None and self.counter.wants(event):
                 counted = [event]
                 counting = partial(self._count, counted)
                 await elsewhere(counting)
                 event = counted[-1]
-            original, event, redacted = self._stamped(event)
-            transition = self.engine.step(before, event)
-            if recorder is not None and recorder.waits(event, transition):
-                try:
-                    await elsewhere(partial(recorder.write, event, transition, redacted))
-                except BaseException:
-                    if recorder.written > written:  # the task was cancelled meanwhile: what was written holds
-                        self._carry_out(original, event, transition)
-                    raise
-            elif recorder is not None:
-                recorder.write(event, transition, redacted)
-            self._carry_out(original, event, transition)
+            step = self.stepped(event)
+            await self.conclude(step, written, self.recording(step, elsewhere))
         except BaseException:
-            self._broken_off(event, transition, before, written)
+            self.leave(event, step, before, written)
             raise
+
+    # ``advance`` in parts, for who has to do something between them. Nothing else is asked of the driver meanwhile.
+
+    def stepped(self, event: Input) -> Step:
+        """Stamp an input, which brings its counts, and decide; nothing is recorded yet, nor is the state another."""
+        original, event, redacted = self._stamped(event)
+        return Step(original, event, redacted, self.engine.step(self.state, event))
+
+    def record(self, step: Step) -> None:
+        """Write a step down, before any of what was decided in it begins."""
+        if self._recorder is not None:
+            self._recorder.write(step.event, step.transition, step.redacted)
+
+    def recording(self, step: Step, elsewhere: Elsewhere) -> Awaitable[None] | None:
+        """``record``; on another thread where it waits for the disk, which is then to be awaited."""
+        if self._recorder is not None and self._recorder.waits(step.event, step.transition):
+            return elsewhere(partial(self.record, step))
+        self.record(step)
+        return None
+
+    async def conclude(self, step: Step, written: int, recording: Awaitable[None] | None) -> None:
+        """Begin what was decided in a step, once it is recorded.
+
+        Args:
+            step: the step.
+            written: the number of records before it.
+            recording: what ``recording`` gave.
+        """
+        if recording is not None:
+            try:
+                await recording
+            except BaseException:
+                if self.written > written:  # the task was cancelled meanwhile: what was written holds
+                    self.carry_out(step)
+                raise
+        self.carry_out(step)
+
+    def carry_out(self, step: Step) -> None:
+        """Begin what was decided in a step that is recorded."""
+        before, transition = self.state, step.transition
+        self._take_over(step.event, transition)
+        decisions = transition.decisions if self._recorder is None else self.revealed(transition.decisions)
+        if self._watcher is not None:
+            revealed = transition if decisions is transition.decisions else evolve(transition, decisions=decisions)
+            self._watcher(before, step.original, revealed, self.revealed)
+        self._hand_over(decisions)
+
+    def leave(self, event: Input, step: Step | None, before: AgentState, written: int) -> None:
+        """Leave a step that an error or an interrupt ended: what was recorded holds, and an answer may be lost.
+
+        Args:
+            event: the input.
+            step: what came of it; None where that failed.
+            before: the state before it.
+            written: the number of records before it.
+        """
+        if self.state is not before:  # it came when the session stood where the step leads to
+            return
+        if step is not None and self.written > written:
+            self._take_over(step.event, step.transition)
+        elif isinstance(event, ToolReturned | WorkerFinished):
+            self.lost |= {event.effect_id}
 
     def _count(self, events: list[Input]) -> None:
         """Append the input of a list with its counts: on another thread, whose results nobody is given."""
         if self.counter is not None:
             events.append(self.counter.stamped(events[0]))
-
-    def _written(self) -> int:
-        return 0 if self._recorder is None else self._recorder.written
-
-    def _broken_off(self, event: Input, transition: Transition | None, before: AgentState, written: int) -> None:
-        """Leave a step that an error or an interrupt ended: what was recorded holds, and an answer may be lost."""
-        if self.state is not before:  # it came when the session stood where the step leads to
-            return
-        if transition is not None and self._written() > written:
-            self._take_over(event, transition)
-        elif isinstance(event, ToolReturned | WorkerFinished):
-            self.lost |= {event.effect_id}
 
     def _take_over(self, event: Input, transition: Transition) -> None:
         """Move to the state that a step leads to, and note what is in flight then. Doing so twice is the same as doing
@@ -285,15 +339,6 @@ class Driver:
         event = kind(*others(event), at=at) if others is not None else evolve(event, at=at)
         veil = None if self._recorder is None else self._recorder.veil
         return (event, event, ()) if veil is None else (event, *veil.hide(event))
-
-    def _carry_out(self, original: Input, event: Input, transition: Transition) -> None:
-        before = self.state
-        self._take_over(event, transition)
-        decisions = transition.decisions if self._recorder is None else self.revealed(transition.decisions)
-        if self._watcher is not None:
-            revealed = transition if decisions is transition.decisions else evolve(transition, decisions=decisions)
-            self._watcher(before, original, revealed, self.revealed)
-        self._hand_over(decisions)
 
     def begin(self, decision: Decision) -> None:
         """Hand a decision to its handler: one just made, or one that a crash kept from being carried out."""

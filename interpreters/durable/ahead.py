@@ -14,7 +14,18 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from cognition import AskApproval, AskUser, CallTool, CancelEffect, EffectId, Input, ReviewPlan, Transition, to_data
+from cognition import (
+    AskApproval,
+    AskUser,
+    CallTool,
+    CancelEffect,
+    EffectId,
+    Input,
+    ReviewPlan,
+    SpawnWorker,
+    Transition,
+    to_data,
+)
 from cognition.decisions import EFFECT_TYPES
 from interpreters.durable.errors import DurableDivergedError
 from interpreters.loop.settling import settle
@@ -85,15 +96,31 @@ class Ahead:
         self.veil = StepVeil(veil)
         self.repeated = False
         """Whether the newest input stood on file already, so that its effects may have begun."""
+        self.told = False
+        """Whether observers were told of the newest input by the execution that recorded it."""
+        self._early: EffectId | None = None
+        """The effect whose answer was on file when the engine did not know it."""
 
     @property
     def written(self) -> int:
         """The number of records of the run and before it."""
         return self._written
 
+    def answer_to(self, effect_id: EffectId) -> Record | None:
+        """The answer to an effect which an earlier execution has recorded, while the engine has kept none."""
+        for record in self._ahead:
+            if getattr(record.input, "effect_id", None) == effect_id:
+                self._early = effect_id
+                return record
+        return None
+
+    def forces(self, event: Input, transition: Transition) -> bool:
+        """Whether something begins that must not begin twice, or somebody is waited for behind the run."""
+        return self._weighed(event, transition)[1]
+
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
-        return not self._ahead and (self._journal.waits(event, transition) or self._weighed(event, transition)[1])
+        return not self._ahead and (self._journal.waits(event, transition) or self.forces(event, transition))
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
         """Append a record, or see that it is the one which stands on file.
@@ -108,9 +135,11 @@ class Ahead:
             self._compare(self._ahead[0], event, transition)
             self._ahead.popleft()
             self.repeated = True
+            # What was recorded before the engine had kept it, nobody has gone on from.
+            self.told = self._early is None or getattr(event, "effect_id", None) != self._early
         else:
             self._journal.write(event, transition, redacted, force=forces)
-            self.repeated = False
+            self.repeated = self.told = False
         self.waiting, self._newest = waiting, None
         self._written += 1
 
@@ -121,7 +150,7 @@ class Ahead:
         if self._newest is None or self._newest[0] is not transition:
             waiting = self._waiting(event, transition)
             forces = bool(waiting) or any(
-                isinstance(one, CallTool) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
+                isinstance(one, CallTool | SpawnWorker) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
                 for one in transition.decisions
             )
             self._newest = transition, waiting, forces

@@ -39,16 +39,15 @@ from interpreters.durable.dbos_context import (
     DBOSConfig,
     DBOSNonExistentWorkflowError,
     JsonSerializer,
-    Steps,
     aside,
     passes,
     place_of,
     postponed,
-    spare_lookups,
     tells,
     unusable,
 )
 from interpreters.durable.dbos_left import RUN, WORK, LeftRuns
+from interpreters.durable.dbos_steps import Cancellations, Steps, spare_lookups
 from interpreters.durable.dbos_versions import (
     Unattended,
     Version,
@@ -446,11 +445,16 @@ class DBOSSessions:
         def take(session: str) -> Recorder:
             return self.store.recorder(session, take_over=True)
 
+        cancellations = Cancellations()
+
+        def steps(name: str) -> Steps:
+            return Steps(work, (name,), cancellations)
+
         async def run(name: str, session: str, event: str) -> str:
-            return await _carried(run_durably, agent_of(name, session), session, event, Steps(work, (name,)), take)
+            return await _carried(run_durably, agent_of(name, session), session, event, steps(name), take)
 
         async def work(name: str, session: str, task: str) -> str:
-            return await _carried(run_worker, agent_of(name, session), session, task, Steps(work, (name,)), take)
+            return await _carried(run_worker, agent_of(name, session), session, task, steps(name), take)
 
         async def _carried(
             execute: Any, agent: DurableAgent, session: str, text: str, context: Steps, take: Take

@@ -1,4 +1,4 @@
-"""What a workflow of DBOS is to a durable run: its steps as text, and where they are kept."""
+"""What DBOS is to sessions: where it keeps what it keeps, how that is written, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import ContextVar
-from functools import wraps
 from typing import Any
 
 from attrs import frozen
 from sqlalchemy.exc import SQLAlchemyError
 
 from cognition import ConfigError
-from interpreters.durable.context import Work
 from interpreters.durable.errors import DurableError
 from interpreters.recording.journal import JournalExistsError, JournalLockedError, TakenOverError
 from interpreters.recording.store import StoreError
@@ -26,10 +23,17 @@ from interpreters.recording.store.locations import locate
 from runtime.files import make_private
 
 try:
-    from dbos import DBOS as DBOS, DBOSClient as DBOSClient, DBOSConfig as DBOSConfig, Serializer, SetWorkflowID
+    from dbos import (
+        DBOS as DBOS,
+        DBOSClient as DBOSClient,
+        DBOSConfig as DBOSConfig,
+        Serializer,
+        SetWorkflowID as SetWorkflowID,
+    )
     from dbos._error import (
         DBOSAwaitedWorkflowCancelledError as DBOSAwaitedWorkflowCancelledError,
         DBOSNonExistentWorkflowError as DBOSNonExistentWorkflowError,
+        DBOSWorkflowCancelledError as DBOSWorkflowCancelledError,
         DBOSWorkflowConflictIDError as DBOSWorkflowConflictIDError,
     )
     from dbos._utils import INTERNAL_QUEUE_NAME as INTERNAL_QUEUE_NAME
@@ -113,78 +117,6 @@ class JsonSerializer(Serializer):
     def name(self) -> str:
         """See ``dbos.Serializer``."""
         return "cogstep_json"
-
-
-_nothing_kept: ContextVar[bool] = ContextVar("cogstep_nothing_kept", default=False)
-"""Whether DBOS is about to look for what it has kept of a step of which it can't have kept anything."""
-
-
-class Steps:
-    """The ``DurableContext`` of a workflow of DBOS.
-
-    DBOS looks for what it has kept before it does a step, which is a third of what a step costs. Whoever has done the
-    first step of a run is the first to execute it, and of what comes behind there is nothing to be found; should
-    another execution begin meanwhile, then DBOS refuses to keep this one's steps, and the store refuses its lines
-    before that. See ``spare_lookups``.
-
-    Args:
-        work: the workflow of a worker.
-        arguments: what it is given besides the session and the task.
-    """
-
-    def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...]) -> None:
-        self._work = work
-        self._arguments = arguments
-        self._is_first: bool | None = None
-        """Whether no execution was before this one; None as long as nobody knows."""
-
-    async def step(self, name: str, work: Work, *, alone: bool = False) -> str:
-        """See ``DurableContext.step``."""
-        done = False
-
-        async def perform() -> str:
-            nonlocal done
-            done = True
-            _nothing_kept.set(False)  # in a task of DBOS's own: what ``work`` does with DBOS is no step of ours
-            return await work()
-
-        before = _nothing_kept.set(bool(self._is_first))
-        try:
-            text = await DBOS.run_step_async({"name": name, "preemptible": True}, perform)
-        finally:
-            _nothing_kept.reset(before)
-        if self._is_first is None:
-            self._is_first = done
-        return text
-
-    async def sleep(self, name: str, seconds: float) -> None:
-        """See ``DurableContext.sleep``."""
-        await DBOS.sleep_async(seconds)
-
-    async def child(self, name: str, session: str, task: str) -> str:
-        """See ``DurableContext.child``."""
-        with SetWorkflowID(f"{DBOS.workflow_id}/{name}"):
-            handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
-        text: str = await handle.get_result()
-        return text
-
-
-def spare_lookups(dbos: DBOS) -> None:
-    """Have an instance of DBOS, which was launched, look for nothing where ``Steps`` knows that there is nothing.
-
-    DBOS has no option for that, so this stands in for a method of its own that is not public. Where a DBOS has none of
-    this kind, every step is looked for, as without this.
-    """
-    database: Any = getattr(dbos, "_sys_db", None)
-    look: Any = getattr(database, "check_operation_execution", None)
-    if look is None:
-        return
-
-    @wraps(look)
-    def look_or_not(*asked: Any, **named: Any) -> Any:
-        return None if _nothing_kept.get() else look(*asked, **named)
-
-    database.check_operation_execution = look_or_not
 
 
 @frozen(eq=False)

@@ -35,9 +35,10 @@ from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.inputs import INPUT_TYPES
 from interpreters.agents.assembly import Parts
 from interpreters.aio import AsyncInterpreter
-from interpreters.driver import SECRET_LOST, Handlers
+from interpreters.driver import SECRET_LOST, Handlers, Step
 from interpreters.durable.ahead import Ahead
 from interpreters.durable.context import DurableContext
+from interpreters.durable.early import EarlyStep
 from interpreters.durable.errors import DurableDivergedError, DurableError
 from interpreters.durable.texts import Ended, Errand, Happened
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
@@ -49,7 +50,7 @@ from interpreters.observing.observers import Observers
 from interpreters.performers import unanswered
 from interpreters.program.later import LATER, waiting_under
 from interpreters.recording.journal import JournalError
-from interpreters.recording.veil import BEGINNING, NUMBERED, Veil
+from interpreters.recording.veil import BEGINNING, NUMBERED, Redacted, Veil
 from interpreters.threads.offloading import OBSERVER_THREADS, awaited, to_its_end
 from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool
@@ -216,7 +217,7 @@ class DurableInterpreter(AsyncInterpreter):
         return CancelAsked(reason)
 
     def _watch(self, before: Any, event: Any, transition: Any, reveal: Callable[[Any], Any]) -> None:
-        if self.observers and not self._writer.repeated:  # else observers were told by the execution that recorded it
+        if self.observers and not self._writer.told:
             self.observers.transition(before, reveal(event), transition, reveal)
 
     # ------------------------------------------------------------------------------------ where inputs come from
@@ -225,13 +226,41 @@ class DurableInterpreter(AsyncInterpreter):
         """Take the answer to the effect that was decided first, of those at which somebody works."""
         if self._only is not None:
             (effect, maybe), self._only = self._only, None
-            effect_id = effect.effect_id
-            happened = self._known(effect_id, await self._step(effect, maybe, (), alone=True))
-        else:
-            effect_id = next(iter(self._steps))
-            task = self._steps[effect_id]
-            happened = self._known(effect_id, await task)
-            self._steps.pop(effect_id, None)
+            await self._take_only(effect, maybe)
+            return
+        effect_id = next(iter(self._steps))
+        task = self._steps[effect_id]
+        happened = self._known(effect_id, await task)
+        self._steps.pop(effect_id, None)
+        await self._take_answer(effect_id, happened)
+
+    async def _take_only(self, effect: Effect, maybe: bool) -> None:
+        """Take the answer to the only effect in flight: it is recorded while the engine keeps it."""
+        effect_id, early = effect.effect_id, EarlyStep(self.driver, self._forces)
+        try:
+            happened = self._known(
+                effect_id, await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
+            )
+        except BaseException:
+            await early.leave()
+            raise
+        if not early.begun:
+            await self._take_answer(effect_id, happened)
+            return
+        assert happened.event is not None
+        self._settled(happened.event)
+        await early.finish()
+
+    def _record(self, effect_id: EffectId, early: EarlyStep) -> None:
+        made = self._made.get(effect_id)
+        if made is not None and made[0].is_read_from(made[1]) and made[0].event is not None:
+            self._note(made[0])
+            early.begin(made[0].event)
+
+    def _forces(self, step: Step) -> bool:
+        return self._writer.forces(step.event, step.transition)
+
+    async def _take_answer(self, effect_id: EffectId, happened: Happened) -> None:
         if happened.error:
             raise DurableError(happened.error)
         if happened.event is None:
@@ -248,9 +277,13 @@ class DurableInterpreter(AsyncInterpreter):
 
     async def _take_in(self, happened: Happened) -> None:
         assert happened.event is not None
+        self._note(happened)
+        await self._advance(happened.event)
+
+    def _note(self, happened: Happened) -> None:
+        """What the next input comes with."""
         self._run_clock.now = max(self._run_clock.now, happened.at)
         self._writer.veil.noted = happened.redacted
-        await self._advance(happened.event)
 
     async def _advance(self, event: Input) -> None:
         await self.driver.advance_async(event, to_its_end)
@@ -287,14 +320,19 @@ class DurableInterpreter(AsyncInterpreter):
             self._steps[effect.effect_id] = asyncio.create_task(self._step(effect, maybe, before))
 
     async def _step(
-        self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...], alone: bool = False
+        self,
+        effect: Effect,
+        maybe: bool,
+        before: tuple[asyncio.Task[str], ...],
+        meanwhile: Callable[[], None] | None = None,
     ) -> str:
         name = str(effect.effect_id)
         if isinstance(effect, StartTimer) and StartTimer not in self.program.performers:
             return await self._slept(effect, name)
         if isinstance(effect, SpawnWorker) and SpawnWorker not in self.program.performers:
             return await self._worked(effect, name)
-        text = await self._engine.step(name, partial(self._carried, effect, maybe, before), alone=alone)
+        work = partial(self._carried, effect, maybe, before)
+        text = await self._engine.step(name, work, alone=meanwhile is not None, meanwhile=meanwhile)
         self._know_secrets(text)
         return text
 
@@ -324,6 +362,10 @@ class DurableInterpreter(AsyncInterpreter):
 
     async def _carried(self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...]) -> str:
         """Carry an effect out, within its step; gives what is kept of it."""
+        recorded = self._writer.answer_to(effect.effect_id)
+        if recorded is not None:  # by an execution that ended before the engine had kept it
+            notes = tuple(Redacted(**one) for one in recorded.redacted)
+            return Happened(recorded.input.at, recorded.input, notes).text()
         outcome = settle(self.program.tools, effect, 0.0) if maybe else effect
         try:
             answer = await self._performed(outcome) if isinstance(outcome, EFFECT_TYPES) else outcome

@@ -12,7 +12,7 @@ executed again, as another process would do it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from cognition import Input
@@ -140,12 +140,24 @@ class MemoryContext:
         self._run = run
         self._calls = 0
 
-    async def step(self, name: str, work: Work, *, alone: bool = False) -> str:
-        """See ``DurableContext.step``."""
+    async def step(
+        self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
+    ) -> str:
+        """See ``DurableContext.step``. What is done meanwhile is done before every second text is kept, and behind the
+        others.
+        """
         number, kept = self._next(name)
         if kept is not None:
             return kept
-        return self._keep(number, name, await work())
+        text = await work()
+        if meanwhile is None or number % 2:
+            self._keep(number, name, text)
+        if meanwhile is not None:
+            meanwhile()
+            await asyncio.sleep(0.001)  # it may wait for a thread
+            if number % 2 == 0:
+                self._keep(number, name, text)
+        return text
 
     async def sleep(self, name: str, seconds: float) -> None:
         """See ``DurableContext.sleep``. No time passes."""

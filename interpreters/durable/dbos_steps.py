@@ -1,0 +1,197 @@
+"""The steps of a workflow of DBOS: carried out in the loop, and kept by one thread for each.
+
+    a step that may be kept     loop ──▶ thread: look for it ── work ──▶ loop ── text ──▶ thread: keep it ──▶ loop
+    one that can't be, alone    loop: work ── text ──▶ thread: keep it ──▶ loop
+
+DBOS takes three threads for an async step, one after the other, and a task of its own by which it can be cancelled. To
+change from one thread to another is most of what that costs beyond the database. So to DBOS each step is a function
+that blocks its thread, of which there is one for each step under way, and ``Cancellations`` hears of a cancellation.
+Where nothing can be kept of a step, and nothing else is asked of DBOS meanwhile, its work is done first, and DBOS is
+asked to do a step that gives the text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from functools import wraps
+from typing import Any
+
+from interpreters.durable.context import Work
+from interpreters.durable.dbos_context import DBOS, DBOSWorkflowCancelledError, SetWorkflowID
+
+LOOKED_EVERY = 1.0
+"""Seconds between two looks at whether a run was cancelled whose step takes longer."""
+
+_nothing_kept: contextvars.ContextVar[bool] = contextvars.ContextVar("cogstep_nothing_kept", default=False)
+"""Whether DBOS is about to look for what it has kept of a step of which it can't have kept anything."""
+
+
+class Cancellations:
+    """Cancels the steps under way of the runs that were cancelled. To be used in one event loop."""
+
+    def __init__(self) -> None:
+        self._steps: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        """By runs."""
+        self._looking: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def heard(self, run: str) -> Iterator[None]:
+        """The task that enters is cancelled when the run is."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._steps[run].add(task)
+        if self._looking is None or self._looking.done():
+            # In a context of its own: what a workflow asks of DBOS is a step of it.
+            self._looking = contextvars.Context().run(asyncio.create_task, self._look())
+        try:
+            yield
+        finally:
+            self._steps[run].discard(task)
+            if not self._steps[run]:
+                del self._steps[run]
+
+    async def _look(self) -> None:
+        while self._steps:
+            await asyncio.sleep(LOOKED_EVERY)
+            under_way = {run: set(tasks) for run, tasks in self._steps.items()}  # those behind it may be resumed ones
+            if not under_way:
+                return
+            with suppress(Exception):  # where the database is away, what is cancelled is seen when it is back
+                for one in await DBOS.list_workflows_async(
+                    workflow_ids=list(under_way), status="CANCELLED", load_input=False, load_output=False
+                ):
+                    for task in under_way[one.workflow_id]:
+                        task.cancel()
+
+
+class Steps:
+    """The ``DurableContext`` of a workflow of DBOS.
+
+    DBOS looks for what it has kept before it does a step, which is a third of what a step costs. Whoever has done the
+    first step of a run is the first to execute it, and of what comes behind there is nothing to be found; should
+    another execution begin meanwhile, then DBOS refuses to keep this one's steps, and the store refuses its lines
+    before that. See ``spare_lookups``.
+
+    Args:
+        work: the workflow of a worker.
+        arguments: what it is given besides the session and the task.
+        cancellations: of the process.
+    """
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...], cancellations: Cancellations) -> None:
+        self._work = work
+        self._arguments = arguments
+        self._cancellations = cancellations
+        self._run = str(DBOS.workflow_id)
+        self._is_first: bool | None = None
+        """Whether no execution was before this one; None as long as nobody knows."""
+
+    async def step(
+        self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
+    ) -> str:
+        """See ``DurableContext.step``."""
+        if not (alone and self._is_first):
+            return await self._looked_for(name, work)
+        text = await self._worked(work)
+        if meanwhile is not None:  # once the thread has begun
+            asyncio.get_running_loop().call_soon(meanwhile)
+        return await self._kept(name, lambda: text)
+
+    async def _worked(self, work: Work) -> str:
+        """Do a step's work in the loop."""
+
+        async def carried() -> str:
+            with self._cancellations.heard(self._run):
+                return await work()
+
+        # In a context without the workflow: what ``work`` does with DBOS is no step of it.
+        task = contextvars.Context().run(asyncio.create_task, carried())
+        try:
+            return await task
+        except asyncio.CancelledError:
+            own = asyncio.current_task()
+            if own is None or own.cancelling():
+                raise
+            raise self._was_cancelled() from None
+
+    async def _kept(self, name: str, perform: Callable[[], str]) -> str:
+        """The text of a step of which ``perform`` does the work, on a thread, if there is none."""
+        before = _nothing_kept.set(bool(self._is_first))
+        try:
+            return await DBOS.run_step_async({"name": name}, perform)
+        finally:
+            _nothing_kept.reset(before)
+
+    def _was_cancelled(self) -> DBOSWorkflowCancelledError:
+        return DBOSWorkflowCancelledError(f"the run {self._run} was cancelled, or its process ends")
+
+    async def _looked_for(self, name: str, work: Work) -> str:
+        loop = asyncio.get_running_loop()
+        at_work: list[asyncio.Task[Any]] = []
+        begun = given_up = False
+
+        async def carried() -> str:
+            task = asyncio.current_task()
+            if given_up or task is None:  # cancelled before it began: it must not begin any more
+                raise asyncio.CancelledError
+            at_work.append(task)
+            _nothing_kept.set(False)  # in a task of its own: what ``work`` does with DBOS is no step of ours
+            with self._cancellations.heard(self._run):
+                return await work()
+
+        def perform() -> str:
+            nonlocal begun
+            begun = True
+            carrying = carried()
+            try:
+                return asyncio.run_coroutine_threadsafe(carrying, loop).result()
+            except CancelledError:
+                raise self._was_cancelled() from None
+            except RuntimeError:  # the loop has ended
+                carrying.close()
+                raise
+
+        try:
+            text = await self._kept(name, perform)
+        except asyncio.CancelledError:
+            given_up = True
+            for task in at_work:
+                task.cancel()
+            raise
+        if self._is_first is None:
+            self._is_first = begun
+        return text
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        """See ``DurableContext.sleep``."""
+        await DBOS.sleep_async(seconds)
+
+    async def child(self, name: str, session: str, task: str) -> str:
+        """See ``DurableContext.child``."""
+        with SetWorkflowID(f"{self._run}/{name}"):
+            handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
+        text: str = await handle.get_result()
+        return text
+
+
+def spare_lookups(dbos: DBOS) -> None:
+    """Have an instance of DBOS, which was launched, look for nothing where ``Steps`` knows that there is nothing.
+
+    DBOS has no option for that, so this stands in for a method of its own that is not public. Where a DBOS has none of
+    this kind, every step is looked for, as without this.
+    """
+    database: Any = getattr(dbos, "_sys_db", None)
+    look: Any = getattr(database, "check_operation_execution", None)
+    if look is None:
+        return
+
+    @wraps(look)
+    def look_or_not(*asked: Any, **named: Any) -> Any:
+        return None if _nothing_kept.get() else look(*asked, **named)
+
+    database.check_operation_execution = look_or_not

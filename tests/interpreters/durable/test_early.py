@@ -1,0 +1,134 @@
+"""What is recorded while the engine keeps the answer, wherever the process dies between the two."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from cognition import AgentConfig, CogstepError, LLMEngine, ToolFailed, ToolMessage, Transition, UserSpoke
+from interpreters import tool
+from interpreters.driver import NOTHING_TO_DO, Driver
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.early import EarlyStep
+from interpreters.loop.settling import CALL_UNKNOWN
+from interpreters.recording.journal import JournalReader
+from interpreters.testing.durable import Killed, MemoryEngine
+from interpreters.testing.fakes import FunctionModel, call
+
+
+class Watched(MemoryEngine):
+    """Notes at a death what stood on file, and what the engine had kept."""
+
+    def __init__(self, kills: Iterable[int]) -> None:
+        super().__init__(kills)
+        self.on_file: set[str] = set()
+        self.known: set[str] = set()
+
+    def pass_moment(self, process: Any) -> None:
+        """See ``MemoryEngine.pass_moment``."""
+        before = process.dead
+        try:
+            super().pass_moment(process)
+        except Killed:
+            if not before and self.sessions.get("ada"):
+                with JournalReader(self.recorder("ada")) as reader:
+                    self.on_file = {str(getattr(record.input, "effect_id", "")) for record in reader} - {""}
+                self.known = {name for name, _ in self.kept("run-1").values()}
+            raise
+
+
+def killed(kills: list[int], calls: list[str]) -> tuple[Watched, Counter[str], list[Any]]:
+    """A session with these calls, one after the other; what was done of each effect, and what observers were told."""
+    engine, done, told = Watched(kills), Counter[str](), []
+
+    def answer(request: Any) -> Any:
+        number = sum(isinstance(one, ToolMessage) for one in request.messages)
+        done[f"1.{number + 1}.0"] += 1
+        return call(calls[number], n=number) if number < len(calls) else "Done."
+
+    @tool(read_only=True)
+    async def look(n: int) -> str:
+        """Look."""
+        done[f"1.{n + 1}.1"] += 1
+        await engine.moment()
+        return f"seen {n}"
+
+    @tool
+    async def send(n: int) -> str:
+        """Send, which must not happen twice."""
+        await engine.moment()
+        done[f"1.{n + 1}.1"] += 1
+        await engine.moment()
+        return f"sent {n}"
+
+    agent = DurableAgent("tester", FunctionModel(answer), [look, send], compact_at=None, observers=[told.append])
+    ended = asyncio.run(engine.run(agent, "ada", UserSpoke("Go.")))
+    assert ended.error == ""
+    return engine, done, told
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(st.sampled_from(["look", "send"]), min_size=1, max_size=2))
+def test_what_is_on_file_is_not_done_again_and_what_has_not_begun_is_done(calls: list[str]) -> None:
+    moments = killed([], calls)[0].moments
+    early = 0
+    for moment in range(1, moments + 1):
+        engine, done, _ = killed([moment], calls)
+        assert all(done[effect] == 1 for effect in engine.on_file)
+        early += bool(engine.on_file - engine.known)
+        with JournalReader(engine.recorder("ada")) as reader:
+            for record in reader:
+                if isinstance(record.input, ToolFailed) and CALL_UNKNOWN in record.input.message:
+                    asked = f"{str(record.input.effect_id)[:-1]}0"
+                    assert asked in engine.known  # else it had not begun, and nobody should wonder whether it had
+    assert early > 0 or calls[0] != "look"
+
+
+def kinds(told: list[Any]) -> Counter[str]:
+    """How often observers were told of what."""
+    return Counter(type(event.value).__name__ for event in told)
+
+
+def test_observers_are_told_of_what_was_recorded_early_and_not_carried_out() -> None:
+    calls = ["look", "look"]
+    engine, _, told = killed([], calls)
+    usual = kinds(told)
+    for moment in range(1, engine.moments + 1):
+        engine, _, told = killed([moment], calls)
+        if engine.on_file - engine.known:
+            assert not usual - kinds(told)
+
+
+class Refusing:
+    """A recorder that can't write."""
+
+    veil = None
+    written = 0
+
+    def waits(self, _event: Any, _transition: Transition) -> bool:
+        return False
+
+    def write(self, *_: Any) -> None:
+        raise CogstepError("the disk is full")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_fails_early_is_told_when_the_engine_has_kept_the_answer(kept: bool) -> None:
+    driver = Driver(LLMEngine(AgentConfig()), NOTHING_TO_DO, now=lambda: 0.0, recorder=Refusing())
+    before = driver.state
+    early = EarlyStep(driver, lambda _step: False)
+    early.begin(UserSpoke("Go."))
+    assert early.begun
+
+    if kept:
+        with pytest.raises(CogstepError, match="the disk is full"):
+            asyncio.run(early.finish())
+    else:
+        asyncio.run(early.leave())
+
+    assert driver.state is before
