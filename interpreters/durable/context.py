@@ -38,8 +38,8 @@ class DurableContext(Protocol):
             name: of the step, for people that look at the engine; an effect's id where it carries one out.
             work: never raises but when it is cancelled.
             alone: whether the engine is asked for nothing else until this returns, which may make it cheaper.
-            meanwhile: is called, at most once and never behind this call, when the text that ``work`` gave is on its
-                way to the engine, so that others have time until it is kept. Only where ``alone``; it never raises.
+            meanwhile: may be called, once and never behind this call, when the text that ``work`` gave is on its way to
+                the engine and this process would only wait until it is kept. Only where ``alone``; it never raises.
         """
 
     async def sleep(self, name: str, seconds: float) -> None:

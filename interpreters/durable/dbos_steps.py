@@ -94,12 +94,12 @@ class Steps:
     async def step(
         self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
     ) -> str:
-        """See ``DurableContext.step``."""
+        """See ``DurableContext.step``. ``meanwhile`` is not called: DBOS keeps the text in a thread of this process,
+        which has to wait for whatever the loop does then, and that costs more than is won.
+        """
         if not (alone and self._is_first):
             return await self._looked_for(name, work)
         text = await self._worked(work)
-        if meanwhile is not None:  # once the thread has begun
-            asyncio.get_running_loop().call_soon(meanwhile)
         return await self._kept(name, lambda: text)
 
     async def _worked(self, work: Work) -> str:
