@@ -74,7 +74,8 @@ class Delivery:
         """Holds one token: a thread or task takes it to hand events over, and puts it back at its end."""
         self._at_work = False
         """Whether a thread or task hands events over, or was started to."""
-        self._failure: tuple[Event, BaseException] | None = None
+        self.failure: tuple[Event, BaseException] | None = None
+        """The event on which the observer failed, and its error. It is told nothing after that."""
         self._when_idle: deque[Callable[[], object]] = deque()
         self._late = False
         self._lingers = False
@@ -83,18 +84,15 @@ class Delivery:
         """Ends that wait."""
 
     @property
-    def failure(self) -> tuple[Event, BaseException] | None:
-        """The event on which the observer failed, and its error. It is told nothing after that."""
-        return self._failure
-
-    @property
     def is_late(self) -> bool:
         """Whether the session has waited longer than ``PATIENCE`` for this observer."""
         return self._late
 
     def put(self, event: Event) -> None:
         """Add an event. Called where the session runs; never waits."""
-        if self._failure is not None or self._joined(event):
+        if self.failure is not None:
+            return
+        if len(self._events) >= ROOM and self._joined(event):
             return
         if len(self._events) >= FAR_BEHIND:
             self.fail(event, TooSlowError(f"it is {FAR_BEHIND} events behind"))
@@ -122,7 +120,7 @@ class Delivery:
 
     def when_idle(self, call: Callable[[], object]) -> bool:
         """Call back once the queue is empty; False if it is now, or if the observer was too slow before."""
-        if self._late or self._failure is not None or not self._is_busy():
+        if self._late or self.failure is not None or not self._is_busy():
             return False
         self._when_idle.append(call)
         self._hurry()
@@ -144,7 +142,7 @@ class Delivery:
         if not self.come():
             return
         while True:
-            if not self._events and self._failure is None and may_linger():
+            if not self._events and self.failure is None and may_linger():
                 self._linger()
             event = self.next()
             if event is None:
@@ -185,18 +183,16 @@ class Delivery:
                 if not self._events or not self.come():  # else something was put in meanwhile
                     return None
             else:
-                if self._failure is None:
+                if self.failure is None:
                     return event
 
     def fail(self, event: Event, error: BaseException) -> None:
         """Note that the observer failed: it gets no more events."""
-        self._failure = self._failure or (event, error)
+        self.failure = self.failure or (event, error)
         self._events.clear()
 
     def _joined(self, event: Event) -> bool:
-        """Join an event with the newest one in the queue, where many wait and both are pieces of the same thing."""
-        if len(self._events) < ROOM:
-            return False
+        """Join an event with the newest one in the queue, where both are pieces of the same thing."""
         joined = join(self._events[-1], event)
         if joined is not None:
             self._events[-1] = joined

@@ -210,8 +210,11 @@ class Observers:
             message, *rest = self._untold
             self._untold = tuple(rest)
             self.emit(events.WarningRaised(message))
+        here: AgentState | None = None
         for state, value in told(before, event, transition):
-            self._move(state)
+            if state is not here:
+                self._move(state)
+                here = state
             self.emit(reveal(value) if isinstance(value, MESSAGES) else value)
 
     def _move(self, state: AgentState) -> None:

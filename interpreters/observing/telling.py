@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from cognition import AgentState, CallModel, Input, Rejected, Transition, Usage, UserSpoke
 from interpreters.observing.events import ModelCalled, Told, UsageUpdated
 
+NO_USAGE = Usage()
+
 
 def told(before: AgentState, event: Input, transition: Transition) -> Iterator[tuple[AgentState, Told]]:
     """What a step is told as, in order: each value with the state in which the session stood.
@@ -23,7 +25,7 @@ def told(before: AgentState, event: Input, transition: Transition) -> Iterator[t
     for position in range(known, len(after.history)):
         yield here, after.history[position]
     used = after.spent.usage
-    if used not in (before.spent.usage, Usage()):
+    if used not in (before.spent.usage, NO_USAGE):
         yield here, UsageUpdated(used)
     for decision in decisions:
         if isinstance(decision, CallModel):
