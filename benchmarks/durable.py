@@ -38,7 +38,8 @@ from benchmarks.durable_restate import on_restate
 from benchmarks.table import machine, table
 from cognition import Limits
 from interpreters import tool
-from interpreters.durable.dbos import POLLED_EVERY, QUEUE, DBOSSessions
+from interpreters.durable.dbos import POLLED_EVERY, DBOSSessions
+from interpreters.durable.dbos_versions import queue_of
 from interpreters.durable.definition import DurableAgent
 from interpreters.recording.redaction import Redaction
 from interpreters.testing.fakes import FunctionModel, Reply, call
@@ -123,7 +124,7 @@ class OnDBOS:
         client.enqueue(
             {
                 "workflow_name": "cogstep.bare",
-                "queue_name": QUEUE,
+                "queue_name": queue_of(next(iter(self._sessions.agents))),
                 "workflow_id": run,
                 "app_version": self._sessions.version,
                 "queue_partition_key": run,

@@ -49,10 +49,13 @@ from interpreters.durable.dbos_context import (
 from interpreters.durable.dbos_left import RUN, WORK, LeftRuns
 from interpreters.durable.dbos_steps import Cancellations, Steps, spare_lookups
 from interpreters.durable.dbos_versions import (
+    QUEUE,
     Unattended,
     Version,
+    agent_of,
     clear,
     process_name,
+    queue_of,
     versions_of,
     wait_for,
 )
@@ -60,7 +63,7 @@ from interpreters.durable.definition import NAME, DurableAgent, agent_named
 from interpreters.durable.errors import DurableError, failed
 from interpreters.durable.hosts import ModelHost, Places
 from interpreters.durable.pending import answering, pending_of
-from interpreters.durable.run import Take, run_durably, run_worker
+from interpreters.durable.run import run_durably, run_worker
 from interpreters.durable.texts import Ended, input_text
 from interpreters.program.content import Content
 from interpreters.program.later import Postponable
@@ -68,9 +71,6 @@ from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import Transcript, read_transcript
 from runtime.checking import checked_call
-
-QUEUE = "cogstep"
-"""Where runs wait."""
 
 POLLED_EVERY = 0.1
 """Seconds between two looks at a queue."""
@@ -93,10 +93,10 @@ class DBOSSessions:
     """Sessions of one or more agents on one database: for programs that send messages, and those that work at them.
 
     Args:
-        agents: the definitions, the same in each process.
+        agents: the definitions; the same in each process that has them. A run waits for a process that has its agent.
         url: ``postgresql://user@host/database`` or ``sqlite:///path``.
         hosts: where models run, if not in the processes; the same in each process.
-        at_once: runs at which one process works at a time, at least one.
+        at_once: runs of each agent at which one process works at a time, at least one.
 
     Raises:
         StoreError, DurableError: the database can't be used; says what to start.
@@ -300,7 +300,8 @@ class DBOSSessions:
             client.enqueue(
                 {
                     "workflow_name": RUN,
-                    "queue_name": QUEUE,
+                    # Of a session that runs by another agent, behind that: one run of a session at a time.
+                    "queue_name": queue_of(next(filter(None, map(agent_of, before)), own.name)),
                     "workflow_id": run,
                     "app_version": before[0].app_version if before else self._version_of(session),
                     "queue_partition_key": session,
@@ -392,7 +393,7 @@ class DBOSSessions:
 
     @contextlib.contextmanager
     def _worker(self) -> Iterator[None]:
-        own = self.store.join(process_name(self.version))
+        own = self.store.join(process_name(self.version, self.agents))
         self._connected()
         left = LeftRuns(self.store, own)
         config: DBOSConfig = {
@@ -427,40 +428,38 @@ class DBOSSessions:
         engine = DBOS(config=config)
         logging.getLogger("dbos").addFilter(tells)
         self._register(left)
-        DBOS.listen_queues([QUEUE])
+        queues = [queue_of(name) for name in self.agents]
+        DBOS.listen_queues(queues)
         DBOS.launch()
         spare_lookups(engine)
-        DBOS.register_queue(
-            QUEUE, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=POLLED_EVERY
-        )
+        for one in queues:
+            DBOS.register_queue(
+                one, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=POLLED_EVERY
+            )
 
     def _register(self, left: LeftRuns) -> None:
         from interpreters.durable.hosted import hosted
 
         on = hosted(self.hosts, self.store)
 
-        def agent_of(name: str, session: str) -> DurableAgent:
-            return on(self._agent(name), session)
-
         def take(session: str) -> Recorder:
             return self.store.recorder(session, take_over=True)
 
         cancellations = Cancellations()
 
-        def steps(name: str) -> Steps:
-            return Steps(work, (name,), cancellations)
-
         async def run(name: str, session: str, event: str) -> str:
-            return await _carried(run_durably, agent_of(name, session), session, event, steps(name), take)
+            return await _carried(run_durably, name, session, event)
 
         async def work(name: str, session: str, task: str) -> str:
-            return await _carried(run_worker, agent_of(name, session), session, task, steps(name), take)
+            return await _carried(run_worker, name, session, task)
 
-        async def _carried(
-            execute: Any, agent: DurableAgent, session: str, text: str, context: Steps, take: Take
-        ) -> str:
+        async def _carried(execute: Any, name: str, session: str, text: str) -> str:
             own = str(DBOS.workflow_id)
             with left.executing(own):
+                if name not in self.agents:  # a worker's run, or one behind another agent's: in no queue of its own
+                    left.give_up(own)
+                    raise postponed(ConfigError(f"this process has no agent {name}"))
+                agent, context = on(self._agent(name), session), Steps(work, (name,), cancellations)
                 try:
                     ended: str = await execute(agent, session, text, context, take)
                     return ended

@@ -1,7 +1,7 @@
 """Which versions of the agents have begun what DBOS keeps, and which of them are at work: for whoever deploys a change.
 
-A process that works at sessions tells its version by its name in the store. So it can be seen that runs wait for a
-version that nobody runs any more, which would else be waited for without a word.
+A process that works at sessions tells its version and its agents by its name in the store. So it can be seen that runs
+wait for a version or an agent that no process has, which would else be waited for without a word.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from attrs import frozen
@@ -18,6 +18,9 @@ from interpreters.durable.dbos_context import DBOSClient
 from interpreters.recording.sessions import SessionInfo, list_sessions
 from interpreters.recording.store import Executor, SqlStore
 from interpreters.recording.store.schema import LONGEST_NAME
+
+QUEUE: Final = "cogstep"
+"""How the names of the queues begin in which runs wait."""
 
 PROCESS: Final = "dbos"
 """How the names of processes begin that work at sessions."""
@@ -56,11 +59,42 @@ class Version:
     """Those that it has begun, by name: what is said to one of them is for this version to answer."""
     open: tuple[str, ...]
     """Those of them in which a turn is under way, or waits for somebody."""
+    absent: tuple[str, ...] = ()
+    """The agents that runs of it wait for and no process at work has, by name."""
 
 
-def process_name(version: str) -> str:
+@frozen
+class Working:
+    """What a process at work says of itself."""
+
+    version: str
+    agents: frozenset[str] | None
+    """Their names; None: they are too many to be told, so that it may have any."""
+
+    def does(self, version: str, agent: str) -> bool:
+        """Whether it takes runs of an agent, or of no known one, in this version."""
+        return self.is_of(version) and (not agent or self.agents is None or agent in self.agents)
+
+    def is_of(self, version: str) -> bool:
+        """Whether it has this version."""
+        return f"{PROCESS} {self.version}" == f"{PROCESS} {version}"[:LONGEST_NAME]
+
+
+def queue_of(agent: str) -> str:
+    """Where runs of an agent wait: of several processes only some may have it, and only they look there."""
+    return f"{QUEUE}.{agent}"
+
+
+def agent_of(run: Any) -> str:
+    """The agent that does what waits in a run's queue; empty: it is in none of ours, as a worker's run."""
+    name = run.queue_name or ""
+    return str(name.removeprefix(f"{QUEUE}.")) if name.startswith(f"{QUEUE}.") else ""
+
+
+def process_name(version: str, agents: Iterable[str]) -> str:
     """What a process that works at sessions is called in the store."""
-    return f"{PROCESS} {version}"[:LONGEST_NAME]
+    whole = f"{PROCESS} {version} {','.join(sorted(agents))}"
+    return whole if len(whole) <= LONGEST_NAME else f"{PROCESS} {version}"[:LONGEST_NAME]
 
 
 def is_at_work(one: Executor) -> bool:
@@ -68,9 +102,10 @@ def is_at_work(one: Executor) -> bool:
     return one.expires_in > 0 and one.name.startswith(f"{PROCESS} ")
 
 
-def at_work(store: SqlStore) -> Counter[str]:
-    """How many living processes work at sessions, by their names; raises as ``SqlStore.executors``."""
-    return Counter(one.name for one in store.executors() if is_at_work(one))
+def at_work(store: SqlStore) -> list[Working]:
+    """The living processes that work at sessions; raises as ``SqlStore.executors``."""
+    names = [one.name.split(" ") for one in store.executors() if is_at_work(one)]
+    return [Working(one[1], frozenset(one[2].split(",")) if len(one) > 2 else None) for one in names]
 
 
 def session_of(run: str) -> str:
@@ -92,23 +127,30 @@ def versions_of(client: DBOSClient, store: SqlStore, own: str) -> Iterator[Versi
     """Each version that has begun a session or is at work, and ``own``; raises what DBOS and the store raise."""
     begun: dict[str, str] = {}
     runs: Counter[str] = Counter()
+    wanted: set[tuple[str, str]] = set()
     for one in client.list_workflows(load_input=False, load_output=False):
         version = one.app_version or own
         begun.setdefault(session_of(one.workflow_id), version)
-        runs[version] += one.status in UNDER_WAY
+        if one.status in UNDER_WAY:
+            runs[version] += 1
+            wanted.add((version, agent_of(one)))
     listed = [one for one in list_sessions(store) if isinstance(one, SessionInfo)]
     unended = {one.name for one in listed if one.status != "idle"}
     working = at_work(store)
-    running = {name.partition(" ")[2] for name in working}
-    for version in sorted({own, *begun.values(), *running}):
+    for version in sorted({own, *begun.values(), *(one.version for one in working)}):
         sessions = tuple(sorted(name for name, first in begun.items() if first == version))
         yield Version(
             version,
-            working[process_name(version)],
+            sum(one.is_of(version) for one in working),
             runs[version],
             sessions,
             tuple(name for name in sessions if name in unended),
+            tuple(sorted(agent for of, agent in wanted if of == version and agent and not _done(working, of, agent))),
         )
+
+
+def _done(working: Iterable[Working], version: str, agent: str) -> bool:
+    return any(one.does(version, agent) for one in working)
 
 
 def why_it_waits(status: Any, store: SqlStore) -> str:
@@ -117,18 +159,20 @@ def why_it_waits(status: Any, store: SqlStore) -> str:
     version = status.app_version or ""
     if not working:
         return "no process works at sessions; start a worker"
-    if process_name(version) not in working:
-        others = ", ".join(sorted(name.partition(" ")[2] for name in working))
+    if not _done(working, version, ""):
+        others = ", ".join(sorted(one.version for one in working))
         return f"no process of version {version} is at work, which began the session, only of {others}; start one"
+    if not _done(working, version, agent := agent_of(status)):
+        return f"no process at work has the agent {agent} in version {version}; start one that has it"
     return ""
 
 
 class Unattended:
-    """Versions that runs wait for and nobody runs, each told once until somebody does."""
+    """Versions and agents that runs wait for and no process has, each told once until one does."""
 
     def __init__(self) -> None:
         self._looks = 0
-        self._told: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
 
     def look(self, client: DBOSClient, store: SqlStore) -> None:
         """Have the log say it, at each of some looks; raises what DBOS and the store raise."""
@@ -136,17 +180,22 @@ class Unattended:
         if self._looks % TOLD_EVERY != 1:
             return
         waiting = Counter(
-            one.app_version or ""
+            (one.app_version, agent_of(one))
             for one in client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
+            if one.app_version
         )
         working = at_work(store)
-        absent = {version for version in waiting if version and process_name(version) not in working}
-        for version in sorted(absent - self._told):
-            LOG.warning(
-                "%d runs wait for the version %s, of which no process is at work; start one, or fork their sessions",
-                waiting[version],
-                version,
-            )
+        absent = {
+            (version, "" if alone else agent)
+            for version, agent in waiting
+            if (alone := not _done(working, version, "")) or not _done(working, version, agent)
+        }
+        for version, agent in sorted(absent - self._told):
+            count = sum(runs for one, runs in waiting.items() if one[0] == version and agent in ("", one[1]))
+            which = f"the agent {agent} in version {version}, which no process at work has; start one that has it"
+            if not agent:
+                which = f"the version {version}, of which no process is at work; start one"
+            LOG.warning("%d runs wait for %s, or fork their sessions", count, which)
         self._told = absent
 
 
