@@ -7,8 +7,8 @@ said here: ``sessions.files`` says it of files, ``store`` of sessions in a datab
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -98,6 +98,22 @@ class Recording(Protocol):
         Raises:
             JournalExistsError: something is recorded here.
             JournalError: they can't be recorded here; says why.
+        """
+
+
+@runtime_checkable
+class DeletesTogether(Protocol):
+    """A recording of a place where it costs less to delete several at once."""
+
+    @property
+    def place(self) -> object:
+        """What all recordings of the place have; None: here it costs no less."""
+
+    def delete_together(self, given: Sequence[tuple[Any, About]]) -> Sequence[str]:
+        """``Recording.delete`` of several recordings of the place, all of them or none.
+
+        Returns:
+            Of each of them, why it was kept.
         """
 
 

@@ -7,17 +7,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
 from cognition import ConfigError
 from interpreters.recording.journal import JournalError, JournalReader
-from interpreters.recording.places import About, Place, Recording
+from interpreters.recording.places import About, DeletesTogether, Place, Recording
 from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions.files import FileRecording
 from interpreters.recording.sessions.listing import journals_in
 from interpreters.recording.sessions.parts import clear_parts
+
+AT_ONCE = 100
+"""Recordings that are deleted together: their writers, if there are any, wait for as long."""
 
 
 @frozen
@@ -94,6 +99,7 @@ def prune(
     for journal in found:
         if journal.not_ours:
             yield journal.pruned("no recording of your own", journal.not_ours)
+    doomed = list[tuple[_Journal, str]]()
     ours = sorted((one for one in found if not one.not_ours), key=lambda one: -one.about.changed)
     for rank, journal in enumerate(ours):
         left += journal.about.bytes
@@ -107,7 +113,26 @@ def prune(
         elif size is not None and left > size:
             reason = f"beyond {size} bytes"
         if reason:
-            yield journal.pruned(reason, journal.recording.delete(journal.about, dry_run=dry_run))
+            doomed.append((journal, reason))
+    yield from _deleted(doomed, dry_run)
+
+
+def _deleted(doomed: list[tuple[_Journal, str]], dry_run: bool) -> Iterator[Pruned]:
+    """Delete them, together where that costs less."""
+
+    def place(one: tuple[_Journal, str]) -> object:
+        recording = one[0].recording
+        return recording.place if isinstance(recording, DeletesTogether) and not dry_run else None
+
+    for shared, group in groupby(doomed, place):
+        if shared is None:
+            for journal, reason in group:
+                yield journal.pruned(reason, journal.recording.delete(journal.about, dry_run=dry_run))
+            continue
+        while some := list(islice(group, AT_ONCE)):
+            first: Any = some[0][0].recording
+            kept = first.delete_together([(journal.recording, journal.about) for journal, _ in some])
+            yield from (journal.pruned(reason, why) for (journal, reason), why in zip(some, kept, strict=True))
 
 
 def _found(places: Iterable[Place]) -> Iterator[_Journal | Pruned]:

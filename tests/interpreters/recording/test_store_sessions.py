@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from interpreters import Agent, replay
 from interpreters.recording.journal import JournalError, JournalReader, JournalWriteError, TakenOverError
-from interpreters.recording.sessions import BadFile, Hit, SessionInfo, list_sessions, prune, search
+from interpreters.recording.sessions import BadFile, Hit, SessionInfo, list_sessions, prune, pruning, search
 from interpreters.recording.store import SqlStore
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.databases import needs_postgres, postgres
@@ -25,10 +25,15 @@ def store(request: Any, tmp_path: Path) -> Iterator[SqlStore]:
     if request.param == "sqlite":
         yield SqlStore(f"sqlite:///{tmp_path / 'store.db'}")
         return
+    yield emptied()
+
+
+def emptied() -> SqlStore:
+    """One on PostgreSQL that holds nothing."""
     schema = f"s{uuid.uuid4().hex}"
     admin = SqlStore(postgres().url)._database
     admin.run(lambda connection: connection.execute(text(f"CREATE SCHEMA {schema}")))
-    yield SqlStore(f"{postgres().url}?options=-csearch_path%3D{schema}")
+    return SqlStore(f"{postgres().url}?options=-csearch_path%3D{schema}")
 
 
 def recorded(store: SqlStore, name: str, answer: str = "Hello.", *, age: float = 0.0) -> None:
@@ -104,7 +109,8 @@ def test_what_is_too_old_too_many_or_too_much_goes(store: SqlStore, criteria: di
     assert all(replay(store.recorder(name)).same for name in store.names())
 
 
-def test_a_session_that_is_open_or_was_written_just_now_stays(store: SqlStore) -> None:
+def test_a_session_that_is_open_or_was_written_just_now_stays(store: SqlStore, monkeypatch: Any) -> None:
+    monkeypatch.setattr(pruning, "AT_ONCE", 1)
     recorded(store, "a", age=3 * DAY)
     recorded(store, "b", age=2 * DAY)
     with Agent.resume(store.recorder("b"), ScriptedModel([])):
@@ -222,3 +228,31 @@ def test_a_line_that_was_emptied_is_not_taken_for_the_end(store: SqlStore) -> No
     with pytest.raises(JournalError, match="one of its lines is empty"):
         Agent.resume(store.recorder("a"), ScriptedModel([]))
     assert len(list(store.recorder("a").lines())) == 3
+
+
+@needs_postgres
+def test_many_sessions_are_deleted_in_few_transactions_and_each_by_its_own_rules(monkeypatch: Any) -> None:
+    """One for each took seven round trips."""
+    store = emptied()
+    names = [f"s{number:02}" for number in range(24)]
+    for number, name in enumerate(names):
+        recorded(store, name, age=(number + 1) * DAY)
+    monkeypatch.setattr(pruning, "AT_ONCE", 8)
+    asked: list[str] = []
+    event.listen(
+        store._database._engine, "before_cursor_execute", lambda _connection, _cursor, told, *_: asked.append(told)
+    )
+
+    with Agent.resume(store.recorder("s20"), ScriptedModel([])):
+        pruned = prune(store, now=NOW, keep=4)
+        first = next(pruned)  # of the first eight, which are gone
+        changed(store, "UPDATE cogstep_lines SET written = written + 1 WHERE session = 's17'")
+        told = {one.name: one.kept for one in (first, *pruned)}
+
+    assert {name: why for name, why in told.items() if why} == {
+        "s17": "it was written just now",
+        "s20": "a session has it open",
+    }
+    assert sorted(told) == names[4:]
+    assert list(store.names()) == [*names[:4], "s17", "s20"]
+    assert sum(one.startswith("DELETE FROM cogstep_lines") for one in asked) == 3
