@@ -244,15 +244,19 @@ class DBOSSessions:
             return list(versions_of(self._connected(), self.store, self.version))
 
     @checked_call
-    def clear(self) -> int:
+    def clear(self, older: float | None = None) -> int:
         """Delete what DBOS has kept of sessions that are recorded no more, such as their messages; gives the number of
         runs. ``prune`` deletes recordings, and knows nothing of an engine.
+
+        Args:
+            older: seconds since a run has ended from which on it goes too where its session lives on, but for the
+                newest one: its ``result`` is then gone, and its ``key`` can be sent again. None: all of these stay.
 
         Raises:
             StoreError, DurableError: the database can't be used.
         """
         with self._said():
-            return clear(self._connected(), self.store)
+            return clear(self._connected(), self.store, older)
 
     @checked_call
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:

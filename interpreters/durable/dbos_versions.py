@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from attrs import frozen
+from sqlalchemy import select
 
 from interpreters.durable.dbos_context import DBOSClient
 from interpreters.recording.sessions import SessionInfo, list_sessions
@@ -113,11 +114,29 @@ def session_of(run: str) -> str:
     return run.partition(":")[0]
 
 
-def clear(client: DBOSClient, store: SqlStore) -> int:
+def run_of(run: str) -> str:
+    """The run that a worker's run belongs to, by its id; any other is its own."""
+    return run.partition("/")[0]
+
+
+def clear(client: DBOSClient, store: SqlStore, older: float | None) -> int:
     """See ``DBOSSessions.clear``."""
-    ended = client.list_workflows(status=list(ENDED), load_input=False, load_output=False)
+    found = client.list_workflows(load_input=False, load_output=False)
     recorded = set(store.names())  # asked for behind the runs: whatever has ended until then is recorded
-    gone = [one.workflow_id for one in ended if session_of(one.workflow_id) not in recorded]
+    now: float = store.database.read(lambda one: one.execute(select(store.database.now)).scalar_one(), time.time())
+    ended = [one for one in found if one.status in ENDED]
+    # What a worker came to is read again where the run is executed again that waits for it.
+    under_way = {run_of(one.workflow_id) for one in found if one.status in UNDER_WAY}
+    newest = {session_of(one.workflow_id): run_of(one.workflow_id) for one in ended}  # they come by their age
+
+    def goes(one: Any) -> bool:
+        session, run = session_of(one.workflow_id), run_of(one.workflow_id)
+        if run in under_way or (session in recorded and older is None):
+            return False
+        at = (one.completed_at or one.updated_at or 0) / 1000
+        return session not in recorded or (older is not None and newest[session] != run and now - at > older)
+
+    gone = [one.workflow_id for one in ended if goes(one)]
     for begin in range(0, len(gone), AT_ONCE):
         client.delete_workflows(gone[begin : begin + AT_ONCE])
     return len(gone)
