@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any
@@ -149,12 +150,15 @@ class Steps:
             begun = True
             carrying = carried()
             try:
-                return asyncio.run_coroutine_threadsafe(carrying, loop).result()
+                return _outcome(asyncio.run_coroutine_threadsafe(carrying, loop), loop)
             except CancelledError:
                 raise self._was_cancelled() from None
-            except RuntimeError:  # the loop has ended
-                carrying.close()
-                raise
+            except RuntimeError:
+                if not loop.is_closed():
+                    raise
+                if inspect.getcoroutinestate(carrying) == inspect.CORO_CREATED:
+                    carrying.close()
+                raise self._was_cancelled() from None  # as an error of the step, DBOS would keep it for ever
 
         try:
             text = await self._kept(name, perform)
@@ -177,6 +181,21 @@ class Steps:
             handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
         text: str = await handle.get_result()
         return text
+
+
+def _outcome(carried: Future[str], loop: asyncio.AbstractEventLoop) -> str:
+    """Wait on a thread for what a loop carries out.
+
+    Raises:
+        RuntimeError: the loop has ended, perhaps in the moment in which it was asked.
+    """
+    while not carried.done():
+        try:
+            return carried.result(LOOKED_EVERY)
+        except TimeoutError:
+            if loop.is_closed() and not carried.done():
+                raise RuntimeError("the event loop has ended") from None
+    return carried.result()
 
 
 def spare_lookups(dbos: DBOS) -> None:
