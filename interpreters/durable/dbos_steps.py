@@ -78,6 +78,8 @@ class Steps:
     another execution begin meanwhile, then DBOS refuses to keep this one's steps, and the store refuses its lines
     before that. See ``spare_lookups``.
 
+    Work is done in a context without the workflow, in each execution: what a tool does with DBOS is no step of the run.
+
     Args:
         work: the workflow of a worker.
         arguments: what it is given besides the session and the task.
@@ -110,7 +112,6 @@ class Steps:
             with self._cancellations.heard(self._run):
                 return await work()
 
-        # In a context without the workflow: what ``work`` does with DBOS is no step of it.
         task = contextvars.Context().run(asyncio.create_task, carried())
         try:
             return await task
@@ -141,7 +142,6 @@ class Steps:
             if given_up or task is None:  # cancelled before it began: it must not begin any more
                 raise asyncio.CancelledError
             at_work.append(task)
-            _nothing_kept.set(False)  # in a task of its own: what ``work`` does with DBOS is no step of ours
             with self._cancellations.heard(self._run):
                 return await work()
 
@@ -150,7 +150,7 @@ class Steps:
             begun = True
             carrying = carried()
             try:
-                return _outcome(asyncio.run_coroutine_threadsafe(carrying, loop), loop)
+                return _outcome(contextvars.Context().run(asyncio.run_coroutine_threadsafe, carrying, loop), loop)
             except CancelledError:
                 raise self._was_cancelled() from None
             except RuntimeError:

@@ -10,6 +10,7 @@ in the same order, whatever was faster. The history is the same for any order (l
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
@@ -218,7 +219,8 @@ class DurableInterpreter(AsyncInterpreter):
 
     def _watch(self, before: Any, event: Any, transition: Any, reveal: Callable[[Any], Any]) -> None:
         if self.observers and not self._writer.told:
-            self.observers.transition(before, reveal(event), transition, reveal)
+            # In a context of their own: what they ask of the engine is no step of the run.
+            contextvars.Context().run(self.observers.transition, before, reveal(event), transition, reveal)
 
     # ------------------------------------------------------------------------------------ where inputs come from
 

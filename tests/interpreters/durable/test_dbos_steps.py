@@ -1,8 +1,9 @@
-"""Steps on DBOS whose event loop ends, as when a process stops to work at sessions."""
+"""Steps on DBOS: where their work is done, and what comes of them where the event loop ends."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,15 @@ from typing import Any
 import pytest
 
 import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
+from cognition import UserSpoke
 from interpreters.durable import dbos_steps
 from interpreters.durable.dbos_context import DBOSWorkflowCancelledError
+from interpreters.durable.definition import DurableAgent
+from interpreters.testing.durable import MemoryEngine
+from interpreters.testing.fakes import FunctionModel
+
+around: contextvars.ContextVar[str] = contextvars.ContextVar("around", default="")
+"""Stands for what DBOS knows a run's code by."""
 
 
 class Engine:
@@ -23,7 +31,9 @@ class Engine:
         self.perform: Callable[[], str] | None = None
 
     async def run_step_async(self, _options: Any, perform: Callable[[], str]) -> str:
-        """Leave what is to be done to the test."""
+        """Leave the first step to the test, and do the others."""
+        if self.perform is not None:
+            return await asyncio.to_thread(perform)
         self.perform = perform
         return ""
 
@@ -71,3 +81,43 @@ def test_a_step_does_not_wait_for_a_loop_that_ended_before_it_began_it(monkeypat
     thread.join(10)
 
     assert raised
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_a_tool_does_with_dbos_is_no_step_of_the_run_in_any_execution(
+    monkeypatch: pytest.MonkeyPatch, first: bool, alone: bool
+) -> None:
+    engine = Engine()
+    engine.perform = str
+    monkeypatch.setattr(dbos_steps, "DBOS", engine)
+
+    async def work() -> str:
+        return around.get()
+
+    async def run() -> str:
+        around.set("a run")
+        steps = dbos_steps.Steps(work, (), dbos_steps.Cancellations())
+        steps._is_first = first
+        return await steps.step("1.1.1", work, alone=alone)
+
+    assert asyncio.run(run()) == ""
+
+
+def test_what_an_observer_does_with_the_engine_is_no_step_of_the_run() -> None:
+    seen: list[str] = []
+
+    async def watch(_event: Any) -> None:
+        seen.append(around.get())
+
+    agent = DurableAgent(
+        "tester", FunctionModel(lambda _: "Hi."), observers=[lambda _: seen.append(around.get()), watch]
+    )
+
+    async def run() -> None:
+        around.set("a run")
+        await MemoryEngine().run(agent, "ada", UserSpoke("Hi!"))
+
+    asyncio.run(run())
+
+    assert set(seen) == {""}
