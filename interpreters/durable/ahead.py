@@ -95,32 +95,31 @@ class Ahead:
         self._written = folded
         self.veil = StepVeil(veil)
         self.repeated = False
-        """Whether the newest input stood on file already, so that its effects may have begun."""
-        self.told = False
-        """Whether observers were told of the newest input by the execution that recorded it."""
+        """Whether the newest input stood on file already: its effects may have begun, and observers were told."""
         self._early: EffectId | None = None
-        """The effect whose answer was on file when the engine did not know it."""
+        """The effect whose answer was recorded by an execution that got no further."""
 
     @property
     def written(self) -> int:
         """The number of records of the run and before it."""
         return self._written
 
-    def answer_to(self, effect_id: EffectId) -> Record | None:
-        """The answer to an effect which an earlier execution has recorded, while the engine has kept none."""
+    def answer_to(self, effect_id: EffectId, *, early: bool) -> Record | None:
+        """The answer to an effect which an earlier execution has recorded, while the engine has kept none.
+
+        Args:
+            effect_id: of the effect.
+            early: whether answers are recorded before the engine has kept them: then nobody has gone on from this one.
+        """
         for record in self._ahead:
             if getattr(record.input, "effect_id", None) == effect_id:
-                self._early = effect_id
+                self._early = effect_id if early else None
                 return record
         return None
 
-    def forces(self, event: Input, transition: Transition) -> bool:
-        """Whether something begins that must not begin twice, or somebody is waited for behind the run."""
-        return self._weighed(event, transition)[1]
-
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
-        return not self._ahead and (self._journal.waits(event, transition) or self.forces(event, transition))
+        return not self._ahead and (self._journal.waits(event, transition) or self._weighed(event, transition)[1])
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
         """Append a record, or see that it is the one which stands on file.
@@ -134,12 +133,10 @@ class Ahead:
         if self._ahead:
             self._compare(self._ahead[0], event, transition)
             self._ahead.popleft()
-            self.repeated = True
-            # What was recorded before the engine had kept it, nobody has gone on from.
-            self.told = self._early is None or getattr(event, "effect_id", None) != self._early
+            self.repeated = self._early is None or getattr(event, "effect_id", None) != self._early
         else:
             self._journal.write(event, transition, redacted, force=forces)
-            self.repeated = self.told = False
+            self.repeated = False
         self.waiting, self._newest = waiting, None
         self._written += 1
 

@@ -29,6 +29,10 @@ class DurableContext(Protocol):
     calls; ``run`` lets it pass, and the session stands as its recording says.
     """
 
+    @property
+    def calls_meanwhile(self) -> bool:
+        """Whether ``step`` calls ``meanwhile``."""
+
     async def step(
         self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
     ) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 from interpreters.durable.context import Work
 from interpreters.durable.dbos_context import DBOS, DBOSWorkflowCancelledError, SetWorkflowID
@@ -85,6 +85,8 @@ class Steps:
         arguments: what it is given besides the session and the task.
         cancellations: of the process.
     """
+
+    calls_meanwhile: Final = False
 
     def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...], cancellations: Cancellations) -> None:
         self._work = work

@@ -4,15 +4,13 @@
               └────▶ decide ── write the record ──────▶
 
 Where a process ends in between, the recording may know an answer which the engine has not kept. A further execution
-takes it from there, and does not do the work again: see ``Ahead.answer_to``. But it can't tell whether what was decided
-has begun. So of what must not begin twice the record is written when the engine has kept the answer: else such a call
-would be held for one that may have happened, which it was not.
+takes it from there, and does not do the work again; and since the engine would have kept what the earlier execution got
+back, that one has begun nothing of what was decided by it. See ``Ahead.answer_to``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 from cognition import Input
@@ -25,18 +23,15 @@ class EarlyStep:
 
     Args:
         driver: of the session, which is asked for nothing else meanwhile.
-        comes_later: whether the record of a step is not to be written early.
     """
 
-    def __init__(self, driver: Driver, comes_later: Callable[[Step], bool]) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._comes_later = comes_later
         self._before = driver.state, driver.written
         self._event: Input | None = None
         self._step: Step | None = None
-        self._is_recorded = False
-        """Whether the record is written, or is being written by ``_recording``."""
         self._recording: asyncio.Future[None] | None = None
+        """Writes the record; None once it is written."""
         self._error: BaseException | None = None
         self._is_over = False
 
@@ -46,16 +41,14 @@ class EarlyStep:
         return self._event is not None
 
     def begin(self, event: Input) -> None:
-        """Take an input, and write it down with what is decided, as far as that can be done now. Nothing is raised."""
+        """Take an input, and write it down with what is decided, or begin to. Nothing is raised."""
         if self._is_over or self.begun:
             return
         self._event = event
         try:
             step = self._step = self._driver.stepped(event)
-            if not self._comes_later(step):
-                recording = self._driver.recording(step, to_its_end)
-                self._recording = None if recording is None else asyncio.ensure_future(recording)
-                self._is_recorded = True
+            recording = self._driver.recording(step, to_its_end)
+            self._recording = None if recording is None else asyncio.ensure_future(recording)
         except BaseException as error:  # whoever finishes is told, whatever it is
             self._error = error
 
@@ -73,9 +66,7 @@ class EarlyStep:
             if self._error is not None:
                 raise self._error
             assert self._step is not None
-            step, driver = self._step, self._driver
-            recording = self._recording if self._is_recorded else driver.recording(step, to_its_end)
-            await driver.conclude(step, written, recording)
+            await self._driver.conclude(self._step, written, self._recording)
         except BaseException:
             self._driver.leave(self._event, self._step, before, written)
             raise

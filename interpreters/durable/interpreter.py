@@ -36,7 +36,7 @@ from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.inputs import INPUT_TYPES
 from interpreters.agents.assembly import Parts
 from interpreters.aio import AsyncInterpreter
-from interpreters.driver import SECRET_LOST, Handlers, Step
+from interpreters.driver import SECRET_LOST, Handlers
 from interpreters.durable.ahead import Ahead
 from interpreters.durable.context import DurableContext
 from interpreters.durable.early import EarlyStep
@@ -218,7 +218,7 @@ class DurableInterpreter(AsyncInterpreter):
         return CancelAsked(reason)
 
     def _watch(self, before: Any, event: Any, transition: Any, reveal: Callable[[Any], Any]) -> None:
-        if self.observers and not self._writer.told:
+        if self.observers and not self._writer.repeated:  # else observers were told by the execution that recorded it
             # In a context of their own: what they ask of the engine is no step of the run.
             contextvars.Context().run(self.observers.transition, before, reveal(event), transition, reveal)
 
@@ -238,7 +238,7 @@ class DurableInterpreter(AsyncInterpreter):
 
     async def _take_only(self, effect: Effect, maybe: bool) -> None:
         """Take the answer to the only effect in flight: it is recorded while the engine keeps it."""
-        effect_id, early = effect.effect_id, EarlyStep(self.driver, self._forces)
+        effect_id, early = effect.effect_id, EarlyStep(self.driver)
         try:
             happened = self._known(
                 effect_id, await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
@@ -258,9 +258,6 @@ class DurableInterpreter(AsyncInterpreter):
         if made is not None and made[0].is_read_from(made[1]) and made[0].event is not None:
             self._note(made[0])
             early.begin(made[0].event)
-
-    def _forces(self, step: Step) -> bool:
-        return self._writer.forces(step.event, step.transition)
 
     async def _take_answer(self, effect_id: EffectId, happened: Happened) -> None:
         if happened.error:
@@ -364,7 +361,7 @@ class DurableInterpreter(AsyncInterpreter):
 
     async def _carried(self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...]) -> str:
         """Carry an effect out, within its step; gives what is kept of it."""
-        recorded = self._writer.answer_to(effect.effect_id)
+        recorded = self._writer.answer_to(effect.effect_id, early=self._engine.calls_meanwhile)
         if recorded is not None:  # by an execution that ended before the engine had kept it
             notes = tuple(Redacted(**one) for one in recorded.redacted)
             return Happened(recorded.input.at, recorded.input, notes).text()

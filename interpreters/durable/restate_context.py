@@ -51,6 +51,8 @@ class RestateContext:
         hide: hides secrets in what is said of errors, which the server keeps and shows.
     """
 
+    calls_meanwhile: Final = True
+
     def __init__(self, context: ObjectContext, service: str, hide: Callable[[str], str]) -> None:
         assert isinstance(context, ServerInvocationContext)
         self._context = context

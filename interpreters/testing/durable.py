@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from cognition import Input
 from interpreters.durable.context import Work
@@ -132,6 +132,8 @@ class MemoryContext:
         agent: the definition, for workers.
         run: the run's name.
     """
+
+    calls_meanwhile: Final = True
 
     def __init__(self, engine: MemoryEngine, process: _Process, agent: DurableAgent, run: str) -> None:
         self._engine = engine

@@ -121,7 +121,7 @@ class Refusing:
 def test_what_fails_early_is_told_when_the_engine_has_kept_the_answer(kept: bool) -> None:
     driver = Driver(LLMEngine(AgentConfig()), NOTHING_TO_DO, now=lambda: 0.0, recorder=Refusing())
     before = driver.state
-    early = EarlyStep(driver, lambda _step: False)
+    early = EarlyStep(driver)
     early.begin(UserSpoke("Go."))
     assert early.begun
 
