@@ -18,7 +18,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from interpreters.recording.store import schema
 from interpreters.recording.store.errors import StoreError
-from interpreters.recording.store.locations import Kind, Location, locate
+from interpreters.recording.store.locations import Location, locate
+from interpreters.recording.store.statements import FORCED, UNFORCED
 from runtime.files import UnusableFileError, check_regular, make_private
 
 T = TypeVar("T")
@@ -38,9 +39,6 @@ KEPT = 4
 CHECKPOINT = 8000
 """Pages of SQLite's log, 32 MB, after which they are put in their places. That waits for the disk, so that it is done
 less often than by SQLite itself."""
-
-FORCED: dict[Kind, str] = {"sqlite": "PRAGMA synchronous=FULL", "postgresql": "SET synchronous_commit=on"}
-"""Has a connection force what it commits to the disk, and with that all that was committed before by others."""
 
 SCHEMA_LOCK = 0x636F6773
 """PostgreSQL's advisory lock under which the tables are made: two who make one at once would disturb each other."""
@@ -102,8 +100,6 @@ class Database:
         self._engine = self._new_engine()
         self._kept: deque[PoolProxiedConnection] = deque()
         """Connections that the pool has handed out for good, and nobody uses at the moment."""
-        self._forcing: deque[PoolProxiedConnection] = deque()
-        """The same, of those on which everything is forced to the disk."""
         self._ready = False
         """The tables are there, and have our version."""
         self._making = threading.Lock()
@@ -227,26 +223,23 @@ class Database:
             time.sleep(random.uniform(0.0, pause))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def run_bare(self, statement: Callable[[Any], T], force: bool = False) -> T | None:
+    def run_bare(self, statement: Callable[[Any], T]) -> T | None:
         """Run a single statement on a driver's own connection: to have one of the pool handed out, and to give it
         back, would take as long as the statement. None where the connection broke, and nobody knows whether it ran.
-        ``force``: what it does stands on the disk when this returns.
 
         Raises:
             StoreError: the database refuses, or keeps the statement waiting for too long.
         """
         if not self._see_file():
             raise StoreError(GONE, store=self.shown)
-        kept, file = self._forcing if force else self._kept, self._file
+        kept, file = self._kept, self._file
         connection: PoolProxiedConnection | None = None
-        with contextlib.suppress(IndexError):  # not looked at first: several threads take from there
-            connection = kept.pop()
         try:
-            if connection is None:
+            try:  # not looked at first: several threads take from there
+                connection = kept.pop()
+            except IndexError:
                 connection = self._engine.raw_connection()
-                if force:
-                    self._driver(connection).execute(FORCED[self.location.kind])
-            result = statement(self._driver(connection))
+            result = statement(connection.driver_connection)
         except BaseException as error:
             if connection is not None:
                 with contextlib.suppress(Exception):
@@ -258,15 +251,11 @@ class Database:
             return None
         if file == self._file and len(kept) < KEPT:
             kept.append(connection)
-        elif force or file != self._file:  # nobody else is to have it; or the file was replaced meanwhile
+        elif file != self._file:  # it was replaced meanwhile
             connection.invalidate()
         else:
             connection.close()
         return result
-
-    @staticmethod
-    def _driver(connection: PoolProxiedConnection) -> Any:
-        return connection.driver_connection
 
     def _see_file(self) -> bool:
         """Whether SQLite's file is the one that is open, or was before. Where it is not the one that is open, the next
@@ -280,15 +269,13 @@ class Database:
         except OSError:
             there = None
         before, self._file = self._file, there
-        if before is not None:
-            self._files.add(before)
-        if before in (None, there):
+        if before is None or before == there:
             return True
+        self._files.add(before)
         self._ready = False
-        for kept in (self._kept, self._forcing):
-            with contextlib.suppress(IndexError):
-                while True:
-                    kept.pop().invalidate()
+        with contextlib.suppress(IndexError):
+            while True:
+                self._kept.pop().invalidate()
         self._engine.dispose()
         return there in self._files
 
@@ -312,10 +299,9 @@ class Database:
         if not force:
             yield
             return
-        sqlite = self.location.kind == "sqlite"
         connection.exec_driver_sql(FORCED[self.location.kind])
         yield
-        connection.exec_driver_sql("PRAGMA synchronous=NORMAL" if sqlite else "SET synchronous_commit=off")
+        connection.exec_driver_sql(UNFORCED[self.location.kind])
 
     def _look(self) -> bool:
         """Whether the tables are there.
@@ -369,17 +355,16 @@ class Database:
 
     def _after_fork(self) -> None:
         """In a child: the parent's connections are not used, and not closed either."""
-        _parents.extend((self._engine, self._kept, self._forcing))
-        self._engine, self._kept, self._forcing = self._new_engine(), deque(), deque()
+        _parents.extend((self._engine, self._kept))
+        self._engine, self._kept = self._new_engine(), deque()
         self._making = threading.Lock()
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
         if engine is not None:
             with contextlib.suppress(Exception):
-                for kept in (self._forcing, self._kept):
-                    while kept:  # taken out of there: somebody may have found this database once more meanwhile
-                        kept.pop().close()
+                while self._kept:  # taken out of there: somebody may have found this database once more meanwhile
+                    self._kept.pop().close()
                 engine.dispose()
 
 

@@ -186,9 +186,9 @@ class SqlRecorder:
 
     def _append_at_once(self, values: dict[str, object], force: bool) -> bool:
         """Keep a line behind another one; whether it is known to be kept."""
-        append = self._statements.append
+        append = self._statements.append_forced if force else self._statements.append
         try:
-            return self._database.run_bare(lambda connection: append.run_bare(connection, values), force) == 1
+            return self._database.run_bare(lambda connection: append.run_bare(connection, values)) == 1
         except StoreError as error:
             raise self._not_written(error) from error
 

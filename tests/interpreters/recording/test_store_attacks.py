@@ -262,7 +262,7 @@ def test_a_database_without_room_loses_nothing_and_the_session_goes_on_when_ther
 
     def pages(limit: str) -> int:
         database = recorder._database
-        for one in (*database._kept, *database._forcing):  # SQLite has this limit for each connection
+        for one in database._kept:  # SQLite has this limit for each connection
             one.driver_connection.execute(f"PRAGMA {limit}")  # type: ignore[union-attr]  # they are open
         with database._engine.connect() as connection:
             return int(connection.exec_driver_sql(f"PRAGMA {limit}").scalar_one())

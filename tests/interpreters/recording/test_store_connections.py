@@ -105,3 +105,44 @@ def test_each_statement_sees_what_was_kept_before_whatever_the_database_does_by_
         lambda connection: connection.exec_driver_sql("SHOW transaction_isolation").scalar()
     )
     assert found == "read committed"
+
+
+def test_on_sqlite_a_line_is_forced_by_the_connection_of_others_which_forces_no_more(tmp_path: Path) -> None:
+    """A connection that finds pages written by another one reads anew all that it knows."""
+    store = store_of("sqlite", tmp_path)
+    recorder = store.recorder("s")
+    assert recorder.lock(True)
+    recorder.append(0, line(0), True)
+    recorder.append(1, line(1), False)
+    (kept,) = store._database._kept
+    connection: Any = kept.driver_connection
+    said: list[str] = []
+    connection.set_trace_callback(said.append)
+    for number in range(2, 5):
+        recorder.append(number, line(number), number == 3)
+    connection.set_trace_callback(None)
+
+    assert [one.split()[0] for one in said] == ["INSERT", "PRAGMA", "INSERT", "PRAGMA", "INSERT"]
+    assert [one for one in said if "PRAGMA" in one] == ["PRAGMA synchronous=FULL", "PRAGMA synchronous=NORMAL"]
+    assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
+    assert list(store._database._kept) == [kept]
+    recorder.close()
+
+
+@needs_postgres
+def test_on_postgresql_a_forced_line_is_on_its_server_s_disk(tmp_path: Path) -> None:
+    """By one statement; and the connection forces nothing of the lines behind it."""
+    store = store_of("postgresql", tmp_path)
+    recorder = store.recorder(f"{tmp_path}/forced")
+    assert recorder.lock(True)
+    recorder.append(0, line(0), True)
+    recorder.append(1, line(1), False)
+    (kept,) = store._database._kept
+    connection: Any = kept.driver_connection
+    for number in range(2, 10):
+        (before,) = connection.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
+        recorder.append(number, line(number), True)
+        assert connection.execute("SELECT pg_current_wal_flush_lsn() > %s::pg_lsn", (before,)).fetchone() == (True,)
+        assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
+    recorder.close()
+    assert list(recorder.lines()) == [line(number) for number in range(10)]
