@@ -156,11 +156,19 @@ def _opened(agent: DurableAgent, session: str, recorder: Recorder, errand: Erran
 
 
 def _is_there(recorder: Recorder) -> bool:
+    """Whether the session has begun.
+
+    Raises:
+        JournalError: it can't be read; also where it has lines and no header, so that it can neither go on nor begin.
+    """
     try:
         with JournalReader(recorder):
             return True
     except NotAJournalError:
-        return False
+        if next(iter(recorder.lines()), None) is None:
+            return False
+    with JournalReader(recorder):  # another process may have begun it in this moment
+        return True
 
 
 def _folded(one: Opened, lines: int, context: DurableContext, clock: RunClock) -> DurableInterpreter:

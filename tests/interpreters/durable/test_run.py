@@ -34,7 +34,7 @@ from interpreters.durable.definition import DurableAgent
 from interpreters.durable.errors import DurableDivergedError
 from interpreters.durable.texts import Ended
 from interpreters.loop.settling import CALL_UNKNOWN
-from interpreters.recording.journal import Journal, JournalReader, TakenOverError
+from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, TakenOverError
 from interpreters.testing.durable import MemoryEngine, MemoryRecorder
 from interpreters.testing.fakes import FunctionModel, Reply, call
 from tests.interpreters.durable.stories import FULL, STORIES, lines_of_asyncio, lines_of_sync, suite
@@ -428,3 +428,16 @@ def test_workers_and_their_parent_never_give_two_secrets_one_placeholder() -> No
     assert all("[redacted:api_key:" in one for one in seen[:2])
     assert "sk-ant-api03-a" in seen[2]
     assert all(replay(engine.recorder(session)).same for session in ("ada", "ada/1.1.1", "ada/1.1.2"))
+
+
+def test_a_session_that_has_lost_its_first_line_is_told_and_not_waited_for() -> None:
+    """That something is recorded there, which is what another process has begun, was waited for without an end."""
+    engine = MemoryEngine()
+    agent = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."))
+    asyncio.run(engine.run(agent, "ada", UserSpoke("Hi!")))
+    del engine.sessions["ada"][0]
+    before = list(engine.sessions["ada"])
+
+    with pytest.raises(NotAJournalError, match="no cogstep journal"):
+        asyncio.run(engine.run(agent, "ada", UserSpoke("And now?")))
+    assert engine.sessions["ada"] == before
