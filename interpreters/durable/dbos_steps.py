@@ -16,7 +16,7 @@ import asyncio
 import contextvars
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -66,8 +66,7 @@ class Cancellations:
                 for one in await DBOS.list_workflows_async(
                     workflow_ids=list(under_way), status="CANCELLED", load_input=False, load_output=False
                 ):
-                    for task in under_way[one.workflow_id]:
-                        task.cancel()
+                    _cancel(under_way[one.workflow_id])
 
 
 class Steps:
@@ -166,8 +165,7 @@ class Steps:
             text = await self._kept(name, perform)
         except asyncio.CancelledError:
             given_up = True
-            for task in at_work:
-                task.cancel()
+            _cancel(at_work)
             raise
         if self._is_first is None:
             self._is_first = begun
@@ -183,6 +181,13 @@ class Steps:
             handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
         text: str = await handle.get_result()
         return text
+
+
+def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel each once: what a tool does in its end may take longer than the time to the next look."""
+    for task in tasks:
+        if not task.cancelling():
+            task.cancel()
 
 
 def _outcome(carried: Future[str], loop: asyncio.AbstractEventLoop) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,3 +122,36 @@ def test_what_an_observer_does_with_the_engine_is_no_step_of_the_run() -> None:
     asyncio.run(run())
 
     assert set(seen) == {""}
+
+
+def test_what_a_cancelled_tool_does_in_its_end_may_take_longer_than_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, looks, cleaned = Engine(), 0, []
+    engine.perform = str
+
+    async def cancelled(**_: Any) -> list[Any]:
+        nonlocal looks
+        looks += 1
+        return [SimpleNamespace(workflow_id=engine.workflow_id)]
+
+    async def work() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen = looks
+            while looks < seen + 2:
+                await asyncio.sleep(0.001)
+            cleaned.append(looks)
+        return ""
+
+    monkeypatch.setattr(engine, "list_workflows_async", cancelled, raising=False)
+    monkeypatch.setattr(dbos_steps, "DBOS", engine)
+    monkeypatch.setattr(dbos_steps, "LOOKED_EVERY", 0.001)
+
+    async def run() -> None:
+        steps = dbos_steps.Steps(work, (), dbos_steps.Cancellations())
+        with pytest.raises(DBOSWorkflowCancelledError):
+            await steps.step("1.1.1", work)
+
+    asyncio.run(run())
+
+    assert cleaned
