@@ -114,13 +114,16 @@ class Steps:
                 return await work()
 
         task = contextvars.Context().run(asyncio.create_task, carried())
+        own = asyncio.current_task()
         try:
-            return await task
+            text = await task
         except asyncio.CancelledError:
-            own = asyncio.current_task()
             if own is None or own.cancelling():
                 raise
             raise self._was_cancelled() from None
+        if own is not None and own.cancelling():  # the process stops to work, and the tool has made little of it
+            raise asyncio.CancelledError
+        return text
 
     async def _kept(self, name: str, perform: Callable[[], str]) -> str:
         """The text of a step of which ``perform`` does the work, on a thread, if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
@@ -155,3 +156,29 @@ def test_what_a_cancelled_tool_does_in_its_end_may_take_longer_than_a_look(monke
     asyncio.run(run())
 
     assert cleaned
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_tool_that_returns_though_it_is_cancelled_does_not_keep_a_process_at_work(
+    monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    engine, begun = Engine(), asyncio.Event()
+    engine.perform = str
+    monkeypatch.setattr(dbos_steps, "DBOS", engine)
+
+    async def work() -> str:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "all that I have"
+
+    async def run() -> None:
+        steps = dbos_steps.Steps(work, (), dbos_steps.Cancellations())
+        steps._is_first = first
+        step = asyncio.create_task(steps.step("1.1.1", work, alone=True))
+        await begun.wait()
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+
+    asyncio.run(run())
