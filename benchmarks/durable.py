@@ -146,7 +146,7 @@ def on_dbos(agents: tuple[DurableAgent, ...], url: str) -> Iterator[Engine]:
     async def bare(steps: int) -> tuple[float, float]:
         began, worked = perf_counter(), process_time()
         for _ in range(steps):
-            await DBOS.run_step_async({"name": "bare", "preemptible": True}, answer)
+            await DBOS.run_step_async({"name": "bare"}, answer)
         return perf_counter() - began, process_time() - worked
 
     with DBOSSessions(agents, url) as sessions:
