@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import frozen
 
 from cognition import AgentConfig, AgentState, Input, TurnFinished, from_data, to_data
 from cognition.encoding import encoder
@@ -46,7 +46,7 @@ class Happened:
         else:
             data["input"] = to_data(self.event)
         if self.redacted:
-            data["redacted"] = [asdict(one) for one in self.redacted]
+            data["redacted"] = [one.data() for one in self.redacted]
         return written(data)
 
     def is_read_from(self, text: str) -> bool:

@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator
 from itertools import accumulate, takewhile
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from operator import attrgetter
+from typing import Any, TypeVar
 
-from attrs import evolve, fields, frozen, has
+from attrs import fields, frozen
 
-from cognition import CallModel, History, Image, ModelRequest, Section
+from cognition import CallModel, History, ModelRequest
 from interpreters.recording.redaction import Found, Redaction, apart
 from interpreters.recording.secrets.writings import Writings, forms_of
+from interpreters.recording.walking import collect, copied, mapped, same
 
 PLACEHOLDER = re.compile(r"\[redacted:[A-Za-z0-9_.-]+(?::[a-z0-9]+)?\]")
 NUMBERED = re.compile(rb"\[redacted:[A-Za-z0-9_.-]+:([0-9]{1,18})(?:w[0-9a-fx]+)?n?\]")
@@ -35,8 +35,6 @@ NUMBER = re.compile(r'"(\[redacted:[A-Za-z0-9_.-]+:[0-9]*(?:w[0-9a-fx]+)?n\])"')
 
 JSON_FIELDS = frozenset({"arguments_json", "returns", "response_format"})
 """Fields that hold JSON as text: in them the texts are looked at one by one, so that they stay JSON."""
-IDS = frozenset({"id", "call_id", "effect_id", "section"})
-"""Fields that hold names of our own making, or of the program's sections: one that is changed is another section."""
 
 STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
 """A string of JSON, or a number."""
@@ -51,8 +49,6 @@ REMEMBERED = 500
 """Texts of which it is, at most."""
 
 V = TypeVar("V")
-Change = Callable[[str, str], str]
-"""Gives the text that stands for a text; told also the place in the value, such as ``calls[0].arguments_json``."""
 
 
 @frozen
@@ -62,6 +58,10 @@ class Redacted:
     field: str
     kind: str
     count: int
+
+    def data(self) -> dict[str, Any]:
+        """As it is recorded."""
+        return {"field": self.field, "kind": self.kind, "count": self.count}
 
 
 class Veil:
@@ -152,33 +152,28 @@ class Veil:
         text = "\0".join(texts)
         if BEGINNING in text or ("\\" in text and ("\\u" in text or "\\/" in text)):
             return True  # a placeholder, or letters and slashes as JSON may write them: it has to be read to be known
-        if redaction.may_be_in(text):
+        if self._writings.stand_in(text) or redaction.may_be_in(text):
             return True
-        return bool(redaction.secrets) and any(map(self._writings.found_in, texts))
+        return self._writings.may_be_in(text) and any(map(self._writings.found_in, texts))
 
     def reveal(self, value: V) -> V:
         """A value with the secrets that are known in place of their placeholders; exactly what was hidden."""
         if not self._texts:
             return value
         if isinstance(value, CallModel):
-            return evolve(value, request=self._shown.request(value.request))
+            request = self._shown.request(value.request)
+            return value if request is value.request else copied(value, {"request": request})
         if type(value) is tuple:  # the decisions of a step: one of them may be a request, with the conversation
             hidden: Any = value
             shown: Any = tuple([self.reveal(one) for one in hidden])
-            return shown if any(new is not old for new, old in zip(shown, hidden, strict=True)) else value
+            return value if same(shown, hidden) else shown
         return mapped(value, self._revealed)
 
     def lacks(self, value: object) -> bool:
         """Whether there are placeholders in a value whose secrets are not known: those of a process that has ended."""
-        lost: list[str] = []
-
-        def look(text: str, _place: str) -> str:
-            if BEGINNING in text:
-                lost.extend(name for name in PLACEHOLDER.findall(text) if self._is_lost(name))
-            return text
-
-        mapped(value, look)
-        return bool(lost)
+        texts: list[str] = []
+        collect(value, texts)
+        return any(self._is_lost(name) for text in texts if BEGINNING in text for name in PLACEHOLDER.findall(text))
 
     def _is_lost(self, placeholder: str) -> bool:
         return placeholder not in self._texts or self._texts[placeholder] in self._adopted
@@ -326,121 +321,42 @@ def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
 
 class _Shown:
     """Requests as the model sees them, carried on from the one before: one costs no more for being long, and what
-    stands before its messages is shown once.
+    stands before its messages is shown once. Where there is nothing to show, they are the requests themselves.
     """
 
     def __init__(self, reveal: Callable[[Any], Any]) -> None:
         self._reveal = reveal
-        self._hidden = self._shown = History()
+        self._hidden = self._shown = EMPTY
+        """The conversation before, and the same as it is shown: the very same one as long as that changes nothing."""
         self._head: tuple[Any, ...] = ()
         """What stood in the request before beside its messages."""
-        self._request: ModelRequest | None = None
-        """The same as it is shown."""
+        self._bare: ModelRequest | None = None
+        """The same as it is shown; None where that changes nothing."""
 
     def request(self, request: ModelRequest) -> ModelRequest:
-        head = tuple([getattr(request, name) for name in HEAD])
-        shown = self._request
-        if shown is None or any(new is not old for new, old in zip(head, self._head, strict=True)):
+        head = HEAD(request)
+        if not self._head or not same(head, self._head):
             self._head = head
-            shown = self._request = self._reveal(evolve(request, messages=History()))
-        return evolve(shown, messages=self.history(request.messages))
+            hidden = copied(request, {"messages": EMPTY})
+            shown = self._reveal(hidden)
+            self._bare = None if shown is hidden else shown
+        messages = self.history(request.messages)
+        if self._bare is None and messages is request.messages:
+            return request
+        return copied(self._bare or request, {"messages": messages})
 
     def history(self, messages: History) -> History:
-        known = len(self._hidden)
         if not messages.continues(self._hidden):
-            known, self._shown = 0, History()
-        self._shown = self._shown.append(*(self._reveal(messages[i]) for i in range(known, len(messages))))
+            self._hidden = self._shown = EMPTY
+        added = messages[len(self._hidden) :]
+        shown = [self._reveal(message) for message in added]
+        self._shown = messages if self._shown is self._hidden and same(shown, added) else self._shown.append(*shown)
         self._hidden = messages
         return self._shown
 
 
-HEAD = tuple(one.name for one in fields(ModelRequest) if one.name != "messages")
-
-
-def collect(value: Any, texts: list[str]) -> None:
-    """All texts in a value that ``mapped`` would change, but for those of no characters."""
-    kind = type(value)
-    if kind is str:
-        texts.append(value)
-    elif kind is tuple or kind is list or kind is History:
-        for item in value:
-            collect(item, texts)
-    elif kind is dict:
-        for item in value.values():
-            collect(item, texts)
-    else:
-        names = NAMES.get(kind)  # of an input this is most of the work: so no function is called for it
-        if names is None:
-            names = NAMES[kind] = text_fields(kind) if has(kind) else ()
-        for name in names:
-            inner = getattr(value, name)
-            if not inner:
-                continue
-            if type(inner) is str:
-                texts.append(inner)
-            else:
-                collect(inner, texts)
-
-
-NAMES: dict[type, tuple[str, ...]] = {}
-"""The fields with texts of each class that was met."""
-
-
-def mapped(value: V, change: Change, place: str = "") -> V:
-    """A value of the core with its texts changed; the value itself where none of them is.
-
-    Names of our own making, and fields that can only hold certain words, are left alone.
-    """
-    result: Any = value
-    kind: type[Any] = type(value)
-    names = NAMES.get(kind)  # looked up first: of what is mapped, most are objects of the core
-    if names is None:
-        names = NAMES[kind] = text_fields(kind) if has(kind) else ()
-    if names:
-        changed = {}
-        for name in names:
-            old = getattr(value, name)
-            if old:
-                new = mapped(old, change, f"{place}.{name}" if place else name)
-                if new is not old:
-                    changed[name] = new
-        if changed:
-            result = evolve(result, **changed)
-    elif isinstance(value, str):
-        result = change(value, place)
-    elif isinstance(value, tuple | list):
-        items = [mapped(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
-        if any(new is not old for new, old in zip(items, value, strict=True)):
-            result = type(value)(items)
-    elif isinstance(value, History):
-        messages = [mapped(message, change, f"{place}[{index}]") for index, message in enumerate(value)]
-        if any(new is not old for new, old in zip(messages, value, strict=True)):
-            result = History(messages)
-    elif isinstance(value, Mapping):
-        entries = {name: mapped(item, change, f"{place}.{name}") for name, item in value.items()}
-        if any(entries[name] is not item for name, item in value.items()):
-            result = entries
-    final: V = result
-    return final
-
-
-@cache
-def text_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a class in which there may be texts of anybody's.
-
-    Of a picture there are none: what looks like a secret in its bytes by chance, changed, would leave no picture.
-    """
-    if kind is Image or kind is Section:  # a section has no text but its name
-        return ()
-    hints = get_type_hints(kind)
-    return tuple(item.name for item in fields(kind) if item.name not in IDS and _holds_text(hints[item.name]))
-
-
-def _holds_text(kind: Any) -> bool:
-    origin = get_origin(kind)
-    if origin in (tuple, list, Union, UnionType):
-        return any(_holds_text(part) for part in get_args(kind))
-    return origin is not Literal and (kind is str or origin is dict or kind is History or has(kind))
+EMPTY = History()
+HEAD = attrgetter(*(one.name for one in fields(ModelRequest) if one.name != "messages"))
 
 
 def _field(place: str) -> str:

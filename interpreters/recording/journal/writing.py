@@ -130,7 +130,7 @@ class Journal:
         if origin is not None:
             header["origin"] = asdict(origin, filter=lambda _field, value: value is not False)
         if redacted:
-            header["redacted"] = [asdict(one) for one in redacted]
+            header["redacted"] = [one.data() for one in redacted]
         journal = cls(where, fsync)
         try:
             journal._begin(header)
@@ -258,7 +258,7 @@ class Journal:
             "decisions": self._decisions.data(transition.decisions),
         }
         if redacted:
-            record["redacted"] = [asdict(one) for one in redacted]
+            record["redacted"] = [one.data() for one in redacted]
         if self._files is not None and isinstance(event, UserSpoke):
             self._files.look_again()
         self._put(record, force=self._forces(transition) or (force and self.forces))

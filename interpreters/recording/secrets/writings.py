@@ -294,11 +294,33 @@ class Writings:
         """Encodings of the whole, which stand in a run of characters that most texts don't have."""
         least = min((len(word.text) for word in self._in_runs), default=LEAST)
         self._run = re.compile(b"a" * least)
+        self._part = b"a" * min(least, LEAST)
+        """What stands in the classes of each text that has such a run, or a part of one at an end."""
         characters = frozenset("\\%&=#;+/-_").union(*(word.text for word in self._words))
         self._alphabet = characters | frozenset("'\"") if characters & {"'", '"'} else characters
         """What escapes have to stand for to be read: the secrets' characters, and those that escapes are written in."""
         self.numbers = {text: name for name, text in secrets.items() if re.fullmatch(r"-?[0-9][0-9.eE+-]*", text)}
         """Those that are written like numbers: in JSON they may stand without quotation marks."""
+
+    def stand_in(self, text: str) -> bool:
+        """Whether one of them stands in a text as it is: most of those that are there do, and that is seen at once."""
+        return any(word.text in text for word in self._words)
+
+    def may_be_in(self, text: str) -> bool:
+        """Whether it is worth looking closer at any of several texts, in one with a NUL between them: it is where
+        escapes may have to be read, where a run may be an encoding, and where one of them begins or ends as the
+        secrets do.
+        """
+        if not self._words:
+            return False
+        if MARKED.search(text) is not None or self._part in text.encode("latin-1", "replace").translate(_RUNS):
+            return True
+        lower = text.lower()
+        for word in self._words:
+            where = lower if word.hexadecimal else text
+            if word.head in where or word.tail in where:
+                return True
+        return False
 
     def found_in(self, text: str, *, ends: bool = True) -> list[Found]:
         """Where they stand, in any order; some may overlap. ``ends``: whether parts count at both ends of the text."""
@@ -321,8 +343,7 @@ class Writings:
         lower = codes.lower().decode("latin-1")
         words = self._words
         classes = codes.translate(_RUNS)
-        part = b"a" * LEAST
-        if self._run.search(classes) or (ends and (classes.startswith(part) or classes.endswith(part))):
+        if self._run.search(classes) or (ends and (classes.startswith(_PART) or classes.endswith(_PART))):
             words += self._in_runs
         for word in words:
             where = lower if word.hexadecimal else text
@@ -382,4 +403,5 @@ class Writings:
 
 
 _RUNS = bytes(97 if chr(code).isalnum() or code in b"+/-_:" else 32 for code in range(128)).ljust(256, b" ")
+_PART = b"a" * LEAST
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]")

@@ -17,7 +17,7 @@ from interpreters.recording.journal.reading import INPUT_TAGS
 from interpreters.recording.places import Place, Recording
 from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions.listing import BadFile, glance_at, journals_in, opened
-from interpreters.recording.veil import collect
+from interpreters.recording.walking import collect
 
 AROUND = 60
 """Characters that are shown before and behind what was found."""

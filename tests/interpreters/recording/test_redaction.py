@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import (
+    CallModel,
     ConfigError,
+    GenerationOptions,
+    History,
     Image,
     LLMEngine,
     MalformedToolCall,
@@ -24,6 +28,7 @@ from cognition import (
     TextPart,
     ToolMessage,
     ToolReturned,
+    UserMessage,
     UserSpoke,
     fold,
 )
@@ -31,7 +36,7 @@ from cognition.candidates import CONVERSATION, DEFAULT_SECTIONS, Candidate
 from cognition.ids import EffectId
 from cognition.outcomes import Failure
 from interpreters import Agent, events, fakes, replay, tool
-from interpreters.recording import veil as veil_module
+from interpreters.recording import veil as veil_module, walking
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.redaction import Found, Redaction
 from interpreters.recording.veil import NUMBERED, PLACEHOLDER, Veil, looks_like
@@ -202,6 +207,29 @@ def test_no_secret_is_left_and_equal_ones_have_one_name(told: list[Any]) -> None
         for name in PLACEHOLDER.findall(written):
             text = veil.reveal(UserSpoke(name)).text
             assert names.setdefault(name, text) == text
+
+
+said = st.sampled_from(("Hello.", "It is [redacted:NAME].", "Is it [redacted:OTHER]?")).map(partial(UserMessage, "m1"))
+turns = st.tuples(st.sampled_from(("", "Use [redacted:NAME].")), st.booleans(), st.lists(said), st.integers(1, 30))
+
+
+@given(st.lists(turns, max_size=5))
+def test_requests_in_a_row_are_shown_as_each_is_by_itself(told: list[Any]) -> None:
+    """Whether they carry the conversation on or begin another; and they are the very same where nothing is shown."""
+    redaction = Redaction({"NAME": "s3cr3t"})
+    veil, history, options = Veil(redaction), History(), GenerationOptions()
+    for system, anew, messages, times in told:
+        history = History(messages * times) if anew else history.append(*messages * times)
+        asked = CallModel(EffectId("1.1.0"), "answer", ModelRequest(system, history, (), options))
+        shown = veil.reveal((asked,))[0]
+        texts = [system, *(message.text for message in history)]
+        assert [text.replace("[redacted:NAME]", "s3cr3t") for text in texts] == [
+            shown.request.system,
+            *(message.text for message in shown.request.messages),
+        ]
+        assert shown == Veil(redaction).reveal(asked)
+        assert shown is asked or "[redacted:" in "".join(texts)
+        assert veil.lacks(asked) == any("[redacted:OTHER]" in text for text in texts)
 
 
 def test_nobody_can_ask_for_a_secret_by_its_placeholder() -> None:
@@ -408,7 +436,7 @@ def test_a_step_shows_what_is_new_in_a_conversation_and_not_all_of_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at = 0
-    mapped = veil_module.mapped
+    mapped = walking.mapped
 
     def counted(*given: Any) -> Any:
         nonlocal looked_at
@@ -427,7 +455,8 @@ def test_a_step_shows_what_is_new_in_a_conversation_and_not_all_of_it_again(
             agent.run("Look!")
         return looked_at - before
 
-    monkeypatch.setattr(veil_module, "mapped", counted)
+    for module in (walking, veil_module):
+        monkeypatch.setattr(module, "mapped", counted)
     few, many = looks(3), looks(11)
 
     assert 0 < many < 5 * few

@@ -278,6 +278,20 @@ def test_what_is_shown_is_what_was_hidden_for_any_text_and_any_cut(secret: str, 
             assert told == veil.reveal(hidden)
 
 
+@given(secret=secrets, parts=st.lists(pieces, max_size=3), data=st.data())
+def test_nothing_is_found_in_texts_that_are_not_worth_looking_closer(
+    secret: str, parts: list[list[str]], data: Any
+) -> None:
+    texts = [written(secret, part) for part in parts]
+    cuts = [text[data.draw(st.integers(0, len(text))) :] for text in texts]
+    writings = Writings({"NAMED": secret, "PIN": "1234"})
+    for told in (texts, cuts, [text[::-1][: len(text) // 2] for text in texts], [secret[:4]], [secret[-4:]]):
+        together = "\0".join(told)
+        if not writings.may_be_in(together):
+            assert not writings.stand_in(together)
+            assert [writings.found_in(text) for text in told] == [[] for _ in told]
+
+
 @given(secret=secrets, before=st.text("ab_- 1", max_size=5), writing=st.sampled_from(list(WRITINGS)))
 def test_nothing_is_left_in_any_writing_beside_any_text(secret: str, before: str, writing: str) -> None:
     text = before + written(secret, [writing]) + before
