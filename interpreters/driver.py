@@ -127,6 +127,8 @@ class Step:
     redacted: Sequence[Any]
     """Notes of what was hidden in it."""
     transition: Transition
+    shown: tuple[Decision, ...]
+    """What was decided, with secrets in place of their placeholders: for whoever carries it out."""
 
 
 class Driver:
@@ -244,7 +246,9 @@ class Driver:
     def stepped(self, event: Input) -> Step:
         """Stamp an input, which brings its counts, and decide; nothing is recorded yet, nor is the state another."""
         original, event, redacted = self._stamped(event)
-        return Step(original, event, redacted, self.engine.step(self.state, event))
+        transition = self.engine.step(self.state, event)
+        shown = transition.decisions if self._recorder is None else self.revealed(transition.decisions)
+        return Step(original, event, redacted, transition, shown)
 
     def record(self, step: Step) -> None:
         """Write a step down, before any of what was decided in it begins."""
@@ -277,9 +281,8 @@ class Driver:
 
     def carry_out(self, step: Step) -> None:
         """Begin what was decided in a step that is recorded."""
-        before, transition = self.state, step.transition
+        before, transition, decisions = self.state, step.transition, step.shown
         self._take_over(step.event, transition)
-        decisions = transition.decisions if self._recorder is None else self.revealed(transition.decisions)
         if self._watcher is not None:
             revealed = transition if decisions is transition.decisions else evolve(transition, decisions=decisions)
             self._watcher(before, step.original, revealed, self.revealed)
