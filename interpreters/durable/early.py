@@ -28,23 +28,19 @@ class EarlyStep:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._before = driver.state, driver.written
-        self._event: Input | None = None
+        self.event: Input | None = None
+        """The input that was taken; None before that."""
         self._step: Step | None = None
         self._recording: asyncio.Future[None] | None = None
         """Writes the record; None once it is written."""
         self._error: BaseException | None = None
         self._is_over = False
 
-    @property
-    def begun(self) -> bool:
-        """Whether there was an input."""
-        return self._event is not None
-
     def begin(self, event: Input) -> None:
         """Take an input, and write it down with what is decided, or begin to. Nothing is raised."""
-        if self._is_over or self.begun:
+        if self._is_over or self.event is not None:
             return
-        self._event = event
+        self.event = event
         try:
             step = self._step = self._driver.stepped(event)
             recording = self._driver.recording(step, to_its_end)
@@ -61,24 +57,24 @@ class EarlyStep:
         """
         self._is_over = True
         before, written = self._before
-        assert self._event is not None
+        assert self.event is not None
         try:
             if self._error is not None:
                 raise self._error
             assert self._step is not None
             await self._driver.conclude(self._step, written, self._recording)
         except BaseException:
-            self._driver.leave(self._event, self._step, before, written)
+            self._driver.leave(self.event, self._step, before, written)
             raise
 
     async def leave(self) -> None:
         """Begin nothing, since the engine has not kept the answer. What is being recorded is recorded to its end."""
         self._is_over = True
-        if self._event is None:
+        if self.event is None:
             return
         try:
             if self._recording is not None:
                 with suppress(Exception):  # why nothing was kept is what is told
                     await self._recording
         finally:
-            self._driver.leave(self._event, self._step, *self._before)
+            self._driver.leave(self.event, self._step, *self._before)

@@ -240,17 +240,17 @@ class DurableInterpreter(AsyncInterpreter):
         """Take the answer to the only effect in flight: it is recorded while the engine keeps it."""
         effect_id, early = effect.effect_id, EarlyStep(self.driver)
         try:
-            happened = self._known(
-                effect_id, await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
-            )
+            text = await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
+            happened = self._known(effect_id, text)
+            if early.event is not None and happened.event is not early.event:
+                raise DurableDivergedError(f"the engine has kept another answer to {effect_id} than it was given")
         except BaseException:
             await early.leave()
             raise
-        if not early.begun:
+        if early.event is None:
             await self._take_answer(effect_id, happened)
             return
-        assert happened.event is not None
-        self._settled(happened.event)
+        self._settled(early.event)
         await early.finish()
 
     def _record(self, effect_id: EffectId, early: EarlyStep) -> None:

@@ -151,15 +151,15 @@ class MemoryContext:
         number, kept = self._next(name)
         if kept is not None:
             return kept
-        text = await work()
+        text = kept = await work()
         if meanwhile is None or number % 2:
-            self._keep(number, name, text)
+            kept = self._keep(number, name, text)
         if meanwhile is not None:
             meanwhile()
             await asyncio.sleep(0.001)  # it may wait for a thread
             if number % 2 == 0:
-                self._keep(number, name, text)
-        return text
+                kept = self._keep(number, name, text)
+        return kept
 
     async def sleep(self, name: str, seconds: float) -> None:
         """See ``DurableContext.sleep``. No time passes."""

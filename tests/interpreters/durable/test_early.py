@@ -15,9 +15,10 @@ from interpreters import tool
 from interpreters.driver import NOTHING_TO_DO, Driver
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.early import EarlyStep
+from interpreters.durable.errors import DurableDivergedError
 from interpreters.loop.settling import CALL_UNKNOWN
 from interpreters.recording.journal import JournalReader
-from interpreters.testing.durable import Killed, MemoryEngine
+from interpreters.testing.durable import Killed, MemoryContext, MemoryEngine
 from interpreters.testing.fakes import FunctionModel, call
 
 
@@ -104,6 +105,18 @@ def test_observers_are_told_of_what_was_recorded_early_and_not_carried_out() -> 
             assert not usual - kinds(told)
 
 
+def test_an_engine_that_keeps_another_answer_than_it_was_given_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = MemoryContext._keep
+
+    def keep_another(self: MemoryContext, number: int, name: str, text: str) -> str:
+        keep(self, number, name, text)
+        return text.replace("seen", "heard")
+
+    monkeypatch.setattr(MemoryContext, "_keep", keep_another)
+    with pytest.raises(DurableDivergedError, match=r"another answer to 1\.[12]\.1"):
+        killed([], ["look", "look"])
+
+
 class Refusing:
     """A recorder that can't write."""
 
@@ -123,7 +136,7 @@ def test_what_fails_early_is_told_when_the_engine_has_kept_the_answer(kept: bool
     before = driver.state
     early = EarlyStep(driver)
     early.begin(UserSpoke("Go."))
-    assert early.begun
+    assert early.event is not None
 
     if kept:
         with pytest.raises(CogstepError, match="the disk is full"):
