@@ -46,10 +46,11 @@ from interpreters.durable.dbos_context import (
     tells,
     unusable,
 )
-from interpreters.durable.dbos_left import RUN, WORK, LeftRuns
+from interpreters.durable.dbos_left import WORK, LeftRuns
 from interpreters.durable.dbos_steps import Cancellations, Steps, spare_lookups
 from interpreters.durable.dbos_versions import (
     QUEUE,
+    RUN,
     Unattended,
     Version,
     agent_of,
@@ -460,9 +461,7 @@ class DBOSSessions:
         async def _carried(execute: Any, name: str, session: str, text: str) -> str:
             own = str(DBOS.workflow_id)
             with left.executing(own):
-                if name not in self.agents:  # a worker's run, or one behind another agent's: in no queue of its own
-                    left.give_up(own)
-                    raise postponed(ConfigError(f"this process has no agent {name}"))
+                await left.check_place(self._connected, own, name, self.agents)
                 agent, context = on(self._agent(name), session), Steps(work, (name,), cancellations)
                 try:
                     ended: str = await execute(agent, session, text, context, take)

@@ -26,6 +26,9 @@ QUEUE: Final = "cogstep"
 PROCESS: Final = "dbos"
 """How the names of processes begin that work at sessions."""
 
+RUN: Final = "cogstep.run"
+"""The name of a run's workflow; that of a worker has another one."""
+
 UNDER_WAY: Final = ("PENDING", "ENQUEUED")
 """What DBOS says of a run that has not ended."""
 
@@ -90,6 +93,49 @@ def agent_of(run: Any) -> str:
     """The agent that does what waits in a run's queue; empty: it is in none of ours, as a worker's run."""
     name = run.queue_name or ""
     return str(name.removeprefix(f"{QUEUE}.")) if name.startswith(f"{QUEUE}.") else ""
+
+
+def move(client: DBOSClient, run: Any, queue: str) -> None:
+    """Have a run, as it was seen, wait in a queue, and all that waits in its session with it: runs of one session are
+    in one queue, which keeps their order.
+    """
+    rows = client._sys_db.tables.workflow_status
+    with client._sys_db.engine.begin() as connection:
+        moved = connection.execute(
+            rows.update()
+            .where(rows.c.workflow_uuid == run.workflow_id, rows.c.status == run.status)
+            .where(rows.c.executor_id == run.executor_id if run.executor_id else rows.c.status == "ENQUEUED")
+            .values(status="ENQUEUED", queue_name=queue, owner_xid=None, started_at_epoch_ms=None)
+        )
+        if moved.rowcount:
+            connection.execute(
+                rows.update()
+                .where(rows.c.queue_partition_key == session_of(run.workflow_id), rows.c.status == "ENQUEUED")
+                .values(queue_name=queue)
+            )
+
+
+def move_left(client: DBOSClient, working: list[Working], waiting: list[Any]) -> bool:
+    """Move what has come to be first in the queue of an agent that no process has any more, and is another agent's; or
+    in a queue of before, when all agents had one. Gives whether there was any.
+    """
+    first: dict[str, Any] = {}
+    for one in sorted(waiting, key=lambda one: (one.priority or 0, one.created_at or 0, one.workflow_id)):
+        if one.name == RUN and not (agent_of(one) and _done(working, one.app_version or "", agent_of(one))):
+            first.setdefault(session_of(one.workflow_id), one)
+    if not first:
+        return False
+    begun = client.list_workflows(status="PENDING", name=RUN, load_input=False, load_output=False)
+    for one in begun:
+        first.pop(session_of(one.workflow_id), None)
+    moved = False
+    for one in first.values():
+        for full in client.list_workflows(workflow_ids=[one.workflow_id], status="ENQUEUED", load_output=False):
+            name = str(full.input["args"][0]) if full.input else ""
+            if name and name != agent_of(one):
+                move(client, one, queue_of(name))
+                moved = True
+    return moved
 
 
 def process_name(version: str, agents: Iterable[str]) -> str:
@@ -198,12 +244,11 @@ class Unattended:
         self._looks += 1
         if self._looks % TOLD_EVERY != 1:
             return
-        waiting = Counter(
-            (one.app_version, agent_of(one))
-            for one in client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
-            if one.app_version
-        )
         working = at_work(store)
+        enqueued = client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
+        if move_left(client, working, enqueued):
+            enqueued = client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
+        waiting = Counter((one.app_version, agent_of(one)) for one in enqueued if one.app_version)
         absent = {
             (version, "" if alone else agent)
             for version, agent in waiting

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -14,13 +19,46 @@ from tests.interpreters.databases import needs_postgres, postgres
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
 from interpreters.durable.dbos import DBOSSessions
-from interpreters.durable.dbos_versions import TOLD_EVERY, Unattended, Working, at_work, process_name
+from interpreters.durable.dbos_left import LeftRuns, queue_before
+from interpreters.durable.dbos_versions import (
+    TOLD_EVERY,
+    Unattended,
+    Working,
+    agent_of,
+    at_work,
+    process_name,
+    queue_of,
+)
 from interpreters.recording.store import SqlStore
-from tests.interpreters.durable.test_dbos import begun, new_database
+from tests.interpreters.durable.test_dbos import ROOT, begun, new_database
 
 
 def agent(name: str, version: str = "1") -> DurableAgent:
     return DurableAgent(name, FunctionModel(lambda _request: f"{name} says hello."), version=version)
+
+
+AS_PROGRAM = """
+import sys
+import tests.interpreters.durable.sqlite
+from interpreters.durable.dbos import DBOSSessions
+from tests.interpreters.durable.test_dbos_agents import agent
+with DBOSSessions(agent(sys.argv[2]), sys.argv[1]).worker():
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def process(url: str, name: str) -> Iterator[None]:
+    """Another process, which has one agent, until it is killed."""
+    command = [sys.executable, "-c", AS_PROGRAM, url, name]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one:
+        try:
+            assert one.stdout is not None
+            one.stdout.readline()
+            yield
+        finally:
+            one.kill()
 
 
 def said(sessions: DBOSSessions, run: str) -> Any:
@@ -49,6 +87,67 @@ def test_a_process_leaves_a_run_to_one_that_has_its_agent(caplog: pytest.LogCapt
             assert [one.absent for one in after.versions()] == [()]
             assert "new says" in str(said(after, alone))
             assert "new says" in str(said(after, behind))
+
+
+@needs_postgres
+@pytest.mark.slow
+def test_a_session_goes_to_and_fro_between_processes_that_have_one_agent_each() -> None:
+    """What waited behind another agent's run was taken by that one's process for ever, and held the session up."""
+    url = new_database("one_agent_each")
+    with DBOSSessions([agent("old"), agent("new")], url) as sessions, DBOSSessions(agent("old"), url) as own:
+        names = ["old", "new", "old"]
+        runs = [sessions.send("ada", "Hi!", agent=name) for name in names]
+        with process(url, "new"), own.worker():
+            assert [str(said(sessions, run)).count(f"{name} says") for name, run in zip(names, runs, strict=True)] == [
+                1,
+                1,
+                1,
+            ]
+        turns = sessions.transcript("ada", agent="old").turns
+        assert [name in str(turn) for name, turn in zip(names, turns, strict=True)] == [True] * 3
+
+
+@needs_postgres
+def test_what_waits_in_the_queue_of_an_agent_that_nobody_has_or_of_before_is_moved_to_its_own() -> None:
+    """It was waited for, though a process that has its agent was at work."""
+    with DBOSSessions([agent("gone", "moved"), agent("here", "moved")], new_database("moved")) as sessions:
+        client, first = sessions._connected(), sessions.send("moves", "Hi!", agent="gone")
+        runs = [sessions.send("moves", "Hi!", agent=name) for name in ("here", "gone")]
+        before = sessions.send("moves-too", "Hi!", agent="here")
+        stays = sessions.send("stays", "Hi!", agent="gone")
+        client.cancel_workflow(first)
+        rows = client._sys_db.tables.workflow_status
+        with client._sys_db.engine.begin() as connection:
+            connection.execute(rows.update().where(rows.c.workflow_uuid == before).values(queue_name="cogstep"))
+        begun(sessions.store, "dbos 1-moved here")
+
+        Unattended().look(client, sessions.store)
+
+        found = {one.workflow_id: agent_of(one) for one in client.list_workflows(status="ENQUEUED", load_input=False)}
+        assert [found[run] for run in (*runs, before, stays)] == ["here", "here", "here", "gone"]
+        for session in ("moves", "moves-too", "stays"):
+            sessions.cancel(session, agent="here")
+
+
+@needs_postgres
+def test_of_two_runs_of_a_session_in_two_queues_the_later_one_waits_behind_the_earlier() -> None:
+    """Two programs had sent in the same moment, and both runs went on at once."""
+    with DBOSSessions([agent("one", "both"), agent("two", "both")], postgres().url) as sessions:
+        client = sessions._connected()
+        with patch.object(sessions, "_runs", return_value=[]):  # neither sees the other's
+            earlier, later = (sessions.send("both", "Hi!", agent=name) for name in ("one", "two"))
+        assert queue_before(client, earlier) == ""
+        assert queue_before(client, later) == queue_of("one")
+        rows = client._sys_db.tables.workflow_status
+        with client._sys_db.engine.begin() as connection:
+            taken = rows.update().where(rows.c.workflow_uuid == later).values(status="PENDING", executor_id="me")
+            connection.execute(taken)
+        left = LeftRuns(sessions.store, "me")
+        left.give_up(later, queue_of("one"))
+        left.hand_over(client)
+        (found,) = client.list_workflows(workflow_ids=[later], load_input=False)
+        assert (found.status, agent_of(found), queue_before(client, later)) == ("ENQUEUED", "one", "")
+        sessions.cancel("both", agent="one")
 
 
 @needs_postgres
