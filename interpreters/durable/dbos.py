@@ -49,12 +49,14 @@ from interpreters.durable.dbos_context import (
 from interpreters.durable.dbos_left import WORK, LeftRuns
 from interpreters.durable.dbos_steps import Cancellations, Steps, spare_lookups
 from interpreters.durable.dbos_versions import (
+    POLLED_EVERY,
     QUEUE,
     RUN,
     Unattended,
     Version,
     agent_of,
     clear,
+    polled_every,
     process_name,
     queue_of,
     versions_of,
@@ -72,9 +74,6 @@ from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import Transcript, read_transcript
 from runtime.checking import checked_call
-
-POLLED_EVERY = 0.1
-"""Seconds between two looks at a queue."""
 
 LOOKED_AFTER_EVERY = 2.0
 """Seconds between two looks for runs that belong to no living process."""
@@ -97,7 +96,8 @@ class DBOSSessions:
         agents: the definitions; the same in each process that has them. A run waits for a process that has its agent.
         url: ``postgresql://user@host/database`` or ``sqlite:///path``.
         hosts: where models run, if not in the processes; the same in each process.
-        at_once: runs of each agent at which one process works at a time, at least one.
+        at_once: runs of each agent at which one process works at a time, at least one; the same in each process, since
+            the one that began to work last says it for all.
 
     Raises:
         StoreError, DurableError: the database can't be used; says what to start.
@@ -439,7 +439,10 @@ class DBOSSessions:
         spare_lookups(engine)
         for one in queues:
             DBOS.register_queue(
-                one, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=POLLED_EVERY
+                one,
+                partition_concurrency=1,
+                worker_concurrency=self.at_once,
+                polling_interval_sec=polled_every(len(queues)),
             )
 
     def _register(self, left: LeftRuns) -> None:

@@ -29,6 +29,14 @@ PROCESS: Final = "dbos"
 RUN: Final = "cogstep.run"
 """The name of a run's workflow; that of a worker has another one."""
 
+POLLED_EVERY: Final = 0.1
+"""Seconds between two looks at a queue, at least."""
+
+POLLS_APART: Final = 0.02
+"""Seconds at least between two looks of a process at any of its queues: each of its agents has one, and with fifty it
+spent a core on looking ten times a second at each.
+"""
+
 UNDER_WAY: Final = ("PENDING", "ENQUEUED")
 """What DBOS says of a run that has not ended."""
 
@@ -87,6 +95,11 @@ class Working:
 def queue_of(agent: str) -> str:
     """Where runs of an agent wait: of several processes only some may have it, and only they look there."""
     return f"{QUEUE}.{agent}"
+
+
+def polled_every(queues: int) -> float:
+    """Seconds between two looks of a process at each of so many queues."""
+    return max(POLLED_EVERY, POLLS_APART * queues)
 
 
 def agent_of(run: Any) -> str:

@@ -26,6 +26,7 @@ from interpreters.durable.dbos_versions import (
     Working,
     agent_of,
     at_work,
+    polled_every,
     process_name,
     queue_of,
 )
@@ -183,3 +184,10 @@ def test_a_process_tells_its_agents_by_its_name_or_may_have_any(names: list[str]
     if 0 < len(names) < 3:
         assert one == Working("1-2", frozenset(names))
         assert not one.does("1-2", "other")
+
+
+@pytest.mark.parametrize("agents", [1, 2, 5, 6, 50, 1000])
+def test_a_process_with_many_agents_looks_at_their_queues_no_more_than_fifty_times_a_second(agents: int) -> None:
+    """With fifty agents it spent a core on that, while it had nothing to do."""
+    assert agents / polled_every(agents) <= 50 + 1e-9
+    assert polled_every(1) == 0.1
