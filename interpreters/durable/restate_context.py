@@ -121,13 +121,15 @@ class RestateContext:
         context: Any = self._context
         handle = future.handle
         self._line.begin(None if meanwhile is None else partial(self._done, meanwhile))
+        is_kept = False
         try:
             if not context.vm.is_completed(handle):
                 await context.create_poll_or_cancel_coroutine(SingleUnresolvedFuture(handle))
+            is_kept = True
             return await context.must_take_notification(handle)
-        except TerminalError:
-            raise
         except BaseException as error:  # see ``_wait``
+            if is_kept and isinstance(error, TerminalError):  # the step's own; any other says that the run is cancelled
+                raise
             self.failure = error
             raise asyncio.CancelledError from error
         finally:

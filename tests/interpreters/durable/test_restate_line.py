@@ -224,3 +224,28 @@ def test_an_error_meanwhile_ends_the_attempt_and_another_one_goes_on(server: Ser
 
     assert text == "given, given"
     assert said == ["begins", "begins", "ends"]
+
+
+def test_work_that_runs_alone_is_stopped_before_a_cancelled_run_is_left(server: Server) -> None:
+    said: list[str] = []
+    known = RestateServer.at(server.ingress, server.admin)
+
+    async def run(engine: RestateContext) -> str:
+        async def work() -> str:
+            try:
+                await asyncio.to_thread(known.cancel, engine._context.request().id)
+                await asyncio.sleep(PATIENCE)
+            finally:
+                said.append("stopped")
+            return "given"
+
+        try:
+            return await engine.step("slowly", work, alone=True)
+        finally:
+            await asyncio.sleep(0)  # what a run does in its end, such as waiting for observers
+            said.append("left")
+
+    with served(server, run) as result, pytest.raises(AssertionError, match="cancelled"):
+        result()
+
+    assert said == ["stopped", "left"]
