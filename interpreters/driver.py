@@ -281,12 +281,16 @@ class Driver:
 
     def carry_out(self, step: Step) -> None:
         """Begin what was decided in a step that is recorded."""
+        self.tell(step)
+        self._hand_over(step.shown)
+
+    def tell(self, step: Step) -> None:
+        """Move to the state that a recorded step leads to, and tell the watcher; nothing begins."""
         before, transition, decisions = self.state, step.transition, step.shown
         self._take_over(step.event, transition)
         if self._watcher is not None:
             revealed = transition if decisions is transition.decisions else evolve(transition, decisions=decisions)
             self._watcher(before, step.original, revealed, self.revealed)
-        self._hand_over(decisions)
 
     def leave(self, event: Input, step: Step | None, before: AgentState, written: int) -> None:
         """Leave a step that an error or an interrupt ended: what was recorded holds, and an answer may be lost.

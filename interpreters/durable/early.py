@@ -68,7 +68,9 @@ class EarlyStep:
             raise
 
     async def leave(self) -> None:
-        """Begin nothing, since the engine has not kept the answer. What is being recorded is recorded to its end."""
+        """Begin nothing: nobody knows whether the engine has kept the answer. What is being recorded is recorded to its
+        end, and observers are told of it.
+        """
         self._is_over = True
         if self.event is None:
             return
@@ -77,4 +79,9 @@ class EarlyStep:
                 with suppress(Exception):  # why nothing was kept is what is told
                     await self._recording
         finally:
-            self._driver.leave(self.event, self._step, *self._before)
+            before, written = self._before
+            if self._step is not None and self._driver.written > written and self._driver.state is before:
+                # The engine may have kept the answer all the same: then no further execution tells of it.
+                self._driver.tell(self._step)
+            else:
+                self._driver.leave(self.event, self._step, before, written)

@@ -95,7 +95,14 @@ def kinds(told: list[Any]) -> Counter[str]:
     return Counter(type(event.value).__name__ for event in told)
 
 
-def test_observers_are_told_of_what_was_recorded_early_and_not_carried_out() -> None:
+def test_observers_are_told_of_what_was_recorded_early_and_not_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave = EarlyStep.leave
+
+    async def leave_silently(self: EarlyStep) -> None:
+        self._driver._watcher = None  # a dead process tells nobody
+        await leave(self)
+
+    monkeypatch.setattr(EarlyStep, "leave", leave_silently)
     calls = ["look", "look"]
     engine, _, told = killed([], calls)
     usual = kinds(told)
@@ -145,3 +152,28 @@ def test_what_fails_early_is_told_when_the_engine_has_kept_the_answer(kept: bool
         asyncio.run(early.leave())
 
     assert driver.state is before
+
+
+class Counting(Refusing):
+    """A recorder that only counts."""
+
+    def write(self, *_: Any) -> None:
+        self.written += 1
+
+
+def test_what_is_recorded_and_left_is_told_since_the_engine_may_have_kept_the_answer() -> None:
+    told: list[Any] = []
+    driver = Driver(
+        LLMEngine(AgentConfig()),
+        NOTHING_TO_DO,
+        now=lambda: 0.0,
+        recorder=Counting(),
+        watcher=lambda _before, event, _transition, _reveal: told.append(event),
+    )
+    early = EarlyStep(driver)
+    early.begin(UserSpoke("Go."))
+
+    asyncio.run(early.leave())
+
+    assert [type(one) for one in told] == [UserSpoke]
+    assert driver.in_flight
