@@ -50,6 +50,9 @@ class LeftRuns:
         self._looks = 0
         self._elsewhere: dict[str, str] = {}
         """By runs that are given up here: the queue in which they are to wait."""
+        self._foreign: set[str] = set()
+        """Workers' runs that were given up here since their agent is elsewhere: as long as one is this process's, no
+        other one can take it."""
         self._resumed: dict[str, tuple[int, int]] = {}
         """By runs that were resumed here: how often, and the look from which on they may be again."""
 
@@ -103,6 +106,8 @@ class LeftRuns:
             queue = queue or queue_of(agent) * bool(why)
         if queue or why:
             self.give_up(run, queue)
+            with self._lock:
+                self._foreign.add(run)
             raise postponed(ConfigError(why or "an earlier run of its session waits for another agent"))
 
     def resume(self, client: DBOSClient) -> None:
@@ -123,7 +128,8 @@ class LeftRuns:
                 self._give(client, one)
         with self._lock:
             self._idle = idle - left
-        self._pause(left)
+            failed, self._foreign = left - self._foreign, self._foreign - left
+        self._pause(failed)
 
     def _pause(self, resumed: set[str]) -> None:
         """Give what was resumed a while: on a full disk each execution would ask the model again, in vain."""

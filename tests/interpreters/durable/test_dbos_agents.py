@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from tests.interpreters.databases import needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
+from interpreters.durable import dbos_context
 from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos_context import DBOSWorkflowConflictIDError
 from interpreters.durable.dbos_left import LeftRuns, queue_before
 from interpreters.durable.dbos_versions import (
     TOLD_EVERY,
@@ -128,6 +131,28 @@ def test_what_waits_in_the_queue_of_an_agent_that_nobody_has_or_of_before_is_mov
         assert [found[run] for run in (*runs, before, stays)] == ["here", "here", "here", "gone"]
         for session in ("moves", "moves-too", "stays"):
             sessions.cancel(session, agent="here")
+
+
+@needs_postgres
+def test_a_workers_run_is_given_on_at_each_look_by_a_process_without_its_agent() -> None:
+    """It was kept for longer each time, up to half a minute in which nobody else could take it."""
+    with DBOSSessions(agent("absent", "worked"), postgres().url) as sessions:
+        client, run = sessions._connected(), sessions.send("worked", "Hi!")
+        rows = client._sys_db.tables.workflow_status
+        worker, me = f"{run}/1.2.1", sessions.store.join("dbos 1-worked other")
+        with client._sys_db.engine.begin() as connection:
+            connection.execute(rows.update().where(rows.c.workflow_uuid == run).values(workflow_uuid=worker))
+        left = LeftRuns(sessions.store, me)
+        for _ in range(4):
+            with client._sys_db.engine.begin() as connection:
+                taken = rows.update().where(rows.c.workflow_uuid == worker).values(status="PENDING", executor_id=me)
+                connection.execute(taken)
+            with pytest.raises(DBOSWorkflowConflictIDError), patch.object(dbos_context, "DBOS"):
+                asyncio.run(left.check_place(sessions._connected, worker, "absent", ["other"]))
+            left.resume(client)
+            assert client.list_workflows(workflow_ids=[worker])[0].status == "ENQUEUED"
+        client.cancel_workflow(worker)
+        sessions.store.join("")
 
 
 @needs_postgres
