@@ -74,6 +74,7 @@ class Ahead:
         ahead: the records that earlier executions of this run have written.
         veil: of the session.
         tools: of the session, by name.
+        early: whether answers are recorded before the engine has kept them.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Ahead:
         ahead: Iterable[Record],
         veil: Veil,
         tools: Mapping[str, Tool[..., Any]] = NO_TOOLS,
+        early: bool = False,
     ) -> None:
         self._journal = journal
         self._tools = tools
@@ -96,7 +98,8 @@ class Ahead:
         self.veil = StepVeil(veil)
         self.repeated = False
         """Whether the newest input stood on file already: its effects may have begun, and observers were told."""
-        self._early: EffectId | None = None
+        self._records_early = early
+        self._newest_early: EffectId | None = None
         """The effect whose answer was recorded by an execution that got no further."""
 
     @property
@@ -104,16 +107,13 @@ class Ahead:
         """The number of records of the run and before it."""
         return self._written
 
-    def answer_to(self, effect_id: EffectId, *, early: bool) -> Record | None:
-        """The answer to an effect which an earlier execution has recorded, while the engine has kept none.
-
-        Args:
-            effect_id: of the effect.
-            early: whether answers are recorded before the engine has kept them: then nobody has gone on from this one.
+    def answer_to(self, effect_id: EffectId) -> Record | None:
+        """The answer to an effect which an earlier execution has recorded, while the engine has kept none. Where
+        answers are recorded early, nobody has gone on from this one.
         """
         for record in self._ahead:
             if getattr(record.input, "effect_id", None) == effect_id:
-                self._early = effect_id if early else None
+                self._newest_early = effect_id if self._records_early else None
                 return record
         return None
 
@@ -133,7 +133,7 @@ class Ahead:
         if self._ahead:
             self._compare(self._ahead[0], event, transition)
             self._ahead.popleft()
-            self.repeated = self._early is None or getattr(event, "effect_id", None) != self._early
+            self.repeated = self._newest_early is None or getattr(event, "effect_id", None) != self._newest_early
         else:
             self._journal.write(event, transition, redacted, force=forces)
             self.repeated = False

@@ -361,7 +361,7 @@ class DurableInterpreter(AsyncInterpreter):
 
     async def _carried(self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...]) -> str:
         """Carry an effect out, within its step; gives what is kept of it."""
-        recorded = self._writer.answer_to(effect.effect_id, early=self._engine.calls_meanwhile)
+        recorded = self._writer.answer_to(effect.effect_id)
         if recorded is not None:  # by an execution that ended before the engine had kept it
             notes = tuple(Redacted(**one) for one in recorded.redacted)
             return Happened(recorded.input.at, recorded.input, notes).text()

@@ -175,7 +175,7 @@ def _folded(one: Opened, lines: int, context: DurableContext, clock: RunClock) -
     """An interpreter that stands behind a number of lines; those after them lie ahead of it."""
     folded = one.records[: lines - 1]
     tools = one.parts.program.tools
-    writer = Ahead(one.journal, len(folded), one.records[lines - 1 :], one.veil, tools)
+    writer = Ahead(one.journal, len(folded), one.records[lines - 1 :], one.veil, tools, context.calls_meanwhile)
     interpreter = DurableInterpreter(one.parts, writer, one.veil, context, clock)
     try:
         take_up(folded, interpreter.driver)
