@@ -16,10 +16,10 @@ import contextlib
 import fcntl
 import gc
 import os
-import random
 import threading
 import time
 from pathlib import Path
+from random import SystemRandom
 from weakref import WeakSet
 
 from runtime.files import open_private, open_regular
@@ -29,6 +29,9 @@ PATIENCE = 10.0
 
 LONGEST_PAUSE = 0.005
 """Seconds between two tries, at most. Of chance, so that two who try at once don't meet again and again."""
+
+CHANCE = SystemRandom()
+"""Of our own: a thread in the background takes no number from the one that the program has seeded."""
 
 
 COLLECTIONS = 5
@@ -69,7 +72,7 @@ class LockedFile:
             if not self._is_written():
                 if time.monotonic() > until:
                     return False
-                time.sleep(random.uniform(0.0, LONGEST_PAUSE))
+                time.sleep(CHANCE.uniform(0.0, LONGEST_PAUSE))
             elif collections == 0:
                 return False
             else:  # perhaps by a session of this process that nobody holds any more

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from random import SystemRandom
 from typing import Any, TypeVar
 from urllib.parse import quote
 from weakref import WeakSet, WeakValueDictionary
@@ -29,6 +29,9 @@ PATIENCE = 20.0
 
 LONGEST_PAUSE = 0.5
 """Seconds between two tries, at most."""
+
+CHANCE = SystemRandom()
+"""Of our own: a thread in the background takes no number from the one that the program has seeded."""
 
 BUSY = 30.0
 """Seconds that SQLite waits while another process writes."""
@@ -220,7 +223,7 @@ class Database:
                 reached = self._ready or _state(error) is not None
                 if not reached or not _is_away(error) or time.monotonic() > until:
                     raise self.error(error) from error
-            time.sleep(random.uniform(0.0, pause))
+            time.sleep(CHANCE.uniform(0.0, pause))
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def run_bare(self, statement: Callable[[Any], T]) -> T | None:

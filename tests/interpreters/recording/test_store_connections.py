@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import Connection
 
 from interpreters.recording.journal import TakenOverError
-from interpreters.recording.store import SqlStore
+from interpreters.recording.store import SqlStore, StoreError, database
 from interpreters.recording.store.database import KEPT
 from tests.interpreters.databases import needs_postgres, postgres
 
@@ -146,3 +147,18 @@ def test_on_postgresql_a_forced_line_is_on_its_server_s_disk(tmp_path: Path) -> 
         assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
     recorder.close()
     assert list(recorder.lines()) == [line(number) for number in range(10)]
+
+
+def test_to_wait_for_a_database_takes_no_random_number_of_the_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of("sqlite", tmp_path)
+    written(store, "ada")
+    monkeypatch.setattr(database, "_is_away", lambda _error: True)
+    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    before = random.getstate()
+
+    with pytest.raises(StoreError):
+        store.database.run(lambda connection: connection.exec_driver_sql("SELECT * FROM nothing"))
+
+    assert random.getstate() == before

@@ -426,7 +426,7 @@ def test_elsewhere_a_time_limit_holds(box: Box, elsewhere: None, late: None, pat
 def test_elsewhere_the_group_of_a_killed_keeper_is_ended(box: Box, elsewhere: None) -> None:
     sleep = unique_sleep()
 
-    told = box(f"echo before; kill -9 $PPID; {sleep}")
+    told = box(f"echo before; sleep 0.5; kill -9 $PPID; {sleep}")  # it is to say first which group it keeps
 
     assert "the process that kept it was killed" in told
     until(lambda: not left(sleep))
