@@ -64,7 +64,7 @@ def test_a_process_that_is_never_ready_is_ended(
 
     assert caught.value.seconds == wait
     assert [process.returncode for process in processes] == [-signal.SIGKILL]
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before  # an idle one of before may have ended
 
 
 @pytest.mark.slow
