@@ -195,16 +195,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_database_that_another_process_has_for_itself_is_told(
     here: Cogstep, recorded: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "BUSY", 0.01)
     copied_to(tmp_path / "held.db").close()
     store = f"sqlite:///{tmp_path}/held.db"
-    with closing(sqlite3.connect(tmp_path / "held.db")) as other:
+    with monkeypatch.context() as impatient, closing(sqlite3.connect(tmp_path / "held.db")) as other:
+        impatient.setattr(database, "BUSY", 0.01)
         other.execute("BEGIN EXCLUSIVE")
         for command in [("sessions", "list"), ("replay", "a"), ("run", "Hi!", "--record", "b")]:
             done = here(*command, "--store", store, replies=["Hello."])
             assert (done.returncode, done.stderr.count("\n")) == (2, 1), done
             assert "another process has been writing to it for long; see which" in done.stderr
-    assert here("replay", "a", "--store", store).returncode == 0
+    done = here("replay", "a", "--store", store)
+    assert done.returncode == 0, done
 
 
 def test_what_is_not_installed_is_told(here: Cogstep, recorded: None, monkeypatch: pytest.MonkeyPatch) -> None:
