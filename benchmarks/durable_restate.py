@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any
 
 from restate import ObjectContext, VirtualObject
-from restate.endpoint import Endpoint
 
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.restate import RestateSessions
 from interpreters.durable.restate_context import BYTES, RUNS
-from interpreters.durable.restate_serving import listening, serve_on
-from tests.interpreters.durable.restate_rig import free_port, running_server
+from tests.interpreters.durable.restate_rig import free_port, object_served, running_server
 
 BARE = "cogstep.bare"
 
@@ -72,20 +67,6 @@ def _bare_worker(sessions: RestateSessions, text: bytes) -> Iterator[None]:
             await context.run_typed(f"bare-{number}", answer, RUNS)
         return json.dumps([perf_counter() - began, process_time() - worked]).encode()
 
-    endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
-    endpoint.bind(made)
-    port, loop, ended = free_port(), asyncio.new_event_loop(), asyncio.Event()
-    listener = listening("127.0.0.1", port)
-
-    def work() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve_on(listener, endpoint.app(), ended))
-
-    thread = threading.Thread(target=work, name="bare")
-    thread.start()
-    try:
-        sessions._server.register(f"http://127.0.0.1:{port}", (BARE,))
+    with object_served(made) as address:
+        sessions._server.register(address, (BARE,))
         yield
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join()

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
+
+from restate import VirtualObject
+from restate.endpoint import Endpoint
+
+from interpreters.durable.restate_serving import listening, serve_on
 
 HERE = Path(__file__).resolve().parents[3]
 FOLDER = HERE / ".restate"
@@ -140,3 +148,24 @@ class Workers:
     def close(self) -> None:
         for process in list(self.processes):
             self.kill(process)
+
+
+@contextmanager
+def object_served(made: VirtualObject) -> Iterator[str]:
+    """Serve a virtual object from a thread of this process, as sessions are served; gives the address."""
+    endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
+    endpoint.bind(made)
+    port, loop, ended = free_port(), asyncio.new_event_loop(), asyncio.Event()
+    listener = listening("127.0.0.1", port)
+
+    def work() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve_on(listener, endpoint.app(), ended))
+
+    thread = threading.Thread(target=work, name="object")
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -13,14 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from restate import ObjectContext, VirtualObject
-from restate.endpoint import Endpoint
 from restate.exceptions import RetryableError
 
 from interpreters.durable.restate_client import RestateServer
 from interpreters.durable.restate_context import BYTES, WAKE, RestateContext, executed
 from interpreters.durable.restate_line import Line
-from interpreters.durable.restate_serving import listening, serve_on
-from tests.interpreters.durable.restate_rig import MISSING, Server, free_port, running_server, server_program
+from tests.interpreters.durable.restate_rig import MISSING, Server, object_served, running_server, server_program
 
 PATIENCE = 30.0
 
@@ -136,20 +133,9 @@ def served(server: Server, handler: Handler) -> Iterator[Callable[[], str]]:
     async def run(context: ObjectContext, _given: bytes) -> bytes:
         return await executed(context, name, lambda text: text, handler)
 
-    endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
-    endpoint.bind(made)
-    port, loop, ended = free_port(), asyncio.new_event_loop(), asyncio.Event()
-    listener = listening("127.0.0.1", port)
-
-    def work() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve_on(listener, endpoint.app(), ended))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with object_served(made) as address:
         known = RestateServer.at(server.ingress, server.admin)
-        known.register(f"http://127.0.0.1:{port}", (name,))
+        known.register(address, (name,))
 
         def result() -> str:
             reply = known.output(known.send(name, "key", "{}"), PATIENCE)
@@ -158,9 +144,6 @@ def served(server: Server, handler: Handler) -> Iterator[Callable[[], str]]:
             return reply.body.decode()
 
         yield result
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join()
 
 
 @pytest.fixture(scope="module")
