@@ -37,14 +37,6 @@ WORKER = str(Path(__file__).with_name("restate_worker.py"))
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if server_program() is None:
-        pytest.skip(MISSING)
-    with running_server(tmp_path_factory.mktemp("restate")) as one:
-        yield one
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> str:
     """The URL of a store."""

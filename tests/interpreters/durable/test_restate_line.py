@@ -17,7 +17,7 @@ from restate.exceptions import RetryableError
 from interpreters.durable.restate_client import RestateServer
 from interpreters.durable.restate_context import BYTES, WAKE, RestateContext, executed
 from interpreters.durable.restate_line import Line
-from tests.interpreters.durable.restate_rig import MISSING, Server, object_served, running_server, server_program
+from tests.interpreters.durable.restate_rig import Server, object_served
 
 PATIENCE = 30.0
 
@@ -144,14 +144,6 @@ def served(server: Server, handler: Handler) -> Iterator[Callable[[], str]]:
             return reply.body.decode()
 
         yield result
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if server_program() is None:
-        pytest.skip(MISSING)
-    with running_server(tmp_path_factory.mktemp("restate")) as one:
-        yield one
 
 
 def test_a_further_execution_neither_works_nor_does_meanwhile_what_an_earlier_one_did(server: Server) -> None:
