@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
-import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
 from cognition import UserSpoke
-from interpreters.durable import dbos_steps
-from interpreters.durable.dbos_context import DBOSWorkflowCancelledError
 from interpreters.durable.definition import DurableAgent
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel
+
+pytest.importorskip("dbos", reason="needs the extra `dbos`")
+
+from interpreters.durable import dbos_steps
+from interpreters.durable.dbos_context import DBOSWorkflowCancelledError
 
 around: contextvars.ContextVar[str] = contextvars.ContextVar("around", default="")
 """Stands for what DBOS knows a run's code by."""
