@@ -5,7 +5,9 @@ every execution has the same bytes.
 
 An engine that has a disk of its own still knows what the recording's disk has lost in a crash. What was decided is
 decided again by what the engine knows; but not that something began which must not begin twice, nor what somebody
-waits for after the run. So the records that say this are forced to the disk.
+waits for after the run. So the records that say this are forced to the disk, with one exception: an answer which the
+engine keeps together with the note that it was recorded before. Where the engine has kept that and there is no record,
+it was lost, and what was decided in it is held for begun.
 """
 
 from __future__ import annotations
@@ -101,6 +103,20 @@ class Ahead:
         self._records_early = early
         self._newest_early: EffectId | None = None
         """The effect whose answer was recorded by an execution that got no further."""
+        self._is_noted = self._is_given_again = False
+        self.may_have_begun = False
+        """Whether the effects that the newest input led to may have begun in an earlier execution."""
+
+    def expect(self, redacted: Sequence[Redacted], *, noted: bool, given_again: bool) -> None:
+        """Say of the input that comes next what it has not in itself.
+
+        Args:
+            redacted: what was hidden in it.
+            noted: whether the engine keeps the note with it that it was recorded before.
+            given_again: whether an earlier execution has got it back from the engine already, or may have.
+        """
+        self.veil.noted = redacted
+        self._is_noted, self._is_given_again = noted, given_again
 
     @property
     def written(self) -> int:
@@ -137,6 +153,8 @@ class Ahead:
         else:
             self._journal.write(event, transition, redacted, force=forces)
             self.repeated = False
+        self.may_have_begun = self.repeated or (self._is_noted and self._is_given_again)
+        self._is_noted = self._is_given_again = False
         self.waiting, self._newest = waiting, None
         self._written += 1
 
@@ -146,12 +164,15 @@ class Ahead:
         """
         if self._newest is None or self._newest[0] is not transition:
             waiting = self._waiting(event, transition)
-            forces = bool(waiting) or any(
-                isinstance(one, CallTool | SpawnWorker) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
-                for one in transition.decisions
-            )
+            forces = bool(waiting) or (not self._is_noted and self._must_not_repeat(transition))
             self._newest = transition, waiting, forces
         return self._newest[1:]
+
+    def _must_not_repeat(self, transition: Transition) -> bool:
+        return any(
+            isinstance(one, CallTool | SpawnWorker) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
+            for one in transition.decisions
+        )
 
     def _waiting(self, event: Input, transition: Transition) -> set[EffectId]:
         asked = {

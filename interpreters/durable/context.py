@@ -21,6 +21,10 @@ from typing import Protocol
 Work = Callable[[], Awaitable[str]]
 """What a step does; the text is kept by the engine."""
 
+Meanwhile = Callable[[], "str | None"]
+"""What is done before a text is kept, or while it is; gives the text to be kept in its place, where it is another one
+and the first is not on its way to the engine yet."""
+
 
 class DurableContext(Protocol):
     """The engine as one execution of a run sees it.
@@ -33,17 +37,15 @@ class DurableContext(Protocol):
     def calls_meanwhile(self) -> bool:
         """Whether ``step`` calls ``meanwhile``."""
 
-    async def step(
-        self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
-    ) -> str:
+    async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
         """The text that ``work`` gives, or gave in an earlier execution.
 
         Args:
             name: of the step, for people that look at the engine; an effect's id where it carries one out.
             work: never raises but when it is cancelled.
             alone: whether the engine is asked for nothing else until this returns, which may make it cheaper.
-            meanwhile: may be called, once and never behind this call, when the text that ``work`` gave is on its way to
-                the engine and this process would only wait until it is kept. Only where ``alone``; it never raises.
+            meanwhile: may be called, once and never behind this call, when ``work`` has given its text and the engine
+                has not kept it yet. Only where ``alone``; it never raises.
         """
 
     async def sleep(self, name: str, seconds: float) -> None:

@@ -1,13 +1,14 @@
 """The steps of a workflow of DBOS: carried out in the loop, and kept by one thread for each.
 
     a step that may be kept     loop ──▶ thread: look for it ── work ──▶ loop ── text ──▶ thread: keep it ──▶ loop
-    one that can't be, alone    loop: work ── text ──▶ thread: keep it ──▶ loop
+    one that can't be, alone    loop: work, its record ── text ──▶ thread: keep it ──▶ loop
 
 DBOS takes three threads for an async step, one after the other, and a task of its own by which it can be cancelled. To
 change from one thread to another is most of what that costs beyond the database. So to DBOS each step is a function
 that blocks its thread, of which there is one for each step under way, and ``Cancellations`` hears of a cancellation.
 Where nothing can be kept of a step, and nothing else is asked of DBOS meanwhile, its work is done first, and DBOS is
-asked to do a step that gives the text.
+asked to do a step that gives the text. What is to be done before that is kept is done before DBOS is asked, and not
+while it keeps it: its thread would have to wait for whatever the loop does then, which costs more than is won.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, Final
 
-from interpreters.durable.context import Work
+from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.dbos_context import DBOS, DBOSWorkflowCancelledError, SetWorkflowID
 
 LOOKED_EVERY = 1.0
@@ -85,7 +86,7 @@ class Steps:
         cancellations: of the process.
     """
 
-    calls_meanwhile: Final = False
+    calls_meanwhile: Final = True
 
     def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...], cancellations: Cancellations) -> None:
         self._work = work
@@ -95,15 +96,13 @@ class Steps:
         self._is_first: bool | None = None
         """Whether no execution was before this one; None as long as nobody knows."""
 
-    async def step(
-        self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
-    ) -> str:
-        """See ``DurableContext.step``. ``meanwhile`` is not called: DBOS keeps the text in a thread of this process,
-        which has to wait for whatever the loop does then, and that costs more than is won.
-        """
+    async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
+        """See ``DurableContext.step``."""
         if not (alone and self._is_first):
-            return await self._looked_for(name, work)
+            return await self._looked_for(name, work, meanwhile)
         text = await self._worked(work)
+        if meanwhile is not None:
+            text = meanwhile() or text
         return await self._kept(name, lambda: text)
 
     async def _worked(self, work: Work) -> str:
@@ -136,7 +135,7 @@ class Steps:
     def _was_cancelled(self) -> DBOSWorkflowCancelledError:
         return DBOSWorkflowCancelledError(f"the run {self._run} was cancelled, or its process ends")
 
-    async def _looked_for(self, name: str, work: Work) -> str:
+    async def _looked_for(self, name: str, work: Work, meanwhile: Meanwhile | None) -> str:
         loop = asyncio.get_running_loop()
         at_work: list[asyncio.Task[Any]] = []
         begun = given_up = False
@@ -147,7 +146,8 @@ class Steps:
                 raise asyncio.CancelledError
             at_work.append(task)
             with self._cancellations.heard(self._run):
-                return await work()
+                text = await work()
+            return text if meanwhile is None else meanwhile() or text
 
         def perform() -> str:
             nonlocal begun

@@ -6,6 +6,10 @@
 Where a process ends in between, the recording may know an answer which the engine has not kept. A further execution
 takes it from there, and does not do the work again; and since the engine would have kept what the earlier execution got
 back, that one has begun nothing of what was decided by it. See ``Ahead.answer_to``.
+
+The other way round, an answer that the engine has kept in this way was recorded before. If there is no record of it,
+the recording has lost that, and what was decided by it may have begun. So nothing has to be forced to a disk before it
+begins. See ``Ahead.expect``.
 """
 
 from __future__ import annotations
@@ -35,6 +39,11 @@ class EarlyStep:
         """Writes the record; None once it is written."""
         self._error: BaseException | None = None
         self._is_over = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether the record could not be written, as far as that is known."""
+        return self._error is not None
 
     def begin(self, event: Input) -> None:
         """Take an input, and write it down with what is decided, or begin to. Nothing is raised."""

@@ -38,7 +38,7 @@ from interpreters.agents.assembly import Parts
 from interpreters.aio import AsyncInterpreter
 from interpreters.driver import SECRET_LOST, Handlers
 from interpreters.durable.ahead import Ahead
-from interpreters.durable.context import DurableContext
+from interpreters.durable.context import DurableContext, Meanwhile
 from interpreters.durable.early import EarlyStep
 from interpreters.durable.errors import DurableDivergedError, DurableError
 from interpreters.durable.texts import Ended, Errand, Happened
@@ -156,7 +156,8 @@ class DurableInterpreter(AsyncInterpreter):
             for earlier in self._before(beginning.event, turn):
                 await self._advance(earlier)
             if beginning.event is not None:
-                await self._take_in(beginning)
+                self._note(beginning)
+                await self._advance(beginning.event)
             while self.driver.busy:
                 self._start_steps()
                 await self._take_next()
@@ -232,57 +233,65 @@ class DurableInterpreter(AsyncInterpreter):
             return
         effect_id = next(iter(self._steps))
         task = self._steps[effect_id]
-        happened = self._known(effect_id, await task)
+        text = await task
         self._steps.pop(effect_id, None)
-        await self._take_answer(effect_id, happened)
+        await self._take_answer(effect_id, *self._known(effect_id, text))
 
     async def _take_only(self, effect: Effect, maybe: bool) -> None:
         """Take the answer to the only effect in flight: it is recorded while the engine keeps it."""
         effect_id, early = effect.effect_id, EarlyStep(self.driver)
         try:
             text = await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
-            happened = self._known(effect_id, text)
+            happened, given_again = self._known(effect_id, text)
             if early.event is not None and happened.event is not early.event:
                 raise DurableDivergedError(f"the engine has kept another answer to {effect_id} than it was given")
         except BaseException:
             await early.leave()
             raise
         if early.event is None:
-            await self._take_answer(effect_id, happened)
+            await self._take_answer(effect_id, happened, given_again)
             return
         self._settled(early.event)
         await early.finish()
 
-    def _record(self, effect_id: EffectId, early: EarlyStep) -> None:
+    def _record(self, effect_id: EffectId, early: EarlyStep) -> str | None:
+        """Record the answer to the only effect in flight before the engine has kept it. Where that can't be done, what
+        the engine is to keep has no note of it.
+        """
         made = self._made.get(effect_id)
-        if made is not None and made[0].is_read_from(made[1]) and made[0].event is not None:
-            self._note(made[0])
-            early.begin(made[0].event)
+        if made is None:
+            return None
+        happened, text = made
+        if happened.is_read_from(text) and happened.event is not None:
+            self._note(happened)
+            early.begin(happened.event)
+            if not early.failed:
+                return None
+        happened = evolve(happened, recorded=False)
+        self._made[effect_id] = happened, happened.text()
+        return self._made[effect_id][1]
 
-    async def _take_answer(self, effect_id: EffectId, happened: Happened) -> None:
+    async def _take_answer(self, effect_id: EffectId, happened: Happened, given_again: bool) -> None:
         if happened.error:
             raise DurableError(happened.error)
         if happened.event is None:
             self._open(Postponed(self._at_work_for(), effect_id))
         else:
             self._settled(happened.event)
-            await self._take_in(happened)
+            self._note(happened, given_again)
+            await self._advance(happened.event)
 
-    def _known(self, effect_id: EffectId, text: str) -> Happened:
+    def _known(self, effect_id: EffectId, text: str) -> tuple[Happened, bool]:
+        """What a step gave, and whether the engine has given that to an earlier execution already, or may have."""
         made = self._made.pop(effect_id, None)
         if made is not None and made[1] == text and made[0].is_read_from(text):
-            return made[0]
-        return Happened.read(text)
+            return made[0], False
+        return Happened.read(text), made is None
 
-    async def _take_in(self, happened: Happened) -> None:
-        assert happened.event is not None
-        self._note(happened)
-        await self._advance(happened.event)
-
-    def _note(self, happened: Happened) -> None:
+    def _note(self, happened: Happened, given_again: bool = False) -> None:
         """What the next input comes with."""
         self._run_clock.now = max(self._run_clock.now, happened.at)
-        self._writer.veil.noted = happened.redacted
+        self._writer.expect(happened.redacted, noted=happened.recorded, given_again=given_again)
 
     async def _advance(self, event: Input) -> None:
         await self.driver.advance_async(event, to_its_end)
@@ -290,12 +299,12 @@ class DurableInterpreter(AsyncInterpreter):
     def _stamp(self) -> float:
         return (self._run_clock.real.time() * 1000.0 + 0.5) // 1.0 / 1000.0
 
-    def _told(self, event: Input, hides: bool) -> Happened:
+    def _told(self, event: Input, hides: bool, recorded: bool = False) -> Happened:
         """An input as the engine keeps it: counted, hidden where there may be anything to hide, and with its time."""
         if self._counter is not None and self._counter.wants(event):
             event = self._counter.stamped(event)
         hidden, found = self._veil.hide_found(event) if hides else (event, ())
-        return Happened(self._stamp(), hidden, found)
+        return Happened(self._stamp(), hidden, found, recorded=recorded)
 
     def _hidden(self, text: str) -> str:
         """What went wrong, without secrets: the engine keeps it too. A step has hidden them already in what it said."""
@@ -305,7 +314,7 @@ class DurableInterpreter(AsyncInterpreter):
 
     def _take(self, effect: Effect) -> None:
         """Note an effect that is to begin."""
-        self._unstarted.append((effect, self._writer.repeated))
+        self._unstarted.append((effect, self._writer.may_have_begun))
 
     def _start_steps(self) -> None:
         unstarted = [one for one in self._unstarted if one[0].effect_id in self.driver.in_flight]
@@ -323,14 +332,15 @@ class DurableInterpreter(AsyncInterpreter):
         effect: Effect,
         maybe: bool,
         before: tuple[asyncio.Task[str], ...],
-        meanwhile: Callable[[], None] | None = None,
+        meanwhile: Meanwhile | None = None,
     ) -> str:
         name = str(effect.effect_id)
         if isinstance(effect, StartTimer) and StartTimer not in self.program.performers:
             return await self._slept(effect, name)
         if isinstance(effect, SpawnWorker) and SpawnWorker not in self.program.performers:
             return await self._worked(effect, name)
-        work = partial(self._carried, effect, maybe, before)
+        recorded = meanwhile is not None and self._engine.calls_meanwhile
+        work = partial(self._carried, effect, maybe, before, recorded)
         text = await self._engine.step(name, work, alone=meanwhile is not None, meanwhile=meanwhile)
         self._know_secrets(text)
         return text
@@ -359,12 +369,16 @@ class DurableInterpreter(AsyncInterpreter):
         self._know_secrets(text)
         return text
 
-    async def _carried(self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...]) -> str:
-        """Carry an effect out, within its step; gives what is kept of it."""
-        recorded = self._writer.answer_to(effect.effect_id)
-        if recorded is not None:  # by an execution that ended before the engine had kept it
-            notes = tuple(Redacted(**one) for one in recorded.redacted)
-            return Happened(recorded.input.at, recorded.input, notes).text()
+    async def _carried(
+        self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...], recorded: bool = False
+    ) -> str:
+        """Carry an effect out, within its step; gives what is kept of it, perhaps with the note that it is recorded
+        before it is kept.
+        """
+        on_file = self._writer.answer_to(effect.effect_id)
+        if on_file is not None:  # from an execution that ended before the engine had kept it
+            notes = tuple(Redacted(**one) for one in on_file.redacted)
+            return self._giving(effect, Happened(on_file.input.at, on_file.input, notes, recorded=recorded))
         outcome = settle(self.program.tools, effect, 0.0) if maybe else effect
         try:
             answer = await self._performed(outcome) if isinstance(outcome, EFFECT_TYPES) else outcome
@@ -383,7 +397,9 @@ class DurableInterpreter(AsyncInterpreter):
         hides = self._veil.may_hide(event)
         if hides and before:  # in the order of decisions, so that placeholders are numbered by it
             await asyncio.gather(*before, return_exceptions=True)
-        happened = self._told(event, hides)
+        return self._giving(effect, self._told(event, hides, recorded))
+
+    def _giving(self, effect: Effect, happened: Happened) -> str:
         text = happened.text()
         self._made[effect.effect_id] = happened, text
         return text

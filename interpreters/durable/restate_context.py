@@ -21,7 +21,7 @@ from restate.server_context import ServerInvocationContext
 from restate.vm import FirstCompletedUnresolvedFuture, SingleUnresolvedFuture
 
 from cognition import CogstepError
-from interpreters.durable.context import Work
+from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.restate_line import Line
 from interpreters.durable.texts import Ended
 from interpreters.recording.journal import JournalLockedError, JournalWriteError
@@ -67,9 +67,7 @@ class RestateContext:
         self.failure: BaseException | None = None
         """Why this attempt ends: it was cancelled, has lost its server, or goes on in another attempt."""
 
-    async def step(
-        self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
-    ) -> str:
+    async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
         at_work: list[asyncio.Task[Any]] = []
         given_up = False
         alone = alone and self._waiting is None  # else there is one that waits for what was given up
@@ -114,7 +112,7 @@ class RestateContext:
             await self._context.receive.enqueue_restate_event(LEAVE)
             await asyncio.wait([self._waiting])
 
-    async def _result_alone(self, future: Any, meanwhile: Callable[[], None] | None) -> Any:
+    async def _result_alone(self, future: Any, meanwhile: Meanwhile | None) -> Any:
         """``_result`` where nothing else is waited for: then nobody has to wait for all."""
         if self.failure is not None:
             raise asyncio.CancelledError
@@ -135,7 +133,7 @@ class RestateContext:
         finally:
             self._line.end()
 
-    def _done(self, meanwhile: Callable[[], None]) -> None:
+    def _done(self, meanwhile: Meanwhile) -> None:
         try:
             meanwhile()
         except Exception as error:

@@ -2,6 +2,7 @@
 
 {"lines":3,"at":1790000000.0,"input":{"type":"user_spoke",...},"redacted":[...]}     the beginning
 {"at":1790000001.5,"input":{"type":"tool_returned","effect_id":"1.1.1",...}}          a step
+{"at":1790000001.5,"input":{...},"recorded":true}       a step that was recorded before it was kept
 {"later":true,"at":1790000001.5}                        a step whose effect is answered by a later run
 {"error":"...","at":1790000001.5}                       the embedding program's own fault, which ends the run
 """
@@ -33,6 +34,9 @@ class Happened:
     lines: int = 0
     """Of the beginning: how many lines were recorded before the run."""
     error: str = ""
+    recorded: bool = False
+    """Whether the line of the recording was begun before the engine had kept this: where it is not on file all the
+    same, it was lost, and what was decided in it may have begun."""
 
     def text(self) -> str:
         """As JSON."""
@@ -47,6 +51,8 @@ class Happened:
             data["input"] = to_data(self.event)
         if self.redacted:
             data["redacted"] = [one.data() for one in self.redacted]
+        if self.recorded:
+            data["recorded"] = True
         return written(data)
 
     def is_read_from(self, text: str) -> bool:
@@ -66,7 +72,8 @@ class Happened:
             data = json.loads(text)
             event = from_data(data["input"], Input) if "input" in data else None
             redacted = tuple(Redacted(**one) for one in data.get("redacted", ()))
-            return cls(float(data["at"]), event, redacted, data.get("lines", 0), data.get("error", ""))
+            lines, recorded = data.get("lines", 0), bool(data.get("recorded"))
+            return cls(float(data["at"]), event, redacted, lines, data.get("error", ""), recorded)
         except Exception as error:  # whatever comes of a text that somebody else has changed
             raise DurableError(f"what the engine kept of a step can't be read: {error}") from error
 

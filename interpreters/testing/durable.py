@@ -12,11 +12,11 @@ executed again, as another process would do it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cognition import Input
-from interpreters.durable.context import Work
+from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.run import run_durably, run_worker
 from interpreters.durable.texts import Ended, input_text
@@ -142,9 +142,7 @@ class MemoryContext:
         self._run = run
         self._calls = 0
 
-    async def step(
-        self, name: str, work: Work, *, alone: bool = False, meanwhile: Callable[[], None] | None = None
-    ) -> str:
+    async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
         """See ``DurableContext.step``. What is done meanwhile is done before every second text is kept, and behind the
         others.
         """
@@ -155,10 +153,10 @@ class MemoryContext:
         if meanwhile is None or number % 2:
             kept = self._keep(number, name, text)
         if meanwhile is not None:
-            meanwhile()
+            instead = meanwhile()
             await asyncio.sleep(0.001)  # it may wait for a thread
             if number % 2 == 0:
-                kept = self._keep(number, name, text)
+                kept = self._keep(number, name, instead or text)
         return kept
 
     async def sleep(self, name: str, seconds: float) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cognition import AgentConfig, CogstepError, LLMEngine, ToolFailed, ToolMessage, Transition, UserSpoke
+from cognition import AgentConfig, CogstepError, Completed, LLMEngine, ToolFailed, ToolMessage, Transition, UserSpoke
 from interpreters import tool
 from interpreters.driver import NOTHING_TO_DO, Driver
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.early import EarlyStep
 from interpreters.durable.errors import DurableDivergedError
 from interpreters.loop.settling import CALL_UNKNOWN
-from interpreters.recording.journal import JournalReader
+from interpreters.recording.journal import Journal, JournalError, JournalReader
 from interpreters.testing.durable import Killed, MemoryContext, MemoryEngine
 from interpreters.testing.fakes import FunctionModel, call
 
@@ -25,8 +25,8 @@ from interpreters.testing.fakes import FunctionModel, call
 class Watched(MemoryEngine):
     """Notes at a death what stood on file, and what the engine had kept."""
 
-    def __init__(self, kills: Iterable[int]) -> None:
-        super().__init__(kills)
+    def __init__(self, kills: Iterable[int], *, loses: bool = False) -> None:
+        super().__init__(kills, loses=loses)
         self.on_file: set[str] = set()
         self.known: set[str] = set()
 
@@ -43,9 +43,9 @@ class Watched(MemoryEngine):
             raise
 
 
-def killed(kills: list[int], calls: list[str]) -> tuple[Watched, Counter[str], list[Any]]:
+def killed(kills: list[int], calls: list[str], *, loses: bool = False) -> tuple[Watched, Counter[str], list[Any]]:
     """A session with these calls, one after the other; what was done of each effect, and what observers were told."""
-    engine, done, told = Watched(kills), Counter[str](), []
+    engine, done, told = Watched(kills, loses=loses), Counter[str](), []
 
     def answer(request: Any) -> Any:
         number = sum(isinstance(one, ToolMessage) for one in request.messages)
@@ -88,6 +88,58 @@ def test_what_is_on_file_is_not_done_again_and_what_has_not_begun_is_done(calls:
                     asked = f"{str(record.input.effect_id)[:-1]}0"
                     assert asked in engine.known  # else it had not begun, and nobody should wonder whether it had
     assert early > 0 or calls[0] != "look"
+
+
+def unknown(engine: Watched) -> set[str]:
+    """The calls of which the model was told that they may have run."""
+    with JournalReader(engine.recorder("ada")) as reader:
+        answers = [record.input for record in reader if isinstance(record.input, ToolFailed)]
+    return {str(one.effect_id) for one in answers if CALL_UNKNOWN in one.message}
+
+
+@pytest.mark.parametrize("calls", [["send"], ["look", "send"], ["send", "send"]])
+def test_what_has_begun_is_not_begun_again_where_the_record_of_it_was_lost(calls: list[str]) -> None:
+    moments, lost = killed([], calls)[0].moments, 0
+    for moment in range(1, moments + 1):
+        engine, done, _ = killed([moment], calls, loses=True)
+        sent = [f"1.{n}.1" for n, name in enumerate(calls, 1) if name == "send"]
+        doubtful = unknown(engine)
+        assert all(done[one] == 1 for one in sent if one not in doubtful)
+        assert all(done[one] <= 1 for one in doubtful)
+        lost += any(done[one] for one in doubtful)
+    assert lost > 0
+
+
+def test_what_could_not_be_recorded_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine keeps no note that it was, so that nobody takes the missing record for a lost one."""
+    write, written, sent = Journal.write, 0, []
+
+    def refuse_second(*given: Any, **named: Any) -> None:
+        nonlocal written
+        written += 1
+        if written == 2:
+            raise JournalError("the disk is full", path="ada")
+        write(*given, **named)
+
+    @tool
+    async def send() -> str:
+        """Send, which must not happen twice."""
+        sent.append("once")
+        return "sent"
+
+    replies = iter([call("send"), "Done."])
+    agent = DurableAgent("tester", FunctionModel(lambda _: next(replies)), [send], compact_at=None)
+    engine = MemoryEngine()
+    monkeypatch.setattr(Journal, "write", refuse_second)
+    with pytest.raises(JournalError, match="the disk is full"):
+        asyncio.run(engine.run(agent, "ada", UserSpoke("Go.")))
+    assert "1.1.0" in {name for name, _ in engine.kept("run-1").values()}
+    engine._runs = 0  # the same run is executed again
+    ended = asyncio.run(engine.run(agent, "ada", UserSpoke("Go.")))
+
+    assert ended.finished is not None
+    assert ended.finished.outcome == Completed("Done.")
+    assert sent == ["once"]
 
 
 def kinds(told: list[Any]) -> Counter[str]:
