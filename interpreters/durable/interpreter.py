@@ -243,7 +243,7 @@ class DurableInterpreter(AsyncInterpreter):
         try:
             text = await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
             happened, given_again = self._known(effect_id, text)
-            if early.event is not None and happened.event is not early.event:
+            if early.event is not None and not early.failed and happened.event is not early.event:
                 raise DurableDivergedError(f"the engine has kept another answer to {effect_id} than it was given")
         except BaseException:
             await early.leave()
@@ -265,7 +265,7 @@ class DurableInterpreter(AsyncInterpreter):
         if happened.is_read_from(text) and happened.event is not None:
             self._note(happened)
             early.begin(happened.event)
-            if not early.failed:
+            if early.event is happened.event and not early.failed:
                 return None
         happened = evolve(happened, recorded=False)
         self._made[effect_id] = happened, happened.text()
@@ -378,7 +378,8 @@ class DurableInterpreter(AsyncInterpreter):
         on_file = self._writer.answer_to(effect.effect_id)
         if on_file is not None:  # from an execution that ended before the engine had kept it
             notes = tuple(Redacted(**one) for one in on_file.redacted)
-            return self._giving(effect, Happened(on_file.input.at, on_file.input, notes, recorded=recorded))
+            # Also where other steps go on by now: the line need not be on the disk, and nobody writes it once more.
+            return self._giving(effect, Happened(on_file.input.at, on_file.input, notes, recorded=True))
         outcome = settle(self.program.tools, effect, 0.0) if maybe else effect
         try:
             answer = await self._performed(outcome) if isinstance(outcome, EFFECT_TYPES) else outcome

@@ -110,14 +110,84 @@ def test_what_has_begun_is_not_begun_again_where_the_record_of_it_was_lost(calls
     assert lost > 0
 
 
-def test_what_could_not_be_recorded_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine keeps no note that it was, so that nobody takes the missing record for a lost one."""
+class LosesLater(Watched):
+    """The machine of the recordings breaks down with the second process, and not with the first one."""
+
+    def _lose(self) -> None:
+        if self.executions > 1:
+            super()._lose()
+
+
+class Notes:
+    """Notes of which nothing is needed."""
+
+    def remember(self, text: str) -> None:
+        """Nothing."""
+
+    def recall(self, query: str, limit: int = 5) -> list[str]:
+        """Nothing."""
+        return []
+
+
+def test_what_is_on_file_is_noted_too_where_it_is_not_alone_in_a_further_execution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A note was saved before the answer was recorded early; the further execution hears of that only later. It begins
+    what was decided, though the line is not on the disk: if that is lost now, it has to be known.
+    """
+    replies = [call("remember", text="a"), call("look"), call("send"), "Done."]
+    step = MemoryContext.step
+
+    def remembered(kills: list[int]) -> tuple[Watched, list[int]]:
+        engine, sent = LosesLater(kills, loses=True), []
+
+        async def slow_to_note(self: MemoryContext, name: str, work: Any, **named: Any) -> str:
+            text = await step(self, name, work, **named)
+            if name.startswith("remember") and engine.executions == 2:
+                await asyncio.sleep(0.03)
+            return text
+
+        @tool(read_only=True)
+        async def look() -> str:
+            """Look."""
+            await asyncio.sleep(0.001)
+            return "seen"
+
+        @tool
+        async def send() -> str:
+            """Send, which must not happen twice."""
+            sent.append(engine.executions)
+            await engine.moment()
+            return "sent"
+
+        monkeypatch.setattr(MemoryContext, "step", slow_to_note)
+        model = FunctionModel(lambda request: replies[sum(isinstance(one, ToolMessage) for one in request.messages)])
+        agent = DurableAgent("t", model, [look, send], compact_at=None, features=("memory",), memory=Notes())
+        ended = asyncio.run(engine.run(agent, "ada", UserSpoke("Go.")))
+        assert ended.finished is not None
+        return engine, sent
+
+    early = 0
+    for moment in range(20, remembered([])[0].moments):
+        engine, _ = remembered([moment])
+        if "1.3.0" in engine.on_file - engine.known:
+            runs = [remembered([moment, later])[1] for later in range(engine.moments - 8, engine.moments)]
+            assert all(len(sent) == 1 for sent in runs)
+            early += [2] in runs
+    assert early > 0
+
+
+@pytest.mark.parametrize("refused", [2, 3])
+def test_what_could_not_be_recorded_has_not_begun(monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+    """The engine keeps no note that it was, so that nobody takes the missing record for a lost one. It may have kept
+    the answer already: then that is no other one.
+    """
     write, written, sent = Journal.write, 0, []
 
-    def refuse_second(*given: Any, **named: Any) -> None:
+    def refuse(*given: Any, **named: Any) -> None:
         nonlocal written
         written += 1
-        if written == 2:
+        if written == refused:
             raise JournalError("the disk is full", path="ada")
         write(*given, **named)
 
@@ -130,10 +200,10 @@ def test_what_could_not_be_recorded_has_not_begun(monkeypatch: pytest.MonkeyPatc
     replies = iter([call("send"), "Done."])
     agent = DurableAgent("tester", FunctionModel(lambda _: next(replies)), [send], compact_at=None)
     engine = MemoryEngine()
-    monkeypatch.setattr(Journal, "write", refuse_second)
+    monkeypatch.setattr(Journal, "write", refuse)
     with pytest.raises(JournalError, match="the disk is full"):
         asyncio.run(engine.run(agent, "ada", UserSpoke("Go.")))
-    assert "1.1.0" in {name for name, _ in engine.kept("run-1").values()}
+    assert f"1.1.{refused - 2}" in {name for name, _ in engine.kept("run-1").values()}
     engine._runs = 0  # the same run is executed again
     ended = asyncio.run(engine.run(agent, "ada", UserSpoke("Go.")))
 
