@@ -354,7 +354,7 @@ class DBOSSessions:
             self._client, self._process = None, os.getpid()
         if self._client is None:
             with self._said():
-                self._place.make_private()
+                self._place.make_ready()
                 DBOS.migrate(self._place.engine)
                 self._client = DBOSClient(
                     system_database_url=self._place.engine,

@@ -8,7 +8,7 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from attrs import frozen
@@ -126,12 +126,21 @@ class Place:
     store: str
     engine: str
 
-    def make_private(self) -> None:
-        """Make SQLite's file of DBOS, if it is not there: what is said in sessions is the user's alone in it too."""
+    def make_ready(self) -> None:
+        """Make SQLite's file of DBOS, if it is not there: what is said in sessions is the user's alone in it too.
+
+        What DBOS has kept has to be on the disk, since a tool begins which must not begin twice. In SQLite's usual mode
+        a commit is the deletion of a file, which a crash of the machine may take back; in the one with a log it is not.
+        """
         path = locate(self.store).path
         if path:
             with suppress(FileExistsError):
                 make_private(f"{path}.dbos")
+            with (
+                suppress(sqlite3.Error),
+                closing(sqlite3.connect(f"{path}.dbos")) as file,
+            ):  # else DBOS says what is wrong
+                file.execute("PRAGMA journal_mode=WAL")
 
 
 def place_of(url: str) -> Place:

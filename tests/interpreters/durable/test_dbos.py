@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
@@ -492,7 +493,22 @@ def test_what_dbos_has_kept_of_a_session_that_is_recorded_no_more_is_deleted() -
 
 
 def test_on_sqlite_what_dbos_keeps_is_the_users_alone(tmp_path: Path) -> None:
-    Place(f"sqlite:///{tmp_path}/s.db", "").make_private()
-    Place(f"sqlite:///{tmp_path}/s.db", "").make_private()
+    Place(f"sqlite:///{tmp_path}/s.db", "").make_ready()
+    Place(f"sqlite:///{tmp_path}/s.db", "").make_ready()
 
     assert (tmp_path / "s.db.dbos").stat().st_mode & 0o777 == 0o600
+
+
+def test_on_sqlite_a_commit_of_dbos_is_no_deletion_of_a_file_which_a_crash_may_take_back(tmp_path: Path) -> None:
+    path = tmp_path / "s.db.dbos"
+    with closing(sqlite3.connect(path)) as file:  # one of before
+        file.execute("CREATE TABLE before (number)")
+    Place(f"sqlite:///{tmp_path}/s.db", "").make_ready()
+
+    with closing(sqlite3.connect(path)) as file:
+        mode, synchronous = (
+            file.execute("PRAGMA journal_mode").fetchone(),
+            file.execute("PRAGMA synchronous").fetchone(),
+        )
+    assert mode == ("wal",)
+    assert synchronous == (2,)  # full: each commit waits for the disk
