@@ -289,7 +289,7 @@ class Driver:
         before, transition, decisions = self.state, step.transition, step.shown
         self._take_over(step.event, transition)
         if self._watcher is not None:
-            revealed = transition if decisions is transition.decisions else evolve(transition, decisions=decisions)
+            revealed = transition if decisions is transition.decisions else Transition(self.state, decisions)
             self._watcher(before, step.original, revealed, self.revealed)
 
     def leave(self, event: Input, step: Step | None, before: AgentState, written: int) -> None:
@@ -335,15 +335,10 @@ class Driver:
         return self._recorder is not None and self._recorder.waits(event, Transition(self.state))
 
     def _stamped(self, event: Input) -> tuple[Input, Input, Sequence[Any]]:
-        """An input with its time: as it came, as the engine sees it, and a note of each secret that was hidden in it.
-
-        The time is put in as ``evolve`` does it, in half of the 5 us that ``evolve`` takes for a model's reply.
-        """
+        """An input with its time: as it came, as the engine sees it, and a note of each secret hidden in it."""
         # Milliseconds: finer ones would only swell recordings. In a fifth of the time that `round` takes.
         at = (self._now() * 1000.0 + 0.5) // 1.0 / 1000.0
-        kind: Any = type(event)
-        others = OTHER_FIELDS.get(kind)
-        event = kind(*others(event), at=at) if others is not None else evolve(event, at=at)
+        event = at_time(event, at)
         veil = None if self._recorder is None else self._recorder.veil
         return (event, event, ()) if veil is None else (event, *veil.hide(event))
 
@@ -421,6 +416,13 @@ NOTHING_TO_DO: Handlers = dict.fromkeys(EFFECT_TYPES, lambda _interpreter, _deci
 def follower(engine: CognitiveEngine, start: AgentState) -> Driver:
     """A driver that follows a recording: it takes each input over by ``restore``, and carries nothing out."""
     return Driver(engine, NOTHING_TO_DO, now=time, state=start)
+
+
+def at_time(event: Input, at: float) -> Input:
+    """An input with its time, as ``evolve`` gives it in twice the time: 5 us for a model's reply."""
+    kind: Any = type(event)
+    others = OTHER_FIELDS.get(kind)
+    return kind(*others(event), at=at) if others is not None else evolve(event, at=at)
 
 
 def _fields_before_at(kind: type[Input]) -> Callable[[Any], tuple[Any, ...]] | None:

@@ -36,12 +36,12 @@ from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.inputs import INPUT_TYPES
 from interpreters.agents.assembly import Parts
 from interpreters.aio import AsyncInterpreter
-from interpreters.driver import SECRET_LOST, Handlers
+from interpreters.driver import SECRET_LOST, Handlers, at_time
 from interpreters.durable.ahead import Ahead
 from interpreters.durable.context import DurableContext, Meanwhile
 from interpreters.durable.early import EarlyStep
 from interpreters.durable.errors import DurableDivergedError, DurableError
-from interpreters.durable.texts import Ended, Errand, Happened
+from interpreters.durable.texts import Ended, Errand, Happened, Made
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.letters import Fault, NotBegun, Postponed, Turn
 from interpreters.loop.settling import settle
@@ -110,8 +110,12 @@ class DurableInterpreter(AsyncInterpreter):
         self._only: tuple[Effect, bool] | None = None
         """The effect in flight where it is the only one: its step is awaited as it is, since a task would cost a tenth
         of what is ours."""
-        self._made: dict[EffectId, tuple[Happened, str]] = {}
+        self._made: dict[EffectId, Made] = {}
         """What steps of this execution gave, which need not be read from the texts that the engine has kept of it."""
+        self._came: Input | None = None
+        """The input that comes next as it was before anything was hidden in it, which is what observers are told; None
+        where nobody knows.
+        """
         self._noting: list[asyncio.Task[str]] = []
         self._noted = 0
         self._cancels = False
@@ -130,7 +134,8 @@ class DurableInterpreter(AsyncInterpreter):
         if event is None:
             return Happened(self._stamp())
         prompted = await self._prompted(event)
-        return self._told(prompted, self._veil.may_hide(prompted))
+        counted = self._counted(prompted)
+        return self._told(counted, self._veil.may_hide(counted))
 
     def check_waits(self, event: Input | None) -> None:
         """See that an answer is to something that waits: somebody else's may have come first, or a cancellation.
@@ -186,6 +191,7 @@ class DurableInterpreter(AsyncInterpreter):
         return Ended(self._run_clock.now, turn, finished, pending)
 
     async def _close_turn(self, reason: str) -> None:
+        self._came = None
         self._cancel_steps()
         if not self._keep_pending() and self._is_open():
             for event in self._breaking_off(reason):
@@ -220,8 +226,10 @@ class DurableInterpreter(AsyncInterpreter):
 
     def _watch(self, before: Any, event: Any, transition: Any, reveal: Callable[[Any], Any]) -> None:
         if self.observers and not self._writer.repeated:  # else observers were told by the execution that recorded it
+            shown = reveal(event) if self._came is None else at_time(self._came, event.at)
             # In a context of their own: what they ask of the engine is no step of the run.
-            contextvars.Context().run(self.observers.transition, before, reveal(event), transition, reveal)
+            contextvars.Context().run(self.observers.transition, before, shown, transition, reveal)
+        self._came = None
 
     # ------------------------------------------------------------------------------------ where inputs come from
 
@@ -235,21 +243,24 @@ class DurableInterpreter(AsyncInterpreter):
         task = self._steps[effect_id]
         text = await task
         self._steps.pop(effect_id, None)
-        await self._take_answer(effect_id, *self._known(effect_id, text))
+        await self._take_answer(effect_id, text)
 
     async def _take_only(self, effect: Effect, maybe: bool) -> None:
         """Take the answer to the only effect in flight: it is recorded while the engine keeps it."""
         effect_id, early = effect.effect_id, EarlyStep(self.driver)
         try:
             text = await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
-            happened, given_again = self._known(effect_id, text)
-            if early.event is not None and not early.failed and happened.event is not early.event:
+            if (
+                early.event is not None
+                and not early.failed
+                and self._known(effect_id, text)[0].event is not early.event
+            ):
                 raise DurableDivergedError(f"the engine has kept another answer to {effect_id} than it was given")
         except BaseException:
             await early.leave()
             raise
         if early.event is None:
-            await self._take_answer(effect_id, happened, given_again)
+            await self._take_answer(effect_id, text)
             return
         self._settled(early.event)
         await early.finish()
@@ -261,37 +272,40 @@ class DurableInterpreter(AsyncInterpreter):
         made = self._made.get(effect_id)
         if made is None:
             return None
-        happened, text = made
-        if happened.is_read_from(text) and happened.event is not None:
-            self._note(happened)
-            early.begin(happened.event)
-            if early.event is happened.event and not early.failed:
+        event = made.happened.event
+        if made.is_read_again and event is not None:
+            self._note(made.happened, came=made.came)
+            early.begin(event)
+            if early.event is event and not early.failed:
                 return None
-        happened = evolve(happened, recorded=False)
-        self._made[effect_id] = happened, happened.text()
-        return self._made[effect_id][1]
+        made = self._made[effect_id] = Made.of(evolve(made.happened, recorded=False), made.came)
+        return made.text
 
-    async def _take_answer(self, effect_id: EffectId, happened: Happened, given_again: bool) -> None:
+    async def _take_answer(self, effect_id: EffectId, text: str) -> None:
+        happened, made = self._known(effect_id, text)
         if happened.error:
             raise DurableError(happened.error)
         if happened.event is None:
             self._open(Postponed(self._at_work_for(), effect_id))
         else:
             self._settled(happened.event)
-            self._note(happened, given_again)
+            self._note(happened, given_again=made is None, came=None if made is None else made.came)
             await self._advance(happened.event)
 
-    def _known(self, effect_id: EffectId, text: str) -> tuple[Happened, bool]:
-        """What a step gave, and whether the engine has given that to an earlier execution already, or may have."""
+    def _known(self, effect_id: EffectId, text: str) -> tuple[Happened, Made | None]:
+        """What a step gave; and what of it this execution knows, where the engine has kept nothing before."""
         made = self._made.pop(effect_id, None)
-        if made is not None and made[1] == text and made[0].is_read_from(text):
-            return made[0], False
-        return Happened.read(text), made is None
+        if made is None:
+            return Happened.read(text), None
+        if made.text == text and made.is_read_again:
+            return made.happened, made
+        return Happened.read(text), evolve(made, came=None)
 
-    def _note(self, happened: Happened, given_again: bool = False) -> None:
+    def _note(self, happened: Happened, given_again: bool = False, came: Input | None = None) -> None:
         """What the next input comes with."""
         self._run_clock.now = max(self._run_clock.now, happened.at)
         self._writer.expect(happened.redacted, noted=happened.recorded, given_again=given_again)
+        self._came = came
 
     async def _advance(self, event: Input) -> None:
         await self.driver.advance_async(event, to_its_end)
@@ -299,10 +313,11 @@ class DurableInterpreter(AsyncInterpreter):
     def _stamp(self) -> float:
         return (self._run_clock.real.time() * 1000.0 + 0.5) // 1.0 / 1000.0
 
+    def _counted(self, event: Input) -> Input:
+        return self._counter.stamped(event) if self._counter is not None and self._counter.wants(event) else event
+
     def _told(self, event: Input, hides: bool, recorded: bool = False) -> Happened:
-        """An input as the engine keeps it: counted, hidden where there may be anything to hide, and with its time."""
-        if self._counter is not None and self._counter.wants(event):
-            event = self._counter.stamped(event)
+        """An input as the engine keeps it: hidden where there may be anything to hide, and with its time."""
         hidden, found = self._veil.hide_found(event) if hides else (event, ())
         return Happened(self._stamp(), hidden, found, recorded=recorded)
 
@@ -342,7 +357,8 @@ class DurableInterpreter(AsyncInterpreter):
         recorded = meanwhile is not None and self._engine.calls_meanwhile
         work = partial(self._carried, effect, maybe, before, recorded)
         text = await self._engine.step(name, work, alone=meanwhile is not None, meanwhile=meanwhile)
-        self._know_secrets(text)
+        if effect.effect_id not in self._made:
+            self._know_secrets(text)
         return text
 
     def _know_secrets(self, text: str) -> None:
@@ -379,7 +395,7 @@ class DurableInterpreter(AsyncInterpreter):
         if on_file is not None:  # from an execution that ended before the engine had kept it
             notes = tuple(Redacted(**one) for one in on_file.redacted)
             # Also where other steps go on by now: the line need not be on the disk, and nobody writes it once more.
-            return self._giving(effect, Happened(on_file.input.at, on_file.input, notes, recorded=True))
+            return self._giving(effect, Happened(on_file.input.at, on_file.input, notes, recorded=True), None)
         outcome = settle(self.program.tools, effect, 0.0) if maybe else effect
         try:
             answer = await self._performed(outcome) if isinstance(outcome, EFFECT_TYPES) else outcome
@@ -398,12 +414,12 @@ class DurableInterpreter(AsyncInterpreter):
         hides = self._veil.may_hide(event)
         if hides and before:  # in the order of decisions, so that placeholders are numbered by it
             await asyncio.gather(*before, return_exceptions=True)
-        return self._giving(effect, self._told(event, hides, recorded))
+        event = self._counted(event)
+        return self._giving(effect, self._told(event, hides, recorded), event)
 
-    def _giving(self, effect: Effect, happened: Happened) -> str:
-        text = happened.text()
-        self._made[effect.effect_id] = happened, text
-        return text
+    def _giving(self, effect: Effect, happened: Happened, came: Input | None) -> str:
+        made = self._made[effect.effect_id] = Made.of(happened, came)
+        return made.text
 
     async def _performed(self, effect: Any) -> Any:
         try:

@@ -78,6 +78,26 @@ class Happened:
             raise DurableError(f"what the engine kept of a step can't be read: {error}") from error
 
 
+@frozen(eq=False)
+class Made:
+    """What a step of this execution has given."""
+
+    happened: Happened
+    came: Input | None
+    """Its input before anything was hidden in it; None where nobody knows."""
+    text: str
+    """What the engine is to keep."""
+
+    @classmethod
+    def of(cls, happened: Happened, came: Input | None) -> Made:
+        return cls(happened, came, happened.text())
+
+    @property
+    def is_read_again(self) -> bool:
+        """Whether ``Happened.read`` gives an equal value for the text."""
+        return self.happened.is_read_from(self.text)
+
+
 @frozen
 class Errand:
     """What a worker's run begins with."""

@@ -18,11 +18,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate, takewhile
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from attrs import fields, frozen
 
-from cognition import CallModel, History, ModelRequest
+from cognition import CallModel, History, Message, ModelRequest
 from interpreters.recording.redaction import Found, Redaction, apart
 from interpreters.recording.secrets.writings import Writings, forms_of
 from interpreters.recording.walking import collect, copied, mapped, same
@@ -98,7 +98,7 @@ class Veil:
             self._texts[f"[redacted:{name}:n]"] = number
         self._looked_at: dict[tuple[str, bool], tuple[Found, ...]] = {}
         """What was found in short texts: names of arguments, and many of their values, come again and again."""
-        self._shown = _Shown(lambda message: mapped(message, self._revealed))
+        self._shown = _Shown(lambda value: mapped(value, self._revealed))
 
     def hide(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
         """A value of the core with placeholders for its secrets, and what was hidden where."""
@@ -167,6 +167,9 @@ class Veil:
             hidden: Any = value
             shown: Any = tuple([self.reveal(one) for one in hidden])
             return value if same(shown, hidden) else shown
+        if isinstance(value, MESSAGES):
+            known: V = self._shown.message(value)
+            return known
         return mapped(value, self._revealed)
 
     def lacks(self, value: object) -> bool:
@@ -332,6 +335,16 @@ class _Shown:
         """What stood in the request before beside its messages."""
         self._bare: ModelRequest | None = None
         """The same as it is shown; None where that changes nothing."""
+        self._newest: tuple[tuple[Any, Any], ...] = ()
+        """The newest messages with what they are shown as: observers are told of what stands in a request too."""
+
+    def message(self, message: Any) -> Any:
+        for hidden, shown in self._newest:
+            if hidden is message:
+                return shown
+        shown = self._reveal(message)
+        self._newest = ((message, shown), *self._newest[:3])
+        return shown
 
     def request(self, request: ModelRequest) -> ModelRequest:
         head = HEAD(request)
@@ -349,13 +362,14 @@ class _Shown:
         if not messages.continues(self._hidden):
             self._hidden = self._shown = EMPTY
         added = messages[len(self._hidden) :]
-        shown = [self._reveal(message) for message in added]
+        shown = [self.message(message) for message in added]
         self._shown = messages if self._shown is self._hidden and same(shown, added) else self._shown.append(*shown)
         self._hidden = messages
         return self._shown
 
 
 EMPTY = History()
+MESSAGES = get_args(Message)
 HEAD = attrgetter(*(one.name for one in fields(ModelRequest) if one.name != "messages"))
 
 

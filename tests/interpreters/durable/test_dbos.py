@@ -512,3 +512,12 @@ def test_on_sqlite_a_commit_of_dbos_is_no_deletion_of_a_file_which_a_crash_may_t
         )
     assert mode == ("wal",)
     assert synchronous == (2,)  # full: each commit waits for the disk
+
+
+def test_on_sqlite_a_file_that_is_no_database_is_left_to_dbos_to_tell_of(tmp_path: Path) -> None:
+    (tmp_path / "s.db.dbos").write_text("This is a text, and has been one for a long time." * 50)
+    before = (tmp_path / "s.db.dbos").read_bytes()
+
+    Place(f"sqlite:///{tmp_path}/s.db", "").make_ready()
+
+    assert (tmp_path / "s.db.dbos").read_bytes() == before
