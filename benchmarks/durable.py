@@ -1,14 +1,15 @@
 """What a durable step costs beyond the engine's own bare step in the same run: on DBOS, and on Restate.
 
     python benchmarks/durable.py                            what is installed of SQLite, PostgreSQL and a Restate server
-    python benchmarks/durable.py --steps 400 --rounds 7
+    python benchmarks/durable.py --steps 200 --rounds 50
     python benchmarks/durable.py --on sqlite
     python benchmarks/durable.py --peers                    pydantic-ai with DBOS too, which is installed first
 
 A bare workflow does nothing but steps, each of which gives a text as long as ours. A session's run calls a model and a
 tool in turn, both of which answer at once; each call is a step too. Both are begun in the same way, and timed from one
-step to the last, in turn, round by round, so that whatever else the machine does falls on both. What is between the two
-is ours: the pure step, the line of the recording with its seal, and the interpreter.
+step to the last, round by round in short turns and in another order each time, so that whatever else the machine does
+falls on both. What is between the two is ours: the pure step, the line of the recording with its seal, and the
+interpreter.
 
 The hardest case has a tool that must not run twice, an observer of every event, and a secret in each call and each
 result, which is hidden from the engine and from the recording, and shown to the tool and to the model.
@@ -25,6 +26,7 @@ import venv
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from random import Random
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any, Protocol
@@ -182,14 +184,23 @@ class Measured:
         found: dict[str, Figures] = {name: [] for name in self.models}
         with engine as here:
             for number in range(rounds + 1):
-                wall, cpu = (1e3 * took / steps for took in here.bare(steps))
-                for name, model in self.models.items():
-                    model.start(steps // 2)
-                    here.run(name, f"{name}-{uuid.uuid4().hex}")
-                    with_it, worked = model.step()
-                    if number:  # the first round makes tables and connections
-                        found[name].append((wall, with_it, cpu, worked))
+                order = ["bare", *self.models]
+                Random(number).shuffle(order)  # what is first pays for what the round before has left behind
+                took = {name: self._timed(here, name, steps) for name in order}
+                if number:  # the first round makes tables and connections
+                    for name in self.models:
+                        (bare, worked), (ours, own) = took["bare"], took[name]
+                        found[name].append((bare, ours, worked, own))
         return found
+
+    def _timed(self, engine: Engine, name: str, steps: int) -> tuple[float, float]:
+        """Milliseconds of a step, and those of the processor."""
+        if name == "bare":
+            wall, cpu = (1e3 * took / steps for took in engine.bare(steps))
+            return wall, cpu
+        self.models[name].start(steps // 2)
+        engine.run(name, f"{name}-{uuid.uuid4().hex}")
+        return self.models[name].step()
 
 
 class PeerError(Exception):
@@ -240,8 +251,8 @@ KINDS = ("sqlite", "postgresql", "restate")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200, help="of one round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=60, help="of one round")
+    parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--on", choices=KINDS, help="measure this one alone")
     parser.add_argument("--peers", action="store_true", help="measure pydantic-ai with DBOS beside it")
     given = parser.parse_args()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from contextlib import closing
 from time import perf_counter, process_time
 from typing import Any
 
@@ -75,6 +76,9 @@ def result_of(workflow: Any, *arguments: Any) -> Any:
 
 def main(url: str, steps: int, rounds: int) -> None:
     global calls
+    if url.startswith("sqlite:///"):  # as ours has: of a write-ahead log DBOS's steps take half as long
+        with closing(sys.modules["sqlite3"].connect(url.removeprefix("sqlite:///"))) as file:
+            file.execute("PRAGMA journal_mode=WAL")
     DBOS(config={"name": "peer", "system_database_url": url, "log_level": "ERROR"})
     DBOS.launch()
     calls = steps // 2
