@@ -4,6 +4,7 @@
     python benchmarks/durable.py --steps 200 --rounds 50
     python benchmarks/durable.py --on sqlite
     python benchmarks/durable.py --peers                    pydantic-ai with DBOS too, which is installed first
+    python benchmarks/durable.py --function                 beside DBOS's step of a plain function, which is cheaper
 
 A bare workflow does nothing but steps, each of which gives a text as long as ours. A session's run calls a model and a
 tool in turn, both of which answer at once; each call is a step too. Both are begun in the same way, and timed from one
@@ -141,14 +142,18 @@ class OnDBOS:
 
 
 @contextmanager
-def on_dbos(agents: tuple[DurableAgent, ...], url: str) -> Iterator[Engine]:
+def on_dbos(agents: tuple[DurableAgent, ...], url: str, *, function: bool) -> Iterator[Engine]:
     async def answer() -> str:
         return TEXT
 
+    def answer_at_once() -> str:
+        return TEXT
+
     async def bare(steps: int) -> tuple[float, float]:
+        work: Any = answer_at_once if function else answer
         began, worked = perf_counter(), process_time()
         for _ in range(steps):
-            await DBOS.run_step_async({"name": "bare"}, answer)
+            await DBOS.run_step_async({"name": "bare"}, work)
         return perf_counter() - began, process_time() - worked
 
     with DBOSSessions(agents, url) as sessions:
@@ -255,6 +260,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--on", choices=KINDS, help="measure this one alone")
     parser.add_argument("--peers", action="store_true", help="measure pydantic-ai with DBOS beside it")
+    parser.add_argument("--function", action="store_true", help="DBOS's bare step is one of a plain function")
     given = parser.parse_args()
     kinds = KINDS if given.on is None else (given.on,)
     shown = [["milliseconds a step (median)", "bare", "with it", "times", "beyond", "goal", "of the processor"]]
@@ -274,7 +280,7 @@ def main() -> None:
                 continue
             name, url = ("SQLite", f"sqlite:///{place}/s.db") if kind == "sqlite" else ("PostgreSQL", postgres().url)
             measured = Measured(given.steps)
-            engine = on_dbos(measured.agents, url)
+            engine = on_dbos(measured.agents, url, function=given.function)
             shown += rows(f"DBOS, {name}", measured.on(engine, given.steps, given.rounds))
             if given.peers:
                 own = f"{url}.peer" if kind == "sqlite" else url.replace("/postgres", "/peer")

@@ -41,9 +41,9 @@ class EarlyStep:
         self._is_over = False
 
     @property
-    def failed(self) -> bool:
-        """Whether the record could not be written, as far as that is known."""
-        return self._error is not None
+    def has_begun(self) -> bool:
+        """Whether an input was taken, and is recorded or being so: False where that has failed already."""
+        return self.event is not None and self._error is None
 
     def begin(self, event: Input) -> None:
         """Take an input, and write it down with what is decided, or begin to. Nothing is raised."""

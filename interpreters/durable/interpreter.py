@@ -250,11 +250,7 @@ class DurableInterpreter(AsyncInterpreter):
         effect_id, early = effect.effect_id, EarlyStep(self.driver)
         try:
             text = await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
-            if (
-                early.event is not None
-                and not early.failed
-                and self._known(effect_id, text)[0].event is not early.event
-            ):
+            if early.has_begun and self._known(effect_id, text)[0].event is not early.event:
                 raise DurableDivergedError(f"the engine has kept another answer to {effect_id} than it was given")
         except BaseException:
             await early.leave()
@@ -276,7 +272,7 @@ class DurableInterpreter(AsyncInterpreter):
         if made.is_read_again and event is not None:
             self._note(made.happened, came=made.came)
             early.begin(event)
-            if early.event is event and not early.failed:
+            if early.has_begun:
                 return None
         made = self._made[effect_id] = Made.of(evolve(made.happened, recorded=False), made.came)
         return made.text
