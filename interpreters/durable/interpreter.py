@@ -239,9 +239,10 @@ class DurableInterpreter(AsyncInterpreter):
             (effect, maybe), self._only = self._only, None
             await self._take_only(effect, maybe)
             return
+        if self._noting:  # what begins behind one that is not kept, Restate takes for another program later
+            await asyncio.wait(self._noting)
         effect_id = next(iter(self._steps))
-        task = self._steps[effect_id]
-        text = await task
+        text = await self._steps[effect_id]
         self._steps.pop(effect_id, None)
         await self._take_answer(effect_id, text)
 

@@ -177,6 +177,32 @@ def test_what_is_on_file_is_noted_too_where_it_is_not_alone_in_a_further_executi
     assert early > 0
 
 
+def test_nothing_begins_behind_a_note_that_the_engine_has_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Restate a run that was killed then could not be executed again, ever."""
+    replies, happened, step = [call("remember", text="a"), call("look"), "Done."], [], MemoryContext.step
+
+    @tool(read_only=True)
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async def slow_to_note(self: MemoryContext, name: str, work: Any, **named: Any) -> str:
+        happened.append(f"{name} is asked for")
+        if name.startswith("remember"):
+            await asyncio.sleep(0.02)
+        text = await step(self, name, work, **named)
+        happened.append(f"{name} is kept")
+        return text
+
+    monkeypatch.setattr(MemoryContext, "step", slow_to_note)
+    model = FunctionModel(lambda request: replies[sum(isinstance(one, ToolMessage) for one in request.messages)])
+    agent = DurableAgent("t", model, [look], compact_at=None, features=("memory",), memory=Notes())
+    asyncio.run(MemoryEngine().run(agent, "ada", UserSpoke("Go.")))
+
+    assert happened.index("remember-1 is kept") < happened.index("1.2.1 is asked for")
+    assert happened.index("1.2.0 is asked for") < happened.index("remember-1 is kept")
+
+
 @pytest.mark.parametrize("refused", [2, 3])
 def test_what_could_not_be_recorded_has_not_begun(monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
     """The engine keeps no note that it was, so that nobody takes the missing record for a lost one. It may have kept
