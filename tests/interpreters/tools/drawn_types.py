@@ -224,7 +224,10 @@ def sets(kind: Kind) -> Kind:
 
 def unions(kinds: list[Kind]) -> Kind:
     """Of types that are told apart by the form of their data, and None."""
-    apart = list({kind.form: kind for kind in kinds if kind.form != "decimal"}.values())
+    forms = {kind.form: kind for kind in kinds if kind.form != "decimal"}
+    if "number" in forms and forms["number"].type == Annotated[Decimal, at.Gt(0)]:
+        forms.pop("text", None)  # it comes back as a text, which then is one
+    apart = list(forms.values())
     made: Any = None
     for kind in apart:
         made = kind.type | None if made is None else made | kind.type
