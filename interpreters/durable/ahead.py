@@ -7,7 +7,9 @@ An engine that has a disk of its own still knows what the recording's disk has l
 decided again by what the engine knows; but not that something began which must not begin twice, nor what somebody
 waits for after the run. So the records that say this are forced to the disk, with one exception: an answer which the
 engine keeps together with the note that it was recorded before. Where the engine has kept that and there is no record,
-it was lost, and what was decided in it is held for begun.
+it was lost, and what was decided in it is held for begun. A run that is cancelled then is not executed again, so that
+nobody would learn of a call that it made. So the first record of each run is forced as well: the turn stands on file,
+and no later one gets its number, nor any effect the id of another.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ class Ahead:
         self._records_early = early
         self._newest_early: EffectId | None = None
         """The effect whose answer was recorded by an execution that got no further."""
-        self._is_noted = self._is_given_again = False
+        self._is_noted = self._is_given_again = self._has_written = False
         self.may_have_begun = False
         """Whether the effects that the newest input led to may have begun in an earlier execution."""
 
@@ -152,19 +154,20 @@ class Ahead:
             self.repeated = self._newest_early is None or getattr(event, "effect_id", None) != self._newest_early
         else:
             self._journal.write(event, transition, redacted, force=forces)
-            self.repeated = False
+            self.repeated, self._has_written = False, True
         self.may_have_begun = self.repeated or (self._is_noted and self._is_given_again)
         self._is_noted = self._is_given_again = False
         self.waiting, self._newest = waiting, None
         self._written += 1
 
     def _weighed(self, event: Input, transition: Transition) -> tuple[set[EffectId], bool]:
-        """What waits for its answer behind a step; and whether something begins that must not begin twice, or the run
-        may end here, to be answered later. Asked for before it is written and when it is.
+        """What waits for its answer behind a step; and whether the run begins with it, or something that must not begin
+        twice, or it may end here, to be answered later. Asked for before it is written and when it is.
         """
         if self._newest is None or self._newest[0] is not transition:
             waiting = self._waiting(event, transition)
-            forces = bool(waiting) or (not self._is_noted and self._must_not_repeat(transition))
+            forces = not self._has_written or bool(waiting)
+            forces = forces or (not self._is_noted and self._must_not_repeat(transition))
             self._newest = transition, waiting, forces
         return self._newest[1:]
 

@@ -10,12 +10,23 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cognition import AgentConfig, CogstepError, Completed, LLMEngine, ToolFailed, ToolMessage, Transition, UserSpoke
-from interpreters import tool
+from cognition import (
+    AgentConfig,
+    CancelAsked,
+    CogstepError,
+    Completed,
+    LLMEngine,
+    ToolFailed,
+    ToolMessage,
+    Transition,
+    UserSpoke,
+)
+from interpreters import ToolContext, tool
 from interpreters.driver import NOTHING_TO_DO, Driver
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.early import EarlyStep
 from interpreters.durable.errors import DurableDivergedError
+from interpreters.durable.texts import Ended
 from interpreters.loop.settling import CALL_UNKNOWN
 from interpreters.recording.journal import Journal, JournalError, JournalReader
 from interpreters.testing.durable import Killed, MemoryContext, MemoryEngine
@@ -201,6 +212,52 @@ def test_nothing_begins_behind_a_note_that_the_engine_has_not_kept(monkeypatch: 
 
     assert happened.index("remember-1 is kept") < happened.index("1.2.1 is asked for")
     assert happened.index("1.2.0 is asked for") < happened.index("remember-1 is kept")
+
+
+class Dying(MemoryEngine):
+    """Executes no run again that has died: it was cancelled."""
+
+    async def run(self, agent: DurableAgent, session: str, event: Any) -> Ended:
+        """See ``MemoryEngine.run``; gives nothing of a run that has died."""
+        running, before = asyncio.ensure_future(super().run(agent, session, event)), self.executions
+        while not running.done() and not (self.executions > before and self._process.dead):
+            await asyncio.sleep(0)
+        if self._process.dead:
+            running.cancel()
+            await asyncio.wait([running])
+            self._lose()
+            return Ended(0.0)
+        return await running
+
+
+def ids_around_a_cancellation(moment: int) -> list[str]:
+    """Of the calls of a session whose first run dies, with all that was not forced, and is cancelled."""
+    engine, ids = Dying([moment], loses=True), list[str]()
+
+    @tool
+    async def send(context: ToolContext[Any]) -> str:
+        """Send, which must not happen twice."""
+        ids.append(context.effect_id)
+        return "sent"
+
+    def answer(request: Any) -> Any:
+        return "Done." if isinstance(request.messages[-1], ToolMessage) else call("send")
+
+    async def session() -> None:
+        agent = DurableAgent("tester", FunctionModel(answer), [send], compact_at=None)
+        for event in (UserSpoke("Go."), CancelAsked("enough"), UserSpoke("Go again.")):
+            await engine.run(agent, "ada", event)
+
+    asyncio.run(session())
+    return ids
+
+
+def test_behind_a_cancelled_run_whose_records_were_lost_no_call_gets_the_id_of_another() -> None:
+    """Nobody executes that run again, or learns what it had begun."""
+    found = [ids_around_a_cancellation(moment) for moment in range(1, 30)]
+
+    assert all(len(ids) == len(set(ids)) for ids in found)
+    assert max(map(len, found)) == 2
 
 
 @pytest.mark.parametrize("refused", [2, 3])
