@@ -1,8 +1,8 @@
 """The pure core of cogstep: an agent's logic as one function, ``step(state, input) -> Transition``.
 
-Nothing in this package reads a clock, draws randomness, or does I/O, threads or async. Start with ``LLMEngine``.
-A name's module is loaded when the name is first used: all of them together take half of the 0.3 s that a command's
-``--help`` may. So a name stands here twice, for type checkers and for the first use; a test compares the two lists.
+Nothing in this package reads a clock, draws randomness, or does I/O, threads or async. Start with ``LLMEngine``. A
+module loads when one of its names is first used: importing all of them takes half of the 0.3 s allowed for ``--help``.
+Each name is therefore listed twice, for type checkers and for the first use; a test compares the lists.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ HOMES: dict[str, str] = {
     "tools": "RETRY_PLAN ToolSpec",
     "transition": "Transition",
 }
-"""The public names of each module. No name here may be that of a module, which would take its place."""
+"""The public names of each module. A public name must not equal a module's name: it would replace the module."""
 
 _MODULES = {name: module for module, names in HOMES.items() for name in names.split()}
 
@@ -185,7 +185,6 @@ if not TYPE_CHECKING:  # a type checker can't compute it, and takes the names fr
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, at its first use."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"cognition.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What may stand in a prompt beside the conversation: candidates, the sections they are for, and what was chosen."""
+"""Candidates for a prompt, the sections they belong to, and the record of the choice."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cognition.checking import checked
 from cognition.errors import ConfigError
 
 CONVERSATION = "history"
-"""The section that is the conversation itself. Its share is kept for messages, and no candidate can be put there."""
+"""The section that is the conversation itself. Its share is reserved for messages; it accepts no candidates."""
 
 SOURCE_TAG = "source"
-"""Around a candidate that says where it comes from, so that no section can have this name."""
+"""The tag around a candidate that names its source. No section can have this name."""
 
 SECTION_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 Changes = Literal["seldom", "often"]
-"""How often a section's text changes from message to message: where it stands in the prompt follows from that."""
+"""How often a section's text changes from message to message. This decides its place in the prompt."""
 
 Fate = Literal["included", "trimmed", "left_out"]
 
@@ -51,20 +51,23 @@ class Section:
     name: str = field(validator=_check_name)
     """Its tag in the prompt. ``history`` is the conversation itself."""
     share: float = field(validator=_share)
-    """Of the room that the system prompt and the tools leave in the prompt, from 0 to 1. What a section doesn't need
-    goes to the others."""
+    """Its share of the room left by the system prompt and the tools, from 0 to 1. Other sections get the unused part.
+    """
     floor: float = field(default=0.0, validator=_share)
-    """The relevance to the user's message, from 0 to 1, below which a candidate is left out; one of 0 is left out in
-    any case. Not looked at where ``changes`` is ``"seldom"``."""
+    """Candidates less relevant to the user's message than this, from 0 to 1, are left out. Candidates of relevance 0
+    are always left out. Ignored if ``changes`` is ``"seldom"``.
+    """
     mandatory: bool = False
-    """Whether all of its candidates have to be in, whole, whatever its share: else the turn fails."""
+    """Whether all of its candidates must fit whole, regardless of its share; otherwise the turn fails."""
     changes: Changes = "often"
-    """``"seldom"``: it stands behind the system prompt, its candidates in the order in which they were given, and
-    nothing in it depends on the user's message, so that what a runtime holds of the prompt's beginning stays of use.
-    ``"often"``: it stands in front of the newest message of the user, its best candidates first."""
+    """``"seldom"``: after the system prompt, with candidates in the given order. Nothing in it depends on the user's
+    message, so a runtime can reuse its cache of the prompt's beginning. ``"often"``: before the newest user message,
+    with the best candidates first.
+    """
     recency: float = field(default=0.0, validator=_share)
-    """The part of a candidate's relevance that its age can take away, from 0 to 1: half of it after 30 days, all of it
-    where it has no time. 0: age says nothing."""
+    """How much of a candidate's relevance age can remove, from 0 to 1: half of it after 30 days, all of it if the
+    candidate has no time. 0 ignores age.
+    """
 
 
 DEFAULT_SECTIONS: tuple[Section, ...] = (
@@ -74,14 +77,14 @@ DEFAULT_SECTIONS: tuple[Section, ...] = (
     Section("skills", 0.20),
     Section(CONVERSATION, 0.25),
 )
-"""The sections of an agent that names none."""
+"""The sections of a configuration that names no sections."""
 
 
 def check_sections(sections: tuple[Section, ...]) -> None:
-    """See that sections can stand in one prompt.
+    """Check that these sections fit one prompt.
 
     Raises:
-        ConfigError: two have one name, their shares are more than all there is, or nothing is left for messages.
+        ConfigError: two have the same name, the shares exceed 1, or no room is left for messages.
     """
     names = [section.name for section in sections]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -100,27 +103,27 @@ def check_sections(sections: tuple[Section, ...]) -> None:
 @checked
 @frozen
 class Candidate:
-    """A text that may stand in the prompt."""
+    """A text that may become part of the prompt."""
 
     section: str
-    """The name of the section that it is for."""
+    """The name of its section."""
     text: str
     source: str = ""
-    """Where it comes from, such as the name of a file, which the model is told; empty for nothing."""
+    """Its source, such as a file name, shown to the model; empty if unknown."""
     mandatory: bool = False
-    """Whether it has to be in, whole: else the turn fails."""
+    """Whether it must fit whole; otherwise the turn fails."""
     at: float | None = field(default=None, validator=_time)
-    """When it was written, in seconds since the epoch; None where that is not known."""
+    """Its time of writing, in seconds since the epoch; None if unknown."""
 
 
 @frozen
 class Choice:
-    """What became of a candidate."""
+    """The decision on a candidate."""
 
     section: str
     source: str
     score: float
-    """Its relevance to the user's message, from 0 to 1; 1 where nothing was asked of it."""
+    """Its relevance to the user's message, from 0 to 1; 1 if its section changes seldom."""
     tokens: int
     """Estimated size in tokens."""
     shown: int
@@ -131,22 +134,22 @@ class Choice:
 
 @frozen
 class SectionUse:
-    """What a section had and used, in estimated tokens."""
+    """The budget and the use of a section, in estimated tokens."""
 
     name: str
     budget: int
-    """What it was dealt. Of the conversation: what the others leave it."""
+    """Its budget. For the conversation: the room left by the other sections."""
     tokens: int
-    """What its text has. Of the conversation: what all messages would take."""
+    """The size of its text. For the conversation: the size of all messages."""
 
 
 @frozen
 class Briefing:
-    """The sections of a turn's prompt as text; each empty for none."""
+    """The sections of a turn's prompt as text; empty if there are no sections of that kind."""
 
     standing: str = ""
-    """What changes seldom: it stands behind the system prompt."""
+    """Sections that change seldom; they follow the system prompt."""
     passing: str = ""
-    """What changes often: it stands in front of the newest message of the user, and goes with it."""
+    """Sections that change often; they precede the newest user message and leave the prompt with it."""
     tokens: int = 0
-    """The most tokens that both have, where tokens are counted; 0 where they are estimated."""
+    """An upper bound of the tokens of both if tokens are counted; 0 if they are estimated."""

@@ -1,8 +1,8 @@
-"""Checks what a program hands in against the types that it is declared with, where it comes in.
+"""Check arguments from a program against their declared types, on entry.
 
-A misspelt name, a word that is not allowed, a value of another type: each is a ``ConfigError`` that names what is
-allowed, since an option that is not understood must never count as one that was not given. ``checked`` is for
-attrs classes; ``runtime.checking`` has the same for functions. Both read the declaration that is there anyway.
+A misspelt name, an unknown word or a value of the wrong type raises ``ConfigError``, which names the allowed values: a
+misunderstood option must never be ignored. ``checked`` is for attrs classes; ``runtime.checking`` does the same for
+functions. Both read the existing declarations.
 
     >>> from cognition import Limits
     >>> Limits(step=3)
@@ -26,10 +26,10 @@ from cognition.errors import ConfigError
 T = TypeVar("T")
 
 Check = Callable[[Any], Any]
-"""Gives the value, or what it stands for (a tuple for a list); raises ``MismatchError``."""
+"""Returns the value, or its replacement (a tuple for a list); raises ``MismatchError``."""
 
 LONGEST = 60
-"""Characters of a value that a message shows."""
+"""Characters of a value shown in a message."""
 
 SCALARS: Mapping[Any, tuple[str, tuple[type, ...]]] = {
     bool: ("True or False", (bool,)),
@@ -42,11 +42,11 @@ SCALARS: Mapping[Any, tuple[str, tuple[type, ...]]] = {
 
 
 class MismatchError(Exception):
-    """Says what is wrong with a value, as the words behind its name: ``"must be a text, not 3"``."""
+    """A value that does not match. The message continues the value's name: ``"must be a text, not 3"``."""
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """The end of a message on an unknown name: ``; did you mean 'steps'?``, or all names if none is near."""
+    """Return the end of a message about an unknown name: ``; did you mean 'steps'?``, or all names if none is similar."""
     listed = list(known)
     near = get_close_matches(str(name), listed, n=1)
     if near:
@@ -55,7 +55,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: itself if it is a plain one, else its kind."""
+    """Return a value as text for a message: its ``repr`` if it is a plain value, else its kind."""
     if value is None or type(value) in (bool, int, float, str, bytes):
         try:
             text = repr(value)
@@ -74,12 +74,12 @@ def shown(value: object) -> str:
 
 
 def described(hint: Any) -> str:
-    """A type in words."""
+    """Return the description of a type in words."""
     return _words_and_check(hint)[0]
 
 
 def check_of(hint: Any) -> Check | None:
-    """The check of values against a type; None where there is nothing to check."""
+    """Return the check for a type; None if every value is valid."""
     return _words_and_check(hint)[1]
 
 
@@ -181,7 +181,7 @@ def _word(words: tuple[Any, ...]) -> Check:
 
 
 def _number(value: Any) -> Any:
-    """A number as a float: as a whole one it would be another text in a recording than it is when it is read."""
+    """Return a number as a float: an int would be recorded as a different text than it is read back as."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         _refuse("a number", value)
     try:
@@ -272,29 +272,28 @@ def _mapping(key: Any = Any, of: Any = Any) -> Check:
 
 @frozen
 class Declared:
-    """What may be handed in: the names in order, with their checks."""
+    """The accepted arguments: their names in order, with their checks."""
 
     checks: Mapping[str, Check | None]
     positional: tuple[str, ...]
-    """The names of those that may be given by their place."""
+    """The names accepted as positional arguments."""
     required: tuple[str, ...] = ()
     more: bool = False
-    """Whether other names may be given too, which somebody else checks."""
+    """Whether other names are accepted too; they are not checked here."""
     parts: Mapping[str, type] = {}
-    """The options whose types are attrs classes, with these classes."""
+    """The options that are attrs classes, with these classes."""
 
     def _elsewhere(self, name: str) -> str:
-        """A hint for an option that is not declared: the part that has it, or the nearest name."""
+        """Return a hint for an undeclared option: the part that has this option, or the nearest name."""
         for own, part in self.parts.items():
             if name in fields_dict(part):
                 return f"; write {own}={part.__name__}({name}=...)"
         return nearest(name, self.checks)
 
     def read(self, subject: str, sign: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by their names, each as its check gives it.
+        """Return the values by name, as converted by their checks.
 
-        ``subject`` is the name in messages for what takes them, such as ``Limits``; ``sign`` stands between it and an
-        option's name.
+        ``subject`` names the callee in messages, such as ``Limits``; ``sign`` separates it from an option's name.
 
         Raises:
             ConfigError: a name is unknown, missing or given twice, or its value is not allowed.
@@ -326,15 +325,15 @@ class Declared:
 
 
 def checked(cls: type[T]) -> type[T]:
-    """A class made with attrs whose constructor takes nothing that its fields don't say. Stands above ``@frozen``.
+    """Make the constructor of an attrs class check its arguments against the fields' types. Apply above ``@frozen``.
 
-    A list stands for a tuple. What has a converter is left to that.
+    A list is accepted for a tuple. Fields with a converter are left to the converter.
     """
     return checked_with(ConfigError)(cls)
 
 
 def checked_with(error: type[Exception]) -> Callable[[type[T]], type[T]]:
-    """``checked``, and mistakes are errors of another class, made of the message."""
+    """``checked``, raising ``error`` with the same message instead of ``ConfigError``."""
 
     def decorated(cls: type[T]) -> type[T]:
         return _checked(cls, error)
@@ -372,7 +371,7 @@ def _of_class(cls: type[Any]) -> Declared:
 
 
 def parts_of(hints: Mapping[str, Any]) -> dict[str, type]:
-    """The names whose type is an attrs class, or that and None, with the class."""
+    """Return the names whose type is an attrs class, or that class or None, with the class."""
     found = {}
     for name, hint in hints.items():
         bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint

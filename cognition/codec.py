@@ -1,8 +1,8 @@
-"""Every value of the core as plain JSON data and back, with explicit tags and errors that name the path.
+"""Encode every value of the core as plain JSON data and back, with explicit tags and errors that name the path.
 
-Rules of serialisation live here and nowhere else; a class only names the ``tag`` of its record. Members of a union
-carry it under ``"type"``; tags are part of the recorded format and never change with a class's name. Fields that have
-their default value are left out.
+All serialisation rules are here; a class only names the ``tag`` of its record. Members of a union carry it under
+``"type"``. Tags are part of the recorded format and never change with a class's name. Fields with their default value
+are omitted.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 # program that neither records nor replays never needs it.
 
 PROTOCOL_VERSION = 1
-"""Version of everything this module writes. Raised when old data can no longer be read as it is."""
+"""Version of everything this module writes. Raised when old data can no longer be read unchanged."""
 
 
 def tags_of(kind: Any) -> dict[type, str]:
-    """The tags of a union's members; empty for any other type, and for a union with a member that has no tag.
+    """Return the tags of a union's members; empty for any other type, and for a union with an untagged member.
 
-    Nobody has to announce a union: packages above write and read their own by the tags of their members.
+    Unions need no registration: packages above write and read their own unions by the tags of the members.
 
     Raises:
         ConfigError: two members have the same tag.
@@ -45,19 +45,19 @@ def tags_of(kind: Any) -> dict[type, str]:
 
 
 def _tag_of(kind: Any) -> str:
-    """The tag that a class itself names, empty if it names none; tags are not inherited."""
+    """Return the tag defined by the class itself, or empty; tags are not inherited."""
     tag = vars(kind).get("tag") if isinstance(kind, type) else None
     return tag if isinstance(tag, str) else ""
 
 
 def to_data(value: Any, kind: Any = None) -> Any:
-    """Plain JSON data for a value of the core: dicts, lists, strings, numbers, booleans and None.
+    """Return plain JSON data for a value of the core: dicts, lists, strings, numbers, booleans and None.
 
-    ``kind`` is the type to write it as; for a union the member's tag is added. Without it: its class, with the tag if
-    it has one. Several values in a list, tuple or dict are written one by one.
+    ``kind`` is the type to write it as; for a union the member's tag is added. The default is the value's class, with
+    its tag if it has one. Items of a list, tuple or dict are written one by one.
 
     Raises:
-        ConfigError: it is no value of the core, or none of ``kind``.
+        ConfigError: the value does not belong to the core, or not to ``kind``.
     """
     if kind is None:
         own: type = type(value)
@@ -72,11 +72,11 @@ def to_data(value: Any, kind: Any = None) -> Any:
 
 
 def from_data(data: Any, kind: Any) -> Any:
-    """The value of type ``kind`` (a class, or one of the unions such as ``Input``) that ``to_data`` wrote.
+    """Return the value of type ``kind`` (a class, or a union such as ``Input``) written by ``to_data``.
 
     Raises:
         CodecError: unknown tags, missing or unknown fields, values of a wrong type; names each path.
-        ConfigError: ``kind`` is no type, or none that has data.
+        ConfigError: ``kind`` is not a type, or not a type the codec can read.
     """
     try:
         read = reader_of(kind)
@@ -87,7 +87,7 @@ def from_data(data: Any, kind: Any) -> Any:
 
 @cache
 def reader_of(kind: Any) -> Callable[[Any], Any]:
-    """``from_data`` of one type, as a function to keep: resolving a union costs as much as a read."""
+    """Return ``from_data`` for one type as a function to reuse: resolving a union costs as much as a read."""
     from cattrs import StructureHandlerNotFoundError
 
     _check_is_type(kind, "from_data(data, kind)")
@@ -109,23 +109,22 @@ NO_TYPE = "{call}: the second argument has to be a type, such as AgentState or I
 
 
 def _check_is_type(kind: Any, call: str) -> None:
-    """See that a type stands where a type belongs: the two arguments are easily swapped.
+    """Check that ``kind`` is a type: the two arguments are easily swapped.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it is not a type.
     """
     if not (isinstance(kind, type) or get_origin(kind) is not None or hasattr(kind, "__supertype__") or kind is Any):
         raise ConfigError(NO_TYPE.format(call=call, found=shown(kind)))
 
 
 def _has_fields(kind: Any) -> bool:
-    """Whether this is a class whose values are written field by field: of attrs, or a dataclass."""
+    """Return whether values are written field by field: an attrs class or a dataclass."""
     return isinstance(kind, type) and (hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__dataclass_fields__"))
 
 
 @cache
 def _writer_of(kind: type) -> Callable[[Any], Any]:
-    """Writes values of a class, with its tag if it has one."""
     if kind in PLAIN:
         return lambda value: value
     if kind in (list, tuple):
@@ -139,7 +138,7 @@ def _writer_of(kind: type) -> Callable[[Any], Any]:
 
 
 PLAIN = (str, int, float, bool, type(None))
-"""What is its own data."""
+"""Values that need no encoding."""
 
 
 def _write_dict(value: dict[Any, Any]) -> dict[str, Any]:
@@ -150,7 +149,7 @@ def _write_dict(value: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _read_carefully(data: Any, kind: Any) -> Any:
-    """Read like ``from_data`` and note the path of every problem, which takes twice the time.
+    """Read like ``from_data`` and collect the path of every problem, which takes twice the time.
 
     Raises:
         CodecError: names every problem.
@@ -166,7 +165,7 @@ class TagError(ValueError):
 
 
 def _exactly(kind: type, *others: type) -> Callable[[Any, Any], Any]:
-    """A structuring hook that takes values of this kind and coerces nothing (cattrs alone would turn 5 into "5")."""
+    """Return a structuring hook that coerces nothing (cattrs alone would turn 5 into "5")."""
 
     def check(value: Any, _type: Any) -> Any:
         if type(value) is kind:
@@ -185,7 +184,7 @@ def _object(value: Any, _type: Any) -> dict[str, Any]:
 
 
 FLAG_OR_WORDS = bool | tuple[str, ...]
-"""The one union without tags: of what reads as different kinds of JSON."""
+"""The only union without tags: its members are different kinds of JSON."""
 
 
 def _flag_or_words(value: Any, _type: Any) -> bool | tuple[str, ...]:
@@ -201,7 +200,7 @@ def _is_tuple(kind: Any) -> bool:
 
 
 def _strict_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
-    """Reads an array and nothing else that can be iterated, such as a text."""
+    """Return a reader of arrays that rejects other iterables, such as a text."""
     item, *others = get_args(kind)
     if others != [...]:
         return _strict_row(converter, (item, *others))
@@ -217,7 +216,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _strict_list(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
-    """As above, for a type that gives no tuple; cattrs alone would make a list of a text or of an object's keys."""
+    """``_strict_tuple`` for other sequence types; cattrs alone would make a list from a text or an object's keys."""
     (item,) = get_args(kind) or (Any,)
     items = GenericAlias(tuple, (item, ...))
     read, make = converter.get_structure_hook(items), tuple if get_origin(kind) is Sequence else list
@@ -225,7 +224,7 @@ def _strict_list(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
 
 
 def _strict_row(converter: Converter, kinds: tuple[Any, ...]) -> Callable[[Any, Any], Any]:
-    """Reads an array of a fixed length, each item of a type of its own."""
+    """Return a reader of arrays of a fixed length with a type for each item."""
 
     def read(value: Any, _type: Any) -> Any:
         items = _array(value)
@@ -241,7 +240,6 @@ def _is_literal(kind: Any) -> bool:
 
 
 def _strict_literal(kind: Any) -> Callable[[Any, Any], Any]:
-    """Reads one of certain words."""
     words = get_args(kind)
 
     def check(value: Any, _type: Any) -> Any:
@@ -253,18 +251,18 @@ def _strict_literal(kind: Any) -> Callable[[Any, Any], Any]:
 
 
 def _is_row(kind: Any) -> bool:
-    """A tuple of a fixed length, each item of a type of its own."""
+    """Return whether the type is a tuple of fixed length."""
     return get_origin(kind) is tuple and get_args(kind)[1:] != (...,)
 
 
 def _row_writer(converter: Converter, kind: Any) -> Callable[[Any], list[Any]]:
-    """Writes such a tuple as an array; cattrs alone leaves it a tuple, which no JSON text gives back."""
+    """Return a writer of such a tuple as an array; cattrs alone leaves it a tuple, unlike the data read from JSON."""
     writers = [converter.get_unstructure_hook(item) for item in get_args(kind)]
     return lambda value: [write(item) for write, item in zip(writers, value, strict=True)]
 
 
 def _strict_class(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
-    """Reads an object; cattrs alone fails on anything else with an AttributeError."""
+    """Return a reader of objects; cattrs alone fails on anything else with an AttributeError."""
     from cattrs.gen import make_dict_structure_fn
 
     fields = make_dict_structure_fn(
@@ -292,7 +290,7 @@ def _is_tagged(kind: Any) -> bool:
 
 
 def _union_reader(converter: Converter, union: Any) -> Callable[[Any, Any], Any]:
-    """Like cattrs' ``configure_tagged_union``, with errors that say which tags there are."""
+    """Like cattrs' ``configure_tagged_union``, with errors that list the known tags."""
     structure = {tag: (converter.get_structure_hook(member), member) for member, tag in tags_of(union).items()}
 
     def read(value: Any, _type: Any) -> Any:
@@ -319,7 +317,9 @@ def _union_writer(converter: Converter, union: Any) -> Callable[[Any], dict[str,
 
 @cache
 def _converter(detailed: bool = True) -> Converter:
-    """``detailed``: its errors name every problem with its path. The other one reads in half of the time."""
+    """Return the converter. With ``detailed``, errors name every problem with its path; without, reads take half the
+    time.
+    """
     from attrs import has
     from cattrs import Converter
 
@@ -356,7 +356,7 @@ def _array(value: Any) -> list[Any]:
 
 
 def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
-    """Every problem in an error tree of cattrs, with its path in the data."""
+    """Return every problem in an error tree of cattrs, with its path in the data."""
     from cattrs import ForbiddenExtraKeysError
     from cattrs.errors import ClassValidationError, IterableValidationError, IterableValidationNote
 

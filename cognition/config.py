@@ -1,4 +1,4 @@
-"""What an embedding program decides about an agent: prompt, tools, limits, policy, how the model is asked."""
+"""The configuration of an agent: prompt, tools, limits, policy, sampling."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _positive(instance: object, attribute: Attribute[Any], value: float | None) 
 
 
 def _between(low: float, high: float, *, above: bool = False) -> Callable[[object, Attribute[Any], float | None], None]:
-    """A validator for numbers from ``low`` to ``high``; with ``above``, ``low`` itself is refused."""
+    """Return a validator for numbers from ``low`` to ``high``; with ``above``, ``low`` itself is invalid."""
 
     def check(_instance: object, attribute: Attribute[Any], value: float | None) -> None:
         if value is None:
@@ -46,79 +46,92 @@ def _biases(_instance: object, attribute: Attribute[Any], value: tuple[tuple[int
 
 
 TOOL_CHOICES = ("auto", "none", "required")
-"""What ``tool_choice`` may be besides a tool's name. A tool with such a name can be called, but not be chosen by it."""
+"""Values of ``tool_choice`` other than a tool's name. A tool with such a name can be called, but not be chosen by it.
+"""
 
 
 @checked
 @frozen
 class GenerationOptions:
-    """How a reply is sampled. Runtimes honour what they support and say what they do not.
+    """How a reply is sampled. Runtimes apply the options they support and report the others.
 
-    ``temperature``, ``repeat_penalty``, ``top_k``, ``typical_p``, ``top_p`` and ``min_p`` are None by default: then
-    they are what the model's own files say, and where these say nothing, what is said here.
+    ``temperature``, ``repeat_penalty``, ``top_k``, ``typical_p``, ``top_p`` and ``min_p`` are None by default. They
+    then take the values of the model's own files, or else the values documented here.
     """
 
     temperature: float | None = field(default=None, validator=_between(0, 2))
-    """0 is greedy: always the likeliest token, after biases and penalties. 0 to 2. None: as the model's files say, else
-    0."""
+    """0 is greedy: always the likeliest token, after biases and penalties. 0 to 2. None: the value of the model's
+    files, else 0.
+    """
     seed: int | None = None
-    """Makes sampling repeatable; None draws a new seed for each reply. On one machine and build a reply comes out the
-    same if its logits do. These are rounded differently by what is evaluated with them: other replies, and the part of
-    the prompt that no cache held."""
+    """Makes sampling repeatable; None draws a new seed for each reply. On one machine and build, equal logits give an
+    equal reply. The rounding of logits depends on the other replies evaluated with them, and on how much of the prompt
+    was cached.
+    """
     max_tokens: int | None = field(default=None, validator=_positive)
-    """The most tokens that a reply may have, its reasoning included. A reply that is cut there ends the turn as
-    ``LimitReached("max_tokens")``. None: what the prompt leaves of the context."""
+    """The most tokens of a reply, including its reasoning. A reply cut at this limit ends the turn as
+    ``LimitReached("max_tokens")``. None: all the context left by the prompt.
+    """
     stop: tuple[str, ...] = ()
-    """Texts that end the reply; they are no part of it."""
+    """Texts that end the reply; they are not part of it."""
     thinking: bool | None = None
-    """Whether the model reasons first, where its template has a switch for that; None leaves it to the template."""
+    """Whether the model reasons first, if its template has a switch for it; None leaves it to the template."""
     tool_choice: str = "auto"
-    """``"auto"``: as the model likes. ``"none"``: no calls. ``"required"``: at least one. Else the name of the one tool
-    to call. Where a call is forced, reasoning before it stays free; in an agent's turn, only the first one is."""
+    """``"auto"``: the model decides. ``"none"``: no calls. ``"required"``: at least one call. Otherwise the name of the
+    one tool to call. Reasoning before a forced call stays free. In an agent's turn, only the first call is forced.
+    """
     parallel_calls: bool = True
-    """Whether one reply may hold several calls."""
+    """Whether one reply may contain several calls."""
     response_format: str = field(default="", converter=schema_text)
-    """The JSON Schema of the reply's text, as JSON text (a mapping is encoded); empty for free text. Where tools
-    are offered, a reply may be calls instead."""
+    """The JSON Schema of the reply's text, as JSON text (a mapping is encoded); empty for free text. If tools are
+    offered, a reply may consist of calls instead.
+    """
     constrain: bool = True
-    """Whether sampling holds calls to their tools' schemas, where the runtime can. Without it a call that is forced,
-    and a ``response_format``, are errors."""
+    """Whether sampling constrains calls to their tools' schemas, if the runtime supports it. If False, a forced call
+    and a ``response_format`` are errors.
+    """
     response_checked: bool = False
-    """Whether whoever asks checks replies against the ``response_format`` too. Sampling then holds what of it a grammar
-    can say and leaves the rest to that check, where it would be an error. Answers of ``returns=`` set it."""
+    """Whether the caller also checks replies against ``response_format``. Sampling then enforces only the rules that a
+    grammar can express; otherwise any other rule is an error. Answers with ``returns=`` set it.
+    """
     logit_bias: tuple[tuple[int, float], ...] = field(default=(), validator=_biases)
-    """Token ids of the model's vocabulary, each with a number from -100 to 100 that is added to its logit; -100 all but
-    forbids the token, and 100 all but forces it. This option and those below are applied in the order in which they
-    stand here, and then the temperature."""
+    """Token ids of the model's vocabulary, each with a number from -100 to 100 that is added to its logit; -100 almost
+    forbids the token, 100 almost forces it. This option and those below apply in the order listed, before the
+    temperature.
+    """
     repeat_penalty: float | None = field(default=None, validator=_between(0, 10, above=True))
-    """Divides the logits of the reply's last 64 tokens where they are positive, and multiplies them where they are
-    negative; 1 is off. None: as the model's files say, else 1. (CTRL, https://arxiv.org/abs/1909.05858)"""
+    """Applies to tokens among the reply's last 64: divides positive logits by this number and multiplies negative
+    logits; 1 is off. None: the value of the model's files, else 1. (CTRL, https://arxiv.org/abs/1909.05858)
+    """
     frequency_penalty: float = field(default=0.0, validator=_between(-2, 2))
-    """Subtracted from a token's logit for each time that it stands among those 64; -2 to 2, as in OpenAI's API."""
+    """Subtracted from a token's logit for each occurrence among those 64; -2 to 2, as in OpenAI's API."""
     presence_penalty: float = field(default=0.0, validator=_between(-2, 2))
     """Subtracted once from the logit of each token among those 64; -2 to 2, as in OpenAI's API."""
     top_k: int | None = field(default=None, validator=_between(0, 2**31 - 1))
-    """Only the likeliest ``top_k`` tokens; 0 is off. None: as the model's files say, else 0."""
+    """Only the likeliest ``top_k`` tokens; 0 is off. None: the value of the model's files, else 0."""
     typical_p: float | None = field(default=None, validator=_between(0, 1, above=True))
-    """Only the tokens whose information is nearest to the expected one, until their probabilities exceed this; 1 is
-    off. None: as the model's files say, else 1. (https://arxiv.org/abs/2202.00666)"""
+    """Only the tokens with information nearest to the expected value, until their probabilities exceed this sum; 1 is
+    off. None: the value of the model's files, else 1. (https://arxiv.org/abs/2202.00666)
+    """
     top_p: float | None = field(default=None, validator=_between(0, 1, above=True))
-    """Only the likeliest tokens whose probabilities reach this together; 1 is off. None: as the model's files say, else
-    1. (https://arxiv.org/abs/1904.09751)"""
+    """Only the likeliest tokens, until their probabilities reach this sum; 1 is off. None: the value of the model's
+    files, else 1. (https://arxiv.org/abs/1904.09751)
+    """
     min_p: float | None = field(default=None, validator=_between(0, 1))
-    """Only tokens whose probability is at least this share of the likeliest one's; 0 is off. None: as the model's files
-    say, else 0. (https://arxiv.org/abs/2407.01082)"""
+    """Only tokens with at least this share of the likeliest token's probability; 0 is off. None: the value of the
+    model's files, else 0. (https://arxiv.org/abs/2407.01082)
+    """
 
 
 @checked
 @frozen
 class Limits:
-    """Budgets of one turn. None is no limit. Each has an outcome of its own (``LimitReached``)."""
+    """Budgets of one turn. None means no limit. Each limit has its own outcome (``LimitReached``)."""
 
     steps: int = field(default=12, validator=_positive)
     """Model replies. At the limit one last call, without tools, asks for an answer."""
     tool_calls: int | None = field(default=64, validator=_positive)
-    """Calls that are run. At the limit one last model call asks for an answer."""
+    """Tool calls that run. At the limit one last model call asks for an answer."""
     refusals: int = field(default=3, validator=_positive)
     """Tool calls in a row that policy or the user refused."""
     input_tokens: int | None = field(default=None, validator=_positive)
@@ -126,36 +139,37 @@ class Limits:
     output_tokens: int | None = field(default=None, validator=_positive)
     """Tokens of replies, over all model calls of the turn."""
     cost: float | None = field(default=None, validator=_positive)
-    """What the model calls cost together, in the unit of ``Usage.cost``."""
+    """Total cost of the model calls, in the unit of ``Usage.cost``."""
     seconds: float | None = field(default=None, validator=_positive)
-    """Wall time from the user's message, by the inputs' ``at``, without the time in which nothing goes on and a person
-    is waited for: an approval, an answer, a plan's review. A model call that takes longer is cancelled, and what it had
-    said is kept."""
+    """Wall time in seconds since the user's message, by the inputs' ``at``. Time spent only waiting for a person (an
+    approval, an answer, a plan's review) does not count. A model call that takes longer is cancelled; its partial reply
+    stays in history.
+    """
     workers: int | None = field(default=8, validator=_positive)
-    """Workers that are spawned."""
+    """Spawned workers."""
     hook_continuations: int = field(default=3, validator=_positive)
-    """How often a hook may ask a turn that would complete to go on."""
+    """How often a hook may make a turn continue that would otherwise complete."""
     corrections: int = field(default=2, validator=_between(0, 1000))
-    """How often an answer that is not of the type asked for (``returns=``) goes back to the model; 0: never."""
+    """How often an answer of the wrong type (``returns=``) goes back to the model; 0 means never."""
 
 
 @checked
 @frozen
 class RetryPolicy:
-    """How often and when a failed model call is tried again."""
+    """How often and when a failed model call is repeated."""
 
     attempts: int = field(default=5, validator=_positive)
-    """Calls in all, the first one included."""
+    """Calls in total, including the first."""
     first_delay: float = field(default=1.0, validator=_positive)
-    """Seconds before the second attempt; doubled for each further one, doubled again for rate limits."""
+    """Seconds before the second attempt; doubled for each further attempt, and doubled again for rate limits."""
     longest_delay: float = field(default=30.0, validator=_positive)
-    """No wait is longer, Retry-After included."""
+    """The longest wait in seconds, also for Retry-After."""
 
 
 @checked
 @frozen
 class AgentConfig:
-    """Everything an ``LLMEngine`` is made from. Plain values: it is written into a session's header."""
+    """The complete configuration of an ``LLMEngine``. Plain values, recorded in a session's header."""
 
     system: str = ""
     """The system prompt; empty for none."""
@@ -167,47 +181,50 @@ class AgentConfig:
     context_tokens: int = field(default=4096, validator=_positive)
     """The model's context length: prompt and reply together."""
     reply_tokens: int = field(default=512, validator=_positive)
-    """Where ``options.max_tokens`` is None: how much of the context prompts leave free for the reply, and half of it at
-    most. A reply may have more where its prompt is short."""
+    """If ``options.max_tokens`` is None: how much of the context prompts leave free for the reply, at most half of it.
+    A reply after a short prompt may be longer.
+    """
     features: tuple[Feature, ...] = ()
-    """What the agent may do beside calling ``tools``; each adds tools that the engine carries out itself."""
+    """The agent's abilities in addition to calling ``tools``. Each adds tools that the engine itself executes."""
     names: Vocabulary = "cogstep"
-    """What the tools of the features are called, and so which arguments they take: by ``cogstep``'s own names, or by
-    those that models know (``claude``)."""
+    """The names of the features' tools, and thereby their arguments: ``cogstep``'s own names, or names that models know
+    (``claude``).
+    """
     protocol: TextProtocol = "native"
     """How the model writes tool calls; a text protocol is for models whose template has no tools."""
     hooks: tuple[HookPoint, ...] = ()
-    """Where the program wants to be asked."""
+    """The points at which the engine asks the program."""
     recall_first: bool = False
     """Whether the memory is searched for each user message before the model is called."""
     sections: tuple[Section, ...] = DEFAULT_SECTIONS
-    """The parts of a prompt that candidates are chosen for (``UserSpoke.context``), in the order in which they
-    stand."""
+    """The parts of a prompt that candidates (``UserSpoke.context``) can fill, in prompt order."""
     compact_at: float | None = field(default=None, validator=_between(0, 1, above=True))
-    """The share of the prompt's budget, above 0 and at most 1, beyond which a model call summarises older messages;
-    None: never, unless somebody asks for it. What finds no room is left out either way."""
+    """The share of the prompt's budget, above 0 and at most 1, beyond which a model call summarises older messages.
+    None: summarise only on request. Messages that do not fit are left out in either case.
+    """
     models: tuple[str, ...] = ()
-    """The names of the models that there are beside the agent's own. ``context_tokens`` has to hold for all of them."""
+    """The names of models available in addition to the agent's own. ``context_tokens`` must hold for all of them."""
     fallback: tuple[str, ...] = ()
-    """Of these models, those that are called where the one before fails, in this order; ``""`` is the agent's own."""
+    """The names from ``models`` to call if the previous model fails, in this order; ``""`` is the agent's own."""
     routes: Routes = ()
-    """For tasks, the model that is called first: a task (``answer``, ``plan``, ``summary``, ``worker``), and a name of
-    ``models`` or ``""``."""
+    """The model to call first for a task: pairs of a task (``answer``, ``plan``, ``summary``, ``worker``) and a name
+    from ``models``, or ``""``.
+    """
     breaker: Breaker = field(factory=Breaker)
-    """When no calls go to a model for a while, where there is another one."""
+    """When calls to a failing model pause, if there is another model."""
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
-        """Every tool that the model is told of: the program's, then those of the features."""
+        """Every tool offered to the model: the program's, then those of the features."""
         return self.tools + engine_tools(self.features, self.names) if self.features else self.tools
 
     @property
     def prompt(self) -> str:
-        """The system prompt as the model gets it: with a text protocol, the tools are described in it."""
+        """The system prompt as sent to the model; a text protocol adds a description of the tools."""
         return self.prompt_with(None)
 
     def prompt_with(self, system: str | None) -> str:
-        """``prompt`` with the system prompt that the state has in place of this one, if it has one."""
+        """Return ``prompt`` with ``system``, if not None, in place of the configured system prompt."""
         return instructions(self.protocol, self.system if system is None else system, self.offered)
 
     def __attrs_post_init__(self) -> None:

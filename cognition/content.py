@@ -1,8 +1,8 @@
-"""What a message may hold beside plain text: pictures, and texts between them.
+"""Message content other than plain text: pictures, and texts between them.
 
-A picture's bytes are kept as base64 text, so that it is a value of the core like any other: immutable, written as JSON,
-and moved into a file of its own where a recording moves large texts. What it says of itself is checked here, where it
-comes in: a type that its bytes don't have, or a size that no model takes, is an error of whoever made it.
+A picture's bytes are base64 text, so that a picture is a value like any other: immutable, written as JSON, and moved
+into its own file when a recording moves large texts. The constructor checks the type against the bytes and the size
+against the limit.
 
     >>> from cognition import Image
     >>> image = Image.of(b"GIF89a" + bytes(300))
@@ -23,7 +23,7 @@ from cognition.errors import ConfigError
 from cognition.shown import shown_name
 
 MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
-"""Kinds of pictures, as all models and providers name them that take any."""
+"""Picture types, as named by all models and providers that accept pictures."""
 
 MEDIA_TYPES: tuple[MediaType, ...] = get_args(MediaType)
 
@@ -37,14 +37,14 @@ BEGINNINGS: Mapping[MediaType, tuple[bytes, ...]] = {
     "image/jpeg": (b"\xff\xd8\xff",),
     "image/gif": (b"GIF87a", b"GIF89a"),
 }
-"""The first bytes of a file of each kind; a WebP file has its mark behind its length."""
+"""The first bytes of each file type. WebP is missing: its marker follows the length field."""
 
 SHOWN = 60
-"""Characters of a strange word that a message repeats."""
+"""Characters of an unknown word repeated in a message."""
 
 
 def media_type_of(content: bytes) -> MediaType | None:
-    """The kind of picture that bytes begin like; None for what is none of them."""
+    """Return the picture type that the first bytes show; None if unknown."""
     for kind, beginnings in BEGINNINGS.items():
         if content.startswith(beginnings):
             return kind
@@ -64,8 +64,7 @@ class Image:
     """A picture in a message.
 
     Raises:
-        ConfigError: it is not of a kind that models take, its bytes are of another kind than it says, or it is too
-            large.
+        ConfigError: models do not accept this type, the bytes are of another type, or the picture is too large.
     """
 
     tag: ClassVar[str] = "image"
@@ -94,7 +93,7 @@ class Image:
 
     @classmethod
     def of(cls, content: bytes, media_type: MediaType | None = None) -> Image:
-        """The picture that bytes of a file are; its kind shows in them, and is checked where it is given.
+        """Return the picture in a file's bytes. The bytes show its type; a given ``media_type`` is checked.
 
         Raises:
             ConfigError: as the constructor.
@@ -118,42 +117,41 @@ class Image:
 
     @property
     def content(self) -> bytes:
-        """Its bytes, decoded afresh at each access."""
+        """Its bytes, decoded again at each access."""
         return b64decode(self.data, validate=True)
 
     def __str__(self) -> str:
-        """The picture in the place of which this stands, wherever only text can be shown."""
+        """Return a placeholder for the picture in plain text."""
         return f"[image {self.media_type}, {said_size(self.size)}]"
 
 
 Part = TextPart | Image
-"""What a message is made of."""
+"""A part of a message."""
 
 
 def said_size(size: int) -> str:
-    """A number of bytes as people read it."""
+    """Return a number of bytes as text for people."""
     if size < 1024:
         return f"{size} byte{'' if size == 1 else 's'}"
     return f"{size / 1024:.0f} KB" if size < 1024 * 1024 else f"{size / 1024 / 1024:.1f} MB"
 
 
 def text_of(parts: tuple[Part, ...]) -> str:
-    """The texts of a message in parts, for everybody who needs only text."""
+    """Return the texts of a message in parts, without pictures."""
     return "\n\n".join([part.text for part in parts if isinstance(part, TextPart)])
 
 
 def images_of(parts: tuple[Part, ...]) -> tuple[Image, ...]:
-    """The pictures of a message in parts."""
     return tuple([part for part in parts if isinstance(part, Image)])
 
 
 def shown_parts(text: str, parts: tuple[Part, ...]) -> str:
-    """A message as text in which each picture is named where it stands."""
+    """Return a message as text with a placeholder for each picture."""
     return "\n\n".join([part.text if isinstance(part, TextPart) else str(part) for part in parts]) if parts else text
 
 
 def check_parts(parts: tuple[Part, ...]) -> None:
-    """See that a message may have these parts.
+    """Check that a message may have these parts.
 
     Raises:
         ConfigError: its pictures are too large together.

@@ -1,8 +1,8 @@
-"""Token counts as data: what a model's own tokenizer and template say of texts, stamped on inputs by an interpreter.
+"""Token counts as data, measured with the model's own tokenizer and template and stamped on inputs by an interpreter.
 
-The core only adds them up. Tokens of a message are a tuple: empty where nobody has counted; ``(all,)`` of a message;
-of a tool's result ``(beside, piece, ...)``, what it costs beside its text and each ``PIECE`` characters of the text, so
-that one that is shown shortened can be told too. See ``docs/context-sizes.md``.
+The core only adds them up. The tokens of a message are a tuple: empty if not counted, ``(all,)`` for a message. For a
+tool's result it is ``(beside, piece, ...)``: the cost without its text, then the tokens of each ``PIECE`` characters,
+so that a shortened result can be counted too. See ``docs/context-sizes.md``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from cognition.errors import ConfigError
 Tokens = tuple[int, ...]
 
 PIECE = 100
-"""Characters of a result that are counted together: a cut is told to within as many, and a count is 3 bytes a piece."""
+"""Characters of a result counted together. A cut is counted to within this many characters; a count takes 3 bytes a
+piece.
+"""
 MOST_TOKENS = 10**12
-"""No text has more: a greater number is a reporting error, and may be too large to compute with."""
+"""The largest valid count: a greater number is a reporting error, and may be too large to compute with."""
 IMAGE_TOKENS = 600
-"""A picture: models make some 250 to 1,500 tokens of one, whatever its bytes."""
+"""Estimated tokens of a picture: models use some 250 to 1,500, independent of its bytes."""
 EDGE = 8
-"""More tokens that a text may have where it is cut: what is left of a word may be told in smaller pieces."""
+"""Extra tokens to allow for a cut text: the rest of a split word may need smaller tokens."""
 
 
 def check_count(instance: object, attribute: Attribute[Any], value: int) -> None:
-    """A validator: whether this can be a number of tokens; raises ConfigError."""
+    """Validate a number of tokens; raises ConfigError."""
     if type(value) is not int or not 0 <= value <= MOST_TOKENS:
         raise ConfigError(
             f"{type(instance).__name__}.{attribute.name} must be a number of tokens, from 0 to {MOST_TOKENS}"
@@ -35,34 +37,34 @@ def check_count(instance: object, attribute: Attribute[Any], value: int) -> None
 
 
 def believed(tokens: Tokens) -> Tokens:
-    """The tokens of a message as they were stamped; nothing where they can't be tokens of any."""
+    """Return the stamped tokens of a message; empty if they can't be token counts."""
     return tokens if all(0 <= count <= MOST_TOKENS for count in tokens) else ()
 
 
 @frozen
 class TemplateCosts:
-    """What prompts of one model have beside the texts of their messages, in tokens, measured by rendering."""
+    """Tokens of prompts of one model outside the texts of their messages, measured by rendering."""
 
     fixed: int = field(validator=check_count)
-    """A prompt with one word of the user's: system prompt, tools, all markers."""
+    """A prompt with a user message of one word: system prompt, tools, all markers."""
     user: int = field(validator=check_count)
     """A message in the user's role, of one word."""
     reply: int = field(validator=check_count)
     """A reply of one word."""
     call: int = field(validator=check_count)
-    """What a call without arguments adds to a reply."""
+    """The tokens that a call without arguments adds to a reply."""
     result: int = field(validator=check_count)
     """A result of one word."""
     cut: int = field(validator=check_count)
-    """The note in a result that is shown shortened."""
+    """The note in a shortened result."""
     bare: int = field(validator=check_count)
-    """As ``fixed``, where no tools are offered."""
+    """As ``fixed``, without tools."""
     asking: int = field(validator=check_count)
-    """The words that ask the model for a summary, in front of the conversation."""
+    """The request for a summary, in front of the conversation."""
     estimate: float = field(default=0.0)
-    """What ``fixed_size`` says of the system prompt and the tools that ``fixed`` was measured with."""
+    """The result of ``fixed_size`` for the system prompt and the tools that ``fixed`` was measured with."""
     model: str = ""
-    """Its name: counts are not another model's."""
+    """The model's name: counts are not valid for other models."""
 
     @estimate.validator
     def _check_estimate(self, _attribute: Attribute[Any], value: float) -> None:
@@ -70,7 +72,7 @@ class TemplateCosts:
             raise ConfigError(f"TemplateCosts.estimate must be a number of tokens, from 0 to {MOST_TOKENS}")
 
     def counts_alike(self, other: TemplateCosts | None) -> bool:
-        """Whether messages have the same tokens by these costs as by the others."""
+        """Return whether messages have the same token counts under both costs."""
         return other is not None and self._of_messages() == other._of_messages()
 
     def _of_messages(self) -> tuple[str, int, int, int, int]:
@@ -78,26 +80,26 @@ class TemplateCosts:
 
 
 def most_tokens(text: str) -> int:
-    """The most tokens that a text can have: each is a byte at least."""
+    """Return an upper bound of a text's tokens: each token has at least one byte."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def pieces_of(text: str) -> list[int]:
-    """The most tokens that each piece of a text can have."""
+    """Return an upper bound of the tokens of each piece of a text."""
     return [most_tokens(text[start : start + PIECE]) for start in range(0, len(text), PIECE)]
 
 
 def _pieces(tokens: Tokens, length: int) -> tuple[Tokens, int]:
-    """The tokens of each piece of a text of this length, and how many characters a piece has."""
+    """Return the tokens of each piece of a text of this length, and the characters per piece."""
     pieces = tokens[1:]
     return (pieces, PIECE) if len(pieces) == -(-length // PIECE) else ((sum(pieces or tokens),), length)
 
 
 def most_of_part(tokens: Tokens, text: str, start: int, end: int) -> int:
-    """The most tokens that the characters from ``start`` to before ``end`` of a text with these tokens have.
+    """Return an upper bound of the tokens of ``text[start:end]``, given the text's tokens.
 
-    A piece that is cut may have all of its tokens on one side of the cut, as where blanks fill a line up. No part has
-    more than bytes, unless the template escapes them.
+    All tokens of a cut piece may be on one side of the cut, for example if blanks fill up a line. A part has at most as
+    many tokens as bytes, unless the template escapes them.
     """
     pieces, size = _pieces(tokens, len(text))
     most = 0

@@ -1,4 +1,4 @@
-"""What to do, in the imperative. *Effects* want an answer and carry an id; *notices* want none."""
+"""Decisions of an engine, in the imperative. *Effects* need an answer and carry an id; *notices* need no answer."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ class CallModel:
     purpose: Purpose
     request: ModelRequest
     seconds: float | None = None
-    """How long it may take: what is left of ``Limits.seconds``. Whoever carries it out cancels it then, and answers
-    with ``ModelInterrupted(late=True)``."""
+    """The time limit of the call: the rest of ``Limits.seconds``. The interpreter then cancels the call and answers
+    with ``ModelInterrupted(late=True)``.
+    """
     model: str = ""
-    """Which of ``AgentConfig.models`` it is; empty for the agent's own."""
+    """The name of the model in ``AgentConfig.models``; empty for the agent's own."""
 
 
 @frozen
@@ -63,7 +64,7 @@ class StartTimer:
 
 @frozen
 class AskUser:
-    """Ask the user what the model wants to know. Answered by QuestionAnswered."""
+    """Ask the user the model's questions. Answered by QuestionAnswered."""
 
     tag: ClassVar[str] = "ask_user"
     effect_id: EffectId
@@ -90,19 +91,19 @@ class Recall:
 
 @frozen
 class SpawnWorker:
-    """Start an engine and a state of their own on a part of the work.
+    """Start an engine with its own state on a part of the work.
 
-    Answered by WorkerFinished, WorkerFailed or WorkerStalled. The worker may do no more than the parent: its policy is
-    the parent's, with these rules on top, in this mode.
+    Answered by WorkerFinished, WorkerFailed or WorkerStalled. The worker never has more rights than the parent: its
+    policy is the parent's, with these rules added, in this mode.
     """
 
     tag: ClassVar[str] = "spawn_worker"
     effect_id: EffectId
     worker: WorkerSpec
     context: tuple[tuple[str, str], ...]
-    """Name and result of each worker that this one waited for."""
+    """Name and result of each worker that this worker waited for."""
     limits: Limits
-    """What is left of the parent's budgets."""
+    """The rest of the parent's budgets."""
     remembered: tuple[Rule, ...]
     mode: Mode
 
@@ -133,23 +134,23 @@ class CancelEffect:
 
 @frozen
 class ContextAssembled:
-    """What went into a request and what had to be left out."""
+    """The content of a request, and how much was left out."""
 
     tag: ClassVar[str] = "context_assembled"
     messages: int
     """Messages in the request."""
     dropped: int
-    """Messages of history that are not in it, oldest first."""
+    """Messages of history that the request leaves out, oldest first."""
     tokens: int
-    """The size of the prompt in tokens: at most, where they are ``counted``, else estimated."""
+    """The size of the prompt in tokens: an upper bound if ``counted``, else an estimate."""
     budget: int
-    """How many tokens the prompt may have."""
+    """The most tokens allowed for the prompt."""
     shortened: int = 0
-    """How many tool results in it are shown shortened, for want of room."""
+    """How many of its tool results are shortened to save room."""
     turns: int = 0
-    """How many whole turns are ``dropped``."""
+    """How many whole turns are in ``dropped``."""
     counted: bool = False
-    """Whether sizes are added up from counts of the model's own tokenizer; else they are estimated."""
+    """Whether sizes are sums of counts by the model's own tokenizer; otherwise they are estimates."""
 
     @property
     def remaining(self) -> int:
@@ -159,13 +160,13 @@ class ContextAssembled:
 
 @frozen
 class ContextChosen:
-    """What became of the candidates for this turn's prompts."""
+    """The decisions on the candidates for this turn's prompts."""
 
     tag: ClassVar[str] = "context_chosen"
     choices: tuple[Choice, ...]
-    """One for each candidate, in the order in which they were given."""
+    """An entry for each candidate, in the given order."""
     sections: tuple[SectionUse, ...]
-    """What each section was dealt, and what it uses, in the order in which they stand."""
+    """The budget and use of each section, in prompt order."""
 
 
 @frozen
@@ -174,16 +175,16 @@ class Compacted:
 
     tag: ClassVar[str] = "compacted"
     messages: int
-    """How many messages, which requests have shown until now, the summary takes the place of."""
+    """How many messages shown so far the summary replaces."""
     before: int
-    """Estimated size of a prompt in tokens until now."""
+    """Estimated size of a prompt in tokens before."""
     after: int
-    """The same with the summary, which is always less."""
+    """The same with the summary; always smaller."""
 
 
 @frozen
 class NotCompacted:
-    """A summary was asked for and nothing came of it: requests show what they did."""
+    """A requested summary failed; requests stay unchanged."""
 
     tag: ClassVar[str] = "not_compacted"
     reason: str
@@ -191,26 +192,26 @@ class NotCompacted:
 
 @frozen
 class RetryPlanned:
-    """A model call, or a call of a tool that may be run again, has failed and will be made again."""
+    """A model call or a repeatable tool call has failed and will be repeated."""
 
     tag: ClassVar[str] = "retry_planned"
     kind: ErrorKind
     message: str
     attempt: int
-    """The number of the attempt to come, from 2."""
+    """The number of the next attempt, from 2."""
     seconds: float
-    """How long the interpreter waits before it; 0 for not at all."""
+    """How long the interpreter waits first; 0 means no wait."""
     call_id: str = ""
-    """The call of a tool; empty for a model call."""
+    """The id of the tool call; empty for a model call."""
 
 
 @frozen
 class FellBack:
-    """A model call has failed and is made again, with another model."""
+    """A model call has failed and is repeated with another model."""
 
     tag: ClassVar[str] = "fell_back"
     model: str
-    """The one that failed; names as in ``CallModel``."""
+    """The failed model, named as in ``CallModel``."""
     to: str
     kind: ErrorKind
     message: str
@@ -218,7 +219,7 @@ class FellBack:
 
 @frozen
 class BreakerOpened:
-    """A model has failed so often that no call goes to it for a while, if there is another one."""
+    """A model has failed so often that calls to it pause, if there is another model."""
 
     tag: ClassVar[str] = "breaker_opened"
     model: str
@@ -230,7 +231,7 @@ class BreakerOpened:
 
 @frozen
 class BreakerClosed:
-    """A model has answered whose breaker had opened."""
+    """A model with an open breaker has answered."""
 
     tag: ClassVar[str] = "breaker_closed"
     model: str
@@ -252,7 +253,7 @@ class TurnFinished:
     tag: ClassVar[str] = "turn_finished"
     outcome: Outcome
     usage: Usage
-    """What all model calls of this turn and its workers used."""
+    """The usage of all model calls of this turn and its workers."""
 
 
 @frozen
@@ -273,7 +274,7 @@ class TasksChanged:
 
 @frozen
 class PlanChanged:
-    """The plan under execution, or None when there is none any more."""
+    """The plan under execution, or None when it has ended."""
 
     tag: ClassVar[str] = "plan_changed"
     plan: Plan | None
@@ -281,7 +282,7 @@ class PlanChanged:
 
 @frozen
 class ModeSet:
-    """The mode that holds from now on. Workers must be told: they may never do more than their parent."""
+    """The mode from now on. Send this to workers: they must never have more rights than their parent."""
 
     tag: ClassVar[str] = "mode_set"
     mode: Mode
@@ -289,41 +290,43 @@ class ModeSet:
 
 @frozen
 class RulesForgotten:
-    """The user took back what was said "from now on". Workers must be told: they may do no more than their parent."""
+    """The user withdrew "from now on" rules. Send this to workers: they must never have more rights than their parent."""
 
     tag: ClassVar[str] = "rules_forgotten"
     rules: tuple[str, ...] = ()
-    """The patterns, as they were said; empty for all."""
+    """The patterns as the user gave them; empty for all."""
 
 
 @frozen
 class CallJudged:
-    """What policy says of a call, where that is more than that nothing speaks against it: a rule decided, or the call
-    is denied. What the user says of a call stands in the user's answer.
+    """The policy's decision on a call, if a rule decided or the call is denied; plain permission gives no notice. The
+    user's decision is in the user's answer.
     """
 
     tag: ClassVar[str] = "call_judged"
     call_id: str
     action: Action
     rule: str = ""
-    """The pattern of the rule that decided; empty where none did, such as for what a mode denies."""
+    """The pattern of the deciding rule; empty if no rule decided, for example if a mode denies the call."""
     reason: str = ""
 
 
 @frozen
 class SessionClosed:
-    """Nothing will be decided any more."""
+    """The session is closed; there are no further decisions."""
 
     tag: ClassVar[str] = "session_closed"
 
 
 RejectReason = Literal["stale", "foreign", "out_of_phase", "closed"]
-"""Why an input changed nothing: its effect is over, was never decided, the phase has no use for it, or all is over."""
+"""Why an input changed nothing: its effect is over, its effect was never decided, the phase can't use it, or the
+session is closed.
+"""
 
 
 @frozen
 class Rejected:
-    """An input that did not belong; the state is unchanged."""
+    """An input that did not fit; the state is unchanged."""
 
     tag: ClassVar[str] = "rejected"
     reason: RejectReason

@@ -1,4 +1,4 @@
-"""A transition in the making. Lives inside one step and never leaves it, so that the state itself stays immutable."""
+"""A transition under construction. It lives inside one step, so that the state itself stays immutable."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ NOT_COUNTED: Tokens = ()
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
 
 IMAGES_NOTE = "The images of the result of {name} ({id}):"
-"""What stands before the pictures of a result."""
+"""The text before the pictures of a result."""
 
 
 class Draft:
     """The parts of the next state, changed one by one, and the decisions so far.
 
-    The fields of ``Counters``, ``Spent`` and ``Window`` are plain attributes here: rebuilding such a part at each
+    The fields of ``Counters``, ``Spent`` and ``Window`` are plain attributes here: rebuilding these values at each
     change would take half of a step's time.
     """
 
@@ -95,10 +95,10 @@ class Draft:
     )
 
     def __init__(self, setup: Setup, state: AgentState, spent: Spent | None = None) -> None:
-        """``spent``: what the turn has used, where that is not what the state says."""
+        """Start from ``state``; ``spent`` replaces the turn's usage in it."""
         self.setup = setup
         self.now = 0.0
-        """The time of the input, where a call may begin; else the beginning of all time."""
+        """The time of the input if a call may begin; else 0."""
         self.history = state.history
         self.phase: Phase = state.phase
         self.remembered = state.remembered
@@ -136,23 +136,20 @@ class Draft:
         self.decisions.append(decision)
 
     def begin_turn(self, now: float) -> None:
-        """Begin the next turn; the draft has to be one of ``UNSPENT``."""
+        """Begin the next turn. The draft must have been created with ``UNSPENT``."""
         self._turn, self._step, self._index = self._turn + 1, 0, 0
         self.started_at = now
 
     def change_system(self, system: str) -> None:
-        """Go on with another system prompt."""
         self.system = system
         self._fixed_changed()
 
     def change_briefing(self, briefing: Briefing | None) -> None:
-        """Go on with other sections."""
         if briefing is not self.briefing:
             self.briefing = briefing
             self._fixed_changed()
 
     def change_costs(self, costs: TemplateCosts) -> None:
-        """Go on with other costs of what has no message."""
         self.costs = costs
         self._fixed_changed()
 
@@ -160,7 +157,7 @@ class Draft:
         self.fixed, self.slack = self.setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing), 0.0
 
     def empty(self) -> None:
-        """Forget the conversation and what its last turn used; ids go on counting."""
+        """Forget the conversation and its last turn's usage; ids keep counting."""
         self.history, self.first, self.size, self.scale, self.cuts = History(), 0, 0.0, 1.0, ()
         self.summary, self.turns, self.slack = NO_SUMMARY, 0, 0.0
         self.system = self.briefing = self.costs = None  # they came with messages that are forgotten too
@@ -173,7 +170,7 @@ class Draft:
         return effect_id(self._turn, self._step, index)
 
     def new_call_id(self, position: int) -> str:
-        """The id of the call at ``position`` (from 1) of the current step's reply."""
+        """Return the id of the call at ``position`` (from 1) of the current step's reply."""
         return f"call-{self._turn}-{self._step}-{position}"
 
     def new_message_id(self) -> str:
@@ -189,16 +186,16 @@ class Draft:
         self.size += message_size(message)
 
     def note(self, text: str, tokens: Tokens = ()) -> None:
-        """Tell the model something in the user's role; ``tokens`` as in ``UserMessage``."""
+        """Add an engine note to the model in the user's role; ``tokens`` as in ``UserMessage``."""
         self.append(UserMessage(self.new_message_id(), text, "engine", tokens=tokens))
 
     def keep_partial(self, text: str) -> None:
-        """Keep in history what had arrived of a reply that was cut, if anything had."""
+        """Keep the text of a cut reply in history, if there is any."""
         if text:
             self.append(AssistantMessage(self.new_message_id(), text, interrupted=True))
 
     def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
-        """Write a result into history, with the program's note, which the tool's own limit leaves whole."""
+        """Append a result to history, with the program's note. The tool's own limit does not shorten the note."""
         setup, content = self.setup, result.content
         own, limit, tokens = setup.result_limits.get(call.name), setup.result_limit, NOT_COUNTED
         if self.costs is not None or note or len(content) > (limit if own is None else min(own, limit)):
@@ -207,9 +204,9 @@ class Draft:
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
 
     def record_results(self, results: Sequence[tuple[ToolCall, ToolResult, str]]) -> None:
-        """Write the results of all calls of a reply, each with its note, and behind them their pictures.
+        """Append the results of all calls of a reply, each with its note, then their pictures.
 
-        Results have to stand together. Pictures are in the user's role, since no template has a place for them there.
+        Results must be adjacent. Pictures are user messages, since templates have no place for pictures in results.
         """
         for call, result, note in results:
             self.record_result(call, result, note)
@@ -219,7 +216,7 @@ class Draft:
                 self.append(UserMessage(self.new_message_id(), "", "engine", (told, *result.images)))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
-        """Call the model, or fail the turn if what must be shown doesn't fit."""
+        """Call the model, or fail the turn if the required messages do not fit."""
         setup = self.setup
         tokens = (self.fixed + self.size - self.slack) * self.scale
         if tokens > setup.full:  # otherwise the window stays where it is
@@ -262,14 +259,14 @@ class Draft:
         self.phase = Thinking(effect_id, attempt)
 
     def has_room(self) -> bool:
-        """Whether what must be shown fits the budget."""
+        """Return whether the required messages fit the budget."""
         return self._fitting() is not None
 
     def _fitting(self) -> Window | None:
         return fit(self.history, self.window(), self.fixed, self.setup.budget, self.setup.note_with(self.costs))
 
     def _make_room(self) -> bool:
-        """Move the window so that what is shown fits the budget; where nothing does, end the turn."""
+        """Move the window so that the messages fit the budget; if that is impossible, end the turn."""
         budget, window = self.setup.budget, self._fitting()
         if window is not None:
             self.move(window)
@@ -285,9 +282,9 @@ class Draft:
         return False
 
     def _begin_summary(self, attempt: ModelAttempt, now: float) -> bool:
-        """Whether the model is asked for a summary now, after which the turn goes on with ``attempt``.
+        """Ask for a summary if due, and return whether it was asked; the turn then continues with ``attempt``.
 
-        Not where the limit of steps would leave no step for anything else.
+        Ask only if the limit of steps leaves another step.
         """
         setup, tried = self.setup, self.summary.tried
         config = setup.config
@@ -301,8 +298,8 @@ class Draft:
     def ask_summary(
         self, attempt: ModelAttempt | None, until: int, seconds: float | None, now: float, number: int = 1
     ) -> bool:
-        """Ask the model for a summary, as ``Compacting`` says; False, with nothing done, where the question finds no
-        room.
+        """Ask the model for a summary, as described in ``Compacting``. Return False, changing nothing, if the request
+        does not fit.
         """
         asking = self.summary_request(until)
         if asking is None:
@@ -316,20 +313,22 @@ class Draft:
 
     @property
     def task(self) -> ModelTask:
-        """What the model is called for, where it is not for a summary."""
+        """The task of a model call that is not for a summary."""
         return "plan" if self.mode == "plan" else "answer"
 
     def model_for(self, task: ModelTask, now: float) -> str:
-        """The model that is called for a task, as in ``CallModel``."""
+        """Return the model to call for a task, named as in ``CallModel``."""
         return choose(self.order(task), self.health, self.given_up, now) if self.setup.config.models else OWN
 
     def order(self, task: ModelTask) -> tuple[str, ...]:
-        """The models that may be called for a task, in the order in which they are tried."""
+        """Return the models allowed for a task, in the order of trying."""
         config = self.setup.config
         return order_of(self.model, config.routes, config.fallback, task)
 
     def summary_request(self, until: int) -> tuple[ModelRequest, float] | None:
-        """The request for a summary of the messages before ``until``, with its unscaled size; None for want of room."""
+        """Return the request for a summary of the messages before ``until``, with its unscaled size; None if it does
+        not fit.
+        """
         setup, scale = self.setup, self.scale
         prompt, costs = setup.system_with(self.system, self.briefing), self.costs
         fixed = system_size(prompt) if costs is None else self.fixed - costs.fixed + costs.bare
@@ -341,22 +340,21 @@ class Draft:
         return Window(self.first, self.size, self.scale, self.cuts, self.summary, self.turns, self.slack)
 
     def move(self, window: Window) -> None:
-        """Show this part of history from now on."""
         self.first, self.size, self.cuts, self.summary = window.first, window.size, window.cuts, window.summary
         self.turns, self.slack = window.turns, window.slack
 
     def trust_estimates(self) -> None:
-        """Correct the scale after a turn of which no prompt got through."""
+        """Correct the scale after a turn without a successful prompt."""
         self.scale = scale_trusted(self.scale)
 
     def prompt_tokens(self) -> int:
-        """Estimated tokens of a prompt that shows the whole window."""
+        """Return the estimated tokens of a prompt that shows the whole window."""
         return int((self.fixed + self.size - self.slack) * self.scale)
 
     def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
         """Make the next model call of this turn, unless a budget ends the turn.
 
-        At a soft limit, ``limit`` or the one of steps, that call is the last one and asks for an answer without tools.
+        At a soft limit (``limit``, or the limit of steps) this is the last call: it asks for an answer without tools.
         """
         hard = self.exhausted(now)
         if hard is not None:
@@ -374,7 +372,7 @@ class Draft:
         self.ask_model(ModelAttempt("final_answer", limit=limit), now, new_step=True)
 
     def exhausted(self, now: float) -> LimitKind | None:
-        """The budget that leaves no room for another model call."""
+        """Return the budget that prevents another model call; None if there is none."""
         limits = self.setup.config.limits
         if self.refusals >= limits.refusals:
             return "refusals"
@@ -385,7 +383,7 @@ class Draft:
         return None
 
     def seconds_left(self, now: float) -> float | None:
-        """How much of the turn's time is left."""
+        """Return the time left for the turn; None without a limit."""
         seconds = self.setup.config.limits.seconds
         if seconds is None:
             return None
@@ -398,12 +396,12 @@ class Draft:
         return f"the limit of {value:g} {limit.replace('_', ' ')} is reached"
 
     def stop_at(self, limit: LimitKind, text: str = "") -> None:
-        """End the turn at a limit. ``text`` is what had arrived of a reply that it cut."""
+        """End the turn at a limit, with ``text`` as the partial reply."""
         self.decide(LimitHit(limit, self.limit_detail(limit)))
         self.finish(LimitReached(limit, text))
 
     def stop_cut(self, detail: str, text: str) -> None:
-        """End the turn at a reply that was cut at its token limit. ``text`` is what had arrived of it."""
+        """End the turn at a reply cut at its token limit, with ``text`` as the partial reply."""
         self.decide(LimitHit("max_tokens", detail))
         self.finish(LimitReached("max_tokens", text))
 
@@ -446,8 +444,8 @@ class Draft:
         return Transition(state, tuple(self.decisions))
 
     def _sealed_spent(self) -> Spent:
-        """What the turn has used: where nothing was, the value that came in, since making one takes three times as
-        long as looking.
+        """Return the turn's usage, reusing the incoming value if unchanged: a new value takes three times as long as
+        comparing.
         """
         spent = self._spent
         if (

@@ -1,4 +1,4 @@
-"""The smallest engine there is: it repeats the user's message. An example of what an engine of your own needs."""
+"""The smallest possible engine: it repeats the user's message. An example of the requirements for your own engine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cognition.transition import Transition
 
 
 class EchoEngine:
-    """Answers each message with ``Echo: <message>`` and needs no model.
+    """Answer each message with ``Echo: <message>``, without a model.
 
-    It keeps all ten laws. No turn is ever under way between two inputs, and no effect in flight: so there is nothing to
-    cancel and nothing that could be answered, which it says; what else a user may do leaves an echo as it is.
+    The engine satisfies all ten laws. Between two inputs it has no running turn and no effect in flight. It therefore
+    rejects cancellations and answers; other inputs change nothing.
     """
 
     def step(self, state: AgentState, input: Input | None) -> Transition:

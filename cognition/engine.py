@@ -1,7 +1,7 @@
-"""The pure function at the heart: ``step(state, input) -> Transition``.
+"""The central pure function: ``step(state, input) -> Transition``.
 
-Must not know of models, tools, files, clocks, threads or randomness. What it decides is carried out elsewhere, and what
-came of it arrives as the next input.
+This module must not know of models, tools, files, clocks, threads or randomness. An interpreter carries out its
+decisions, and their results arrive as later inputs.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from cognition.transition import Transition
 
 @runtime_checkable
 class CognitiveEngine(Protocol):
-    """What an agent's logic has to offer: one pure function. Nothing else is required of it."""
+    """The interface of an agent's logic: one pure function. Nothing else is required."""
 
     def step(self, state: AgentState, input: Input | None) -> Transition:
-        """The state after an input and what is to be done now.
+        """Return the state after an input, and the decisions to carry out now.
 
-        None as input means: nothing happened, is there anything to do? Equal arguments give equal transitions, and
-        neither argument is changed.
+        ``input`` is None to ask for decisions without an input. Equal arguments give equal transitions, and neither
+        argument changes.
         """
         ...  # a protocol's method has no body
 
@@ -68,7 +68,7 @@ class LLMEngine:
         """See ``CognitiveEngine.step``.
 
         Raises:
-            CogstepError: ``input`` is no input at all; everything that is one gives a transition.
+            CogstepError: ``input`` is not of an input type. Every input gives a transition.
         """
         if input is None:
             return Transition(state)
@@ -86,7 +86,7 @@ class LLMEngine:
 
     @property
     def effects(self) -> tuple[type[Effect], ...]:
-        """The effects that this configuration can lead to: what an interpreter must be able to carry out."""
+        """The effects possible with this configuration. An interpreter must support all of them."""
         config = self.config
         kinds: list[type[Effect]] = [CallModel, CallTool, AskApproval, StartTimer]
         if "questions" in config.features:
@@ -102,7 +102,7 @@ class LLMEngine:
         return tuple(kinds)
 
     def build_prompt(self, state: AgentState) -> ModelRequest:
-        """The request that this state makes, or would make if the model were called now."""
+        """Return the request of this state, or the request if the model were called now."""
         setup, phase = self._setup, state.phase
         if isinstance(phase, Compacting) and (asking := Draft(setup, state).summary_request(phase.until)):
             return asking[0]
@@ -120,10 +120,10 @@ class LLMEngine:
         )
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:
-        """Whether the user would be asked before this call runs.
+        """Return whether the user is asked before this call runs.
 
-        A subclass that says so of more calls is heard: the user is asked before these too. It takes no question away,
-        and asks about no call that policy denies; that is for rules to say. It has to be as pure as ``step``.
+        A subclass may return True for more calls; the user is then asked about these too. An override can't remove a
+        question, and has no effect on calls that policy denies; use rules for that. It must be as pure as ``step``.
         """
         tool = self._setup.tools.get(call.name)
         remembered = state.remembered if state is not None else ()

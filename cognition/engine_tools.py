@@ -1,4 +1,4 @@
-"""The tools that the engine carries out itself: what the model is told of them, and how their arguments are read."""
+"""The tools that the engine itself executes: their specifications, and the readers of their arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from cognition.tools import ToolSpec
 
 
 def object_schema(required: Mapping[str, Any], **optional: Any) -> dict[str, Any]:
-    """The schema of an object with these properties."""
     return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
 
 
@@ -71,12 +70,13 @@ BY_FEATURE: Mapping[Feature, tuple[ToolSpec, ...]] = {
     "memory": (REMEMBER, RECALL),
     "workers": (SPAWN_WORKER,),
 }
-"""The tools that each feature adds; no tool of the program may have one of their names then. Those marked read-only
-change nothing outside of the conversation: they may be called while planning, and never ask for approval."""
+"""The tools that each feature adds. Their names are then reserved. Read-only tools here change nothing outside the
+conversation: they may be called while planning, and never ask for approval.
+"""
 
 
 def read_questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
-    """The questions of an ``ask_user`` call.
+    """Return the questions of an ``ask_user`` call.
 
     Raises:
         ConfigError: with a message for the model.
@@ -94,7 +94,7 @@ def read_questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
 
 
 def _described(entry: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """The heading and the options' descriptions. No schema of ours has them: the names that models know bring them."""
+    """Return the heading and the options' descriptions. Only calls under the names that models know have them."""
     described = entry.get("described")
     if not isinstance(described, dict):
         return "", ()
@@ -103,7 +103,7 @@ def _described(entry: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def read_tasks(arguments: Mapping[str, Any]) -> tuple[Task, ...]:
-    """The tasks of an ``update_tasks`` call; raises ConfigError like ``read_questions``."""
+    """Return the tasks of an ``update_tasks`` call; raises ConfigError like ``read_questions``."""
     tasks = tuple(
         Task(read_text(entry, "title"), one_of(entry, "status", STATUSES))
         for entry in list_of(arguments, "tasks", dict)
@@ -114,7 +114,7 @@ def read_tasks(arguments: Mapping[str, Any]) -> tuple[Task, ...]:
 
 
 def read_plan(arguments: Mapping[str, Any]) -> Plan:
-    """The plan of a ``submit_plan`` call; raises ConfigError like ``read_questions``."""
+    """Return the plan of a ``submit_plan`` call; raises ConfigError like ``read_questions``."""
     steps = _texts(arguments, "steps")
     if not steps:
         raise ConfigError("a plan needs at least one step")
@@ -122,7 +122,7 @@ def read_plan(arguments: Mapping[str, Any]) -> Plan:
 
 
 def read_worker(arguments: Mapping[str, Any]) -> WorkerSpec:
-    """The worker of a ``spawn_worker`` call; raises ConfigError like ``read_questions``."""
+    """Return the worker of a ``spawn_worker`` call; raises ConfigError like ``read_questions``."""
     name, objective = read_text(arguments, "name"), read_text(arguments, "objective")
     return WorkerSpec(
         name, objective, _texts(arguments, "tools", optional=True), _texts(arguments, "after", optional=True)
@@ -130,7 +130,7 @@ def read_worker(arguments: Mapping[str, Any]) -> WorkerSpec:
 
 
 def read_text(arguments: Mapping[str, Any], key: str) -> str:
-    """A text argument that must not be empty; raises ConfigError like ``read_questions``."""
+    """Return a text argument that must not be empty; raises ConfigError like ``read_questions``."""
     value = arguments.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(f"{key!r} must be a text that is not empty")
@@ -138,7 +138,7 @@ def read_text(arguments: Mapping[str, Any], key: str) -> str:
 
 
 def one_of(arguments: Mapping[str, Any], key: str, allowed: tuple[Word, ...]) -> Word:
-    """An argument that is one of certain words; raises ConfigError like ``read_questions``."""
+    """Return an argument from a fixed set of words; raises ConfigError like ``read_questions``."""
     value = arguments.get(key)
     for candidate in allowed:
         if value == candidate:
@@ -147,7 +147,7 @@ def one_of(arguments: Mapping[str, Any], key: str, allowed: tuple[Word, ...]) ->
 
 
 def list_of(arguments: Mapping[str, Any], key: str, kind: type, *, optional: bool = False) -> list[Any]:
-    """An argument that is an array of things of one kind; raises ConfigError like ``read_questions``."""
+    """Return an array argument with items of one kind; raises ConfigError like ``read_questions``."""
     value = arguments.get(key, [] if optional else None)
     if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
         raise ConfigError(f"{key!r} must be an array of {'texts' if kind is str else 'objects'}")

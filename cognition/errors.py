@@ -1,4 +1,4 @@
-"""What goes wrong on the embedding program's side. What a model or a tool does wrong is data, never an exception."""
+"""Errors of the embedding program. Mistakes of a model or a tool are data, never exceptions."""
 
 from typing import ClassVar
 
@@ -6,14 +6,14 @@ from cognition.shown import LONGEST_LINE, shown_name, shown_text
 
 
 class CogstepError(Exception):
-    """Base of every error that cogstep raises on purpose. Each message says what to do next.
+    """Base of every error that cogstep raises on purpose. Each message explains the next step.
 
-    As text, which is what Python prints of an error that nobody catches, the message is one line of bounded length that
-    steers no terminal, whatever names it repeats; ``args`` has it as it is.
+    ``str()`` of the error, which Python prints if it is uncaught, is one line of bounded length without terminal
+    control characters; ``args`` has the original message.
     """
 
     lines: ClassVar[bool] = False
-    """Whether the message is a page of several lines, each of which the error itself keeps safe."""
+    """Whether the message has several lines. The error class must then make each line safe."""
 
     def __str__(self) -> str:
         message = super().__str__()
@@ -21,11 +21,11 @@ class CogstepError(Exception):
 
 
 class ConfigError(CogstepError, ValueError):
-    """A configuration, tool or policy that can't work: names the field and what it should be."""
+    """A configuration, tool or policy that can't work. The message names the field and the expected value."""
 
 
 class CodecError(CogstepError, ValueError):
-    """Data that is not what ``to_data`` writes.
+    """Data in a form that ``to_data`` does not write.
 
     Attributes:
         problems: every (path, problem), such as ``("$.phase.slots[1].call.name", "the field is missing")``.

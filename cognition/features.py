@@ -1,7 +1,7 @@
-"""What an agent may do beside calling tools: ask its user, plan, keep a list of tasks, remember, have workers.
+"""An agent's abilities in addition to calling tools: ask its user, plan, list tasks, remember, use workers.
 
-The model reaches each of these by a tool that the engine itself carries out (``engine_tools``); a configuration names
-the features it wants.
+The model uses each feature through a tool that the engine itself executes (``engine_tools``). A configuration names its
+features.
 """
 
 from __future__ import annotations
@@ -15,23 +15,30 @@ from cognition.errors import ConfigError
 Feature = Literal["questions", "tasks", "plan", "memory", "workers"]
 
 Vocabulary = Literal["cogstep", "claude"]
-"""The names of the tools that features add. ``cogstep``: ours. ``claude``: those that models know from Claude Code,
-with its arguments: ``AskUserQuestion``, ``TodoWrite``, ``EnterPlanMode``, ``ExitPlanMode`` and ``Task``; a tool that
-has no such name keeps ours."""
+"""The names of the tools that features add. ``cogstep``: our names. ``claude``: the names and arguments that models
+know from Claude Code: ``AskUserQuestion``, ``TodoWrite``, ``EnterPlanMode``, ``ExitPlanMode`` and ``Task``. Tools
+without such a name keep ours.
+"""
 
 Mode = Literal["default", "careful", "auto", "plan", "acceptEdits", "bypassPermissions"]
-"""How much may happen without the user. ``default``: what policy allows. ``careful``: every call that is not read-only
-asks. ``auto``: what policy would ask about runs. ``plan``: only read-only tools run. ``acceptEdits``: reading and
-editing run, other tools ask unless a rule allows them. ``bypassPermissions``: what no rule of the policy asks about
-runs. See ``docs/policy.md``."""
+"""How much may happen without the user. See ``docs/policy.md``.
+
+- ``default``: the policy decides.
+- ``careful``: every call that is not read-only asks.
+- ``auto``: calls that policy would ask about run.
+- ``plan``: only read-only tools run.
+- ``acceptEdits``: reading and editing run; other tools ask unless a rule allows them.
+- ``bypassPermissions``: calls run unless a rule of the policy asks about them.
+"""
 
 HookPoint = Literal["session_start", "user_message", "before_tool", "after_tool", "worker_stop", "stop"]
 """Where the program may step in: before the session's first turn, on a user's message, before and after a tool call,
-when a worker has ended, and before a turn completes."""
+when a worker has ended, and before a turn completes.
+"""
 
 QUESTIONS = (1, 4)
 OPTIONS = (2, 4)
-"""How many questions may be asked at once, and how many options each may have: what fits a screen."""
+"""How many questions one call may ask, and how many options each may have: as many as fit a screen."""
 
 
 def _between(what: str, low: int, high: int, count: int) -> None:
@@ -41,16 +48,16 @@ def _between(what: str, low: int, high: int, count: int) -> None:
 
 @frozen
 class Question:
-    """One question to the user with the answers to choose from."""
+    """A question to the user with the answers to choose from."""
 
     text: str
     options: tuple[str, ...] = field()
     multiple: bool = False
     """Whether several options may be chosen."""
     header: str = ""
-    """A word or two on what it is about; empty for none."""
+    """A word or two as a heading; may be empty."""
     descriptions: tuple[str, ...] = field(default=())
-    """What each option means, in the options' order; empty for none."""
+    """The meaning of each option, in the options' order; may be empty."""
 
     @options.validator
     def _count(self, _attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
@@ -77,20 +84,20 @@ class Task:
 
 @frozen
 class Plan:
-    """An approved plan that is being executed step by step."""
+    """An approved plan under execution, step by step."""
 
     steps: tuple[str, ...]
     done: int = 0
-    """How many steps are finished; the next one is ``steps[done]``."""
+    """The number of finished steps; the next step is ``steps[done]``."""
 
 
 @frozen
 class WorkerSpec:
-    """What a worker is to do and what it may use. A worker is an engine and a state of its own."""
+    """The objective and the tools of a worker. A worker is an engine with its own state."""
 
     name: str
     objective: str
     tools: tuple[str, ...] = ()
-    """Names of the parent's tools that it may call."""
+    """Names of the parent's tools that the worker may call."""
     after: tuple[str, ...] = ()
-    """Names of workers of the same reply whose results it needs."""
+    """Names of the workers of the same reply whose results it needs."""

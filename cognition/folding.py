@@ -13,7 +13,7 @@ from cognition.transition import Transition
 def transitions(
     engine: CognitiveEngine, inputs: Iterable[Input], start: AgentState | None = None
 ) -> Iterator[Transition]:
-    """Every transition on the way, one for each input."""
+    """Yield the transition of each input."""
     state = AgentState() if start is None else start
     for event in inputs:
         transition = engine.step(state, event)
@@ -22,7 +22,7 @@ def transitions(
 
 
 def fold(engine: CognitiveEngine, inputs: Iterable[Input], start: AgentState | None = None) -> AgentState:
-    """The state after all inputs. Calls no model and no tool."""
+    """Return the state after all inputs, without calling a model or a tool."""
     state = AgentState() if start is None else start
     for transition in transitions(engine, inputs, state):
         state = transition.next_state

@@ -1,4 +1,4 @@
-"""Recognises a model that goes round in circles."""
+"""Recognise a model that repeats itself."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from cognition.encoding import encoder
 REPEATS = 3
 """The same call, or the same cycle of calls, this many times in a row is a loop."""
 LONGEST_CYCLE = 3
-"""The number of calls in the longest cycle that is recognised."""
+"""The number of calls in the longest recognised cycle."""
 REMEMBERED = REPEATS * LONGEST_CYCLE
-"""The number of calls to keep, so that the longest cycle can be seen."""
+"""The number of calls to keep, enough for the longest cycle."""
 
 
 ENCODE = encoder(ascii_only=True, sort_keys=True)
 
 
 def fingerprint(name: str, arguments: Mapping[str, Any]) -> str:
-    """Equal for calls of the same tool with equal arguments, whatever their order and white space."""
+    """Return a fingerprint, equal for calls of the same tool with equal arguments in any order and spacing."""
     return f"{name} {ENCODE(arguments)}"
 
 
 def remember(recent: tuple[str, ...], mark: str) -> tuple[str, ...]:
-    """The fingerprints to keep once one more call was made."""
+    """Return the fingerprints to keep after another call."""
     return (*recent, mark)[-REMEMBERED:]
 
 
 def cycle_length(recent: tuple[str, ...]) -> int:
-    """The length of the cycle that the latest calls repeat ``REPEATS`` times; 0 if there is none."""
+    """Return the length of the cycle that the latest calls repeat ``REPEATS`` times; 0 if there is no cycle."""
     for length in range(1, LONGEST_CYCLE + 1):
         span = length * REPEATS
         if len(recent) >= span:

@@ -1,8 +1,8 @@
-"""An immutable sequence of messages that grows at a constant price.
+"""An immutable sequence of messages that appends in constant time.
 
-Old histories stay valid and share their storage with newer ones, since replay, forks and exploration keep many of
-them alive. Storage is a tuple of full chunks and a shorter last one: appending copies at most ``CHUNK`` references,
-and once in ``CHUNK`` appends the tuple of chunks (10,000 messages: 156 references).
+Old histories stay valid and share storage with newer histories, since replay, forks and exploration keep many of them
+alive. Storage is a tuple of full chunks and a shorter last chunk: appending copies at most ``CHUNK`` references, and
+every ``CHUNK`` appends also the tuple of chunks (10,000 messages: 156 references).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Chunk = tuple[Message, ...]
 
 _new = object.__new__
 _set = object.__setattr__
-"""Gives a new history its parts, since its own ``__setattr__`` refuses to."""
+"""Sets the attributes of a new history, since its ``__setattr__`` raises."""
 
 
 class History(Sequence[Message]):
-    """Messages in order. Equal to another history of equal messages, however either was built."""
+    """Messages in order. Equal to any history with equal messages, however built."""
 
     __slots__ = ("_chunks", "_first", "_tail")
 
@@ -45,14 +45,14 @@ class History(Sequence[Message]):
         raise AttributeError(f"a History can't be changed; {name!r} was to be set")
 
     def append(self, *messages: Message) -> History:
-        """A new history with these messages at its end; this one is unchanged."""
+        """Return a new history with these messages at its end; this history is unchanged."""
         chunks, tail = self._chunks, self._tail + messages
         while len(tail) >= CHUNK:
             chunks, tail = (*chunks, tail[:CHUNK]), tail[CHUNK:]
         return _history(chunks, tail, self._first)
 
     def drop(self, count: int) -> History:
-        """The history without its first ``count`` messages (0 <= count <= len), sharing this one's storage."""
+        """Return the history without its first ``count`` messages (0 <= count <= len), sharing this one's storage."""
         if not count:
             return self
         if not 0 <= count <= len(self):
@@ -60,10 +60,10 @@ class History(Sequence[Message]):
         return _history(self._chunks, self._tail, self._first + count)
 
     def by_chunks(self, first: int, end: int, change: Callable[[Chunk, int], Chunk]) -> History:
-        """The history with its messages from ``first`` to before ``end`` changed, by at most ``CHUNK`` at a time.
+        """Return the history with the messages in ``first:end`` changed, at most ``CHUNK`` at a time.
 
-        ``change`` is given messages and the index of the first of them, and gives as many: the same ones where nothing
-        is to be changed. It is given some from before ``first`` too, and some from ``end`` on.
+        ``change`` receives some messages and the index of the first of them, and returns as many: the same tuple if
+        nothing changes. It also receives some messages before ``first`` and from ``end`` on.
         """
         chunks, whole = list(self._chunks), len(self._chunks)
         for place in range(min((first + self._first) // CHUNK, whole), min(-(-(end + self._first) // CHUNK), whole)):
@@ -72,11 +72,10 @@ class History(Sequence[Message]):
         return _history(tuple(chunks), change(self._tail, tail) if tail < end else self._tail, self._first)
 
     def continues(self, before: History) -> bool:
-        """Whether this is ``before`` with none or more messages at its end, as far as shared storage tells.
+        """Return whether this is ``before`` plus zero or more messages, as far as shared storage shows.
 
-        One that grew out of the other shares its chunks: so one look at each of these is enough, and at none where both
-        have the same ones. Histories of equal messages that were made apart share none, and count as different ones
-        once they are longer than a chunk.
+        A history that grew from another shares its chunks, so comparing identities is enough. Histories built
+        separately share no chunks: even if equal, they count as different once they are longer than a chunk.
         """
         whole, tail = len(before._chunks), before._tail
         if self._first != before._first or len(self._chunks) < whole:
@@ -136,7 +135,7 @@ class History(Sequence[Message]):
 
 
 def _history(chunks: tuple[Chunk, ...], tail: Chunk, first: int) -> History:
-    """One of these parts: no method, since a call of one takes longer, and a step makes a history or two."""
+    """Build a history from its parts. Not a method: method calls are slower, and each step builds a history or two."""
     new = _new(History)
     _set(new, "_chunks", chunks)
     _set(new, "_tail", tail)

@@ -1,7 +1,7 @@
-"""Deterministic names of effects: ``turn.step.index``, such as ``1.2.0``.
+"""Deterministic ids of effects: ``turn.step.index``, such as ``1.2.0``.
 
-``turn`` counts the user's messages, ``step`` the replies asked of the model in this turn, and ``index`` the effects
-decided in this step. An id is never given twice in a session, also after a reset.
+``turn`` counts the user's messages, ``step`` the model calls of this turn, and ``index`` the effects decided in this
+step. Ids are unique within a session, also after a reset.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def effect_id(turn: int, step: int, index: int) -> EffectId:
 
 
 def parse_effect_id(text: str) -> tuple[int, int, int] | None:
-    """The three counters of an id, or None for a text that is no id."""
+    """Return the three counters of an id, or None if the text is not an id."""
     parts = text.split(".")
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
         return None

@@ -1,8 +1,8 @@
-"""What happened, in the past tense. Each input that answers an effect carries the effect's id.
+"""Events, in the past tense. Each input that answers an effect carries the effect's id.
 
-``at`` is the time in seconds since the epoch, stamped by the interpreter: the core has no clock. ``tag`` is the name
-under which an input is recorded: it stays what it is, whatever becomes of the class's name. ``settles`` is the tag of
-the effect that an input answers.
+``at`` is the time in seconds since the epoch, stamped by the interpreter: the core has no clock. ``tag`` is the
+recorded name of an input; it never changes, even if the class is renamed. ``settles`` is the tag of the effect that an
+input answers.
 """
 
 from __future__ import annotations
@@ -22,29 +22,31 @@ from cognition.outcomes import Failure, FinishReason
 
 @frozen
 class UserSpoke:
-    """The user said something: a turn begins."""
+    """The user sent a message: a turn begins."""
 
     tag: ClassVar[str] = "user_spoke"
     text: str
-    """All that was said in words; of a message in parts, their texts, whatever is given here."""
+    """The message's text. If ``parts`` is given, their texts replace it."""
     returns: str = field(default="", converter=schema_text)
-    """The JSON Schema of this turn's answer, as JSON text (a mapping is encoded); empty for the configuration's
-    ``GenerationOptions.response_format``, which holds for every turn."""
+    """The JSON Schema of this turn's answer, as JSON text (a mapping is encoded). Empty: use
+    ``GenerationOptions.response_format``, which applies to every turn.
+    """
     parts: tuple[Part, ...] = ()
-    """Texts and pictures in their order; empty for a message of nothing but text."""
+    """Texts and pictures in order; empty for a message of text only."""
     system: str | None = None
-    """The system prompt from here on, where the program makes it anew; None where it stays as it is."""
+    """The system prompt from now on, if the program changes it; None keeps the current prompt."""
     context: tuple[Candidate, ...] = ()
-    """What may stand in this turn's prompts beside the conversation; the engine chooses. Nothing stays of what came
-    with earlier messages."""
+    """Candidates for this turn's prompts, in addition to the conversation; the engine chooses. They replace the
+    candidates of earlier messages.
+    """
     dense: int = field(default=0, repr=False)
-    """The most tokens that ``counts.PIECE`` characters of ``context`` have; 0 where nobody has counted."""
+    """The most tokens that any ``counts.PIECE`` characters of ``context`` have; 0 if not counted."""
     tokens: Tokens = field(default=(), repr=False)
-    """What the message adds to a prompt, counted by the model's own tokenizer; empty where nobody has (``counts``)."""
+    """The tokens that the message adds to a prompt, by the model's own tokenizer; empty if not counted (``counts``)."""
     costs: TemplateCosts | None = field(default=None, repr=False)
-    """What prompts have beside their messages from here on; None where that stays as it is, or nobody can count."""
+    """The template's costs from now on; None if unchanged or if no counts are available."""
     earlier: tuple[Tokens, ...] = field(default=(), repr=False)
-    """With ``costs``: the tokens of the newest messages before this one, oldest first."""
+    """With ``costs``: the tokens of the newest messages before this message, oldest first."""
     at: float = field(default=0.0, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -67,10 +69,9 @@ class ModelReplied:
     finish_reason: FinishReason = "stop"
     usage: Usage = field(factory=Usage)
     objection: str = ""
-    """What is wrong with the reply as the turn's answer, where one of a type was asked for; empty if nothing is, or
-    nobody looked. The model is told."""
+    """The error in the reply as the turn's typed answer, sent to the model; empty if there is no error or no check."""
     tokens: Tokens = field(default=(), repr=False)
-    """What the reply adds to the next prompt, as in ``UserSpoke``."""
+    """The tokens that the reply adds to the next prompt, as in ``UserSpoke``."""
     continuation: str = field(default="", repr=False)
     """As in ``AssistantMessage``."""
     at: float = field(default=0.0, kw_only=True)
@@ -85,7 +86,7 @@ class ModelFailed:
     effect_id: EffectId
     failure: Failure
     partial_text: str = ""
-    """What had already reached the user; a call that showed text is not silently made again."""
+    """The text that already reached the user. A call that showed text is not silently repeated."""
     usage: Usage = field(factory=Usage)
     at: float = field(default=0.0, kw_only=True)
 
@@ -100,66 +101,69 @@ class ModelInterrupted:
     partial_text: str = ""
     usage: Usage = field(factory=Usage)
     late: bool = False
-    """Whether it was stopped because it took as long as ``CallModel.seconds`` says."""
+    """Whether it was stopped because it reached ``CallModel.seconds``."""
     at: float = field(default=0.0, kw_only=True)
 
 
 @frozen
 class ToolReturned:
-    """A tool gave its result, as text for the model."""
+    """A tool returned its result, as text for the model."""
 
     tag: ClassVar[str] = "tool_returned"
     settles: ClassVar[str] = "call_tool"
     effect_id: EffectId
     content: str
     tokens: Tokens = field(default=(), repr=False)
-    """What the result adds to a prompt: beside its text, and for each ``counts.PIECE`` characters of it; empty where
-    nobody has counted. So in each input that becomes a result."""
+    """The tokens that the result adds to a prompt: without its text, then for each ``counts.PIECE`` characters of the
+    text; empty if not counted. The same applies to each input that becomes a result.
+    """
     images: tuple[Image, ...] = ()
-    """Pictures of the result, which the text names where they belong. The model is shown them behind all results."""
+    """Pictures of the result; the text names their places. The model gets them after all results."""
     at: float = field(default=0.0, kw_only=True)
 
 
 @frozen
 class ToolFailed:
-    """A tool raised, timed out, or was given arguments that it can't take."""
+    """A tool raised, timed out, or rejected its arguments."""
 
     tag: ClassVar[str] = "tool_failed"
     settles: ClassVar[str] = "call_tool"
     effect_id: EffectId
     message: str
     transient: bool = False
-    """Whether it may pass, such as an unreachable server: then a tool with ``retries`` is run again."""
+    """Whether the failure may pass, such as an unreachable server: a tool with ``retries`` then runs again."""
     tokens: Tokens = field(default=(), repr=False)
-    """As in ``ToolReturned``, of the text that ``error_text`` gives."""
+    """As in ``ToolReturned``, for the text from ``error_text``."""
     at: float = field(default=0.0, kw_only=True)
 
 
 def error_text(message: str) -> str:
-    """What the model reads of a tool's failure."""
+    """Return the text about a tool's failure that the model gets."""
     return f"Error: {message}"
 
 
 @frozen
 class ApprovalGiven:
-    """The user lets a call run. ``always``: every later call of this tool may run too, or what ``rule`` says."""
+    """The user allows a call. ``always``: also every later call of this tool, or every call that ``rule`` covers."""
 
     tag: ClassVar[str] = "approval_given"
     settles: ClassVar[str] = "ask_approval"
     effect_id: EffectId
     always: bool = False
     rule: str = ""
-    """With ``always``: the pattern that is remembered instead of the whole tool, such as ``Bash(git commit:*)``. One
-    that is not for this tool, or does not cover the call, is not remembered, and nothing is in its place."""
+    """With ``always``: the pattern to remember instead of the whole tool, such as ``Bash(git commit:*)``. If it is for
+    another tool or does not cover the call, nothing is remembered.
+    """
     arguments_json: str | None = None
-    """Arguments to run the tool with instead of those that the user was asked about. They are judged again; what policy
-    asks about is approved by this, and what it denies does not run."""
+    """Arguments to run the tool with, instead of the arguments shown to the user. Policy judges them again: this
+    approval covers a policy question, but a denied call does not run.
+    """
     at: float = field(default=0.0, kw_only=True)
 
 
 @frozen
 class ApprovalRefused:
-    """The user refuses a call. ``always``: every later call of this tool is refused too, or what ``rule`` says."""
+    """The user refuses a call. ``always``: also every later call of this tool, or every call that ``rule`` covers."""
 
     tag: ClassVar[str] = "approval_refused"
     settles: ClassVar[str] = "ask_approval"
@@ -167,14 +171,15 @@ class ApprovalRefused:
     reason: str = ""
     always: bool = False
     rule: str = ""
-    """With ``always``: the pattern of what is refused from now on, instead of the whole tool. One that is not for this
-    tool is not remembered, and nothing is in its place."""
+    """With ``always``: the pattern to refuse from now on, instead of the whole tool. If it is for another tool,
+    nothing is remembered.
+    """
     at: float = field(default=0.0, kw_only=True)
 
 
 @frozen
 class QuestionAnswered:
-    """The user answered: for each question the chosen options, several only where the question allows it."""
+    """The user answered: the chosen options of each question, several only if the question allows it."""
 
     tag: ClassVar[str] = "question_answered"
     settles: ClassVar[str] = "ask_user"
@@ -197,14 +202,14 @@ class PlanReviewed:
 
 @frozen
 class MemoryRecalled:
-    """The memory was searched. ``items`` are the notes that were found, best first."""
+    """The memory was searched. ``items`` are the notes found, best first."""
 
     tag: ClassVar[str] = "memory_recalled"
     settles: ClassVar[str] = "recall"
     effect_id: EffectId
     items: tuple[str, ...] = ()
     tokens: Tokens = field(default=(), repr=False)
-    """As in ``ToolReturned``, of the items, each on a line of its own."""
+    """As in ``ToolReturned``, for the items, one per line."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -236,7 +241,7 @@ class WorkerFailed:
 
 @frozen
 class WorkerStalled:
-    """A worker made no progress and was given up."""
+    """A worker made no progress and was stopped."""
 
     tag: ClassVar[str] = "worker_stalled"
     settles: ClassVar[str] = "spawn_worker"
@@ -250,9 +255,8 @@ class WorkerStalled:
 class HookReturned:
     """The program's answer at a hook point.
 
-    ``continue`` lets happen what the hook is about, and ``refuse`` stops it: the message, or the call. ``go_on`` (at
-    ``stop``) asks for another model call in place of the turn's end.
-    A hook that failed must be reported as a refusal where it guards something: hooks fail closed.
+    ``continue`` allows the message or the call in question; ``refuse`` stops it. ``go_on`` (at ``stop``) asks for
+    another model call in place of the turn's end. Report a failed guard hook as a refusal: hooks fail closed.
     """
 
     tag: ClassVar[str] = "hook_returned"
@@ -261,7 +265,7 @@ class HookReturned:
     verdict: Literal["continue", "refuse", "go_on"] = "continue"
     reason: str = ""
     arguments_json: str | None = None
-    """At ``before_tool``: arguments to run the tool with instead of the model's. They are judged again."""
+    """At ``before_tool``: arguments to run the tool with instead of the model's. Policy judges them again."""
     context: str = ""
     """A note to the model."""
     at: float = field(default=0.0, kw_only=True)
@@ -279,25 +283,24 @@ class TimerFired:
 
 @frozen
 class CancelAsked:
-    """Somebody wants the turn to stop."""
+    """The user or the program asks the turn to stop."""
 
     tag: ClassVar[str] = "cancel_asked"
     reason: str = ""
     partial_text: str = ""
     """The part of the model's reply that the user has seen; it stays in history as an interrupted message."""
     usage: Usage = field(factory=Usage)
-    """What the reply that was stopped had used, where it is known: tokens that nobody reads cost the same."""
+    """The usage of the stopped reply, if known: unread tokens cost the same."""
     not_begun: tuple[EffectId, ...] = ()
-    """Effects in flight that are known never to have begun. Of any other call the model is told that it may have
-    happened."""
+    """Effects in flight that certainly never began. The model is informed that any other call may have happened."""
     returned: tuple[EffectId, ...] = ()
-    """Effects in flight that are known to have ended, though their results are lost."""
+    """Effects in flight that certainly ended, although their results are lost."""
     at: float = field(default=0.0, kw_only=True)
 
 
 @frozen
 class ModeChanged:
-    """The user lets more or less happen without being asked."""
+    """The user changed how much may happen without approval."""
 
     tag: ClassVar[str] = "mode_changed"
     mode: Mode
@@ -306,27 +309,27 @@ class ModeChanged:
 
 @frozen
 class ModelChosen:
-    """Somebody chooses the model that answers from the next call on."""
+    """The user or the program chose the model that answers from the next call on."""
 
     tag: ClassVar[str] = "model_chosen"
     model: str
-    """One of ``AgentConfig.models``, or empty for the agent's own."""
+    """A name from ``AgentConfig.models``, or empty for the agent's own."""
     at: float = field(default=0.0, kw_only=True)
 
 
 @frozen
 class ApprovalsForgotten:
-    """The user takes back what was said "from now on"."""
+    """The user withdraws "from now on" rules."""
 
     tag: ClassVar[str] = "approvals_forgotten"
     rules: tuple[str, ...] = ()
-    """The patterns of the rules that hold no longer, refusals too; empty for all that are remembered."""
+    """The patterns of the withdrawn rules, refusals too; empty for all remembered rules."""
     at: float = field(default=0.0, kw_only=True)
 
 
 @frozen
 class CompactionAsked:
-    """Somebody wants the conversation so far summarised, so that requests show the summary in its place."""
+    """A request to summarise the conversation so far; requests then show the summary in its place."""
 
     tag: ClassVar[str] = "compaction_asked"
     at: float = field(default=0.0, kw_only=True)
@@ -334,7 +337,7 @@ class CompactionAsked:
 
 @frozen
 class SessionReset:
-    """The conversation starts anew; ids go on counting."""
+    """The conversation starts again; ids keep counting."""
 
     tag: ClassVar[str] = "session_reset"
     at: float = field(default=0.0, kw_only=True)
@@ -380,4 +383,4 @@ Input = (
 )
 
 INPUT_TYPES: tuple[type[Input], ...] = get_args(Input)
-"""Every input there is; the transition table has a column for each."""
+"""Every input type; the transition table has a row for each."""

@@ -1,4 +1,4 @@
-"""How a turn ended: exactly one of four. And how a model call can fail."""
+"""The four outcomes of a turn, and the failures of a model call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 from attrs import frozen
 
 FinishReason = Literal["stop", "tool_calls", "length", "cancelled", "error"]
-"""Why a model stopped writing: it ended its turn, ended with tool calls, hit the token limit, was cancelled, failed."""
+"""Why a model stopped writing: it ended its turn, ended with tool calls, hit the token limit, was cancelled, or failed.
+"""
 
 LimitKind = Literal[
     "steps",
@@ -21,11 +22,12 @@ LimitKind = Literal[
     "workers",
     "max_tokens",
 ]
-"""Which budget ended a turn; ``loop`` is the loop guard. ``max_tokens`` is ``GenerationOptions.max_tokens``, at which a
-reply was cut, or the end of the context where that is None; the others are named as in ``Limits``."""
+"""The budget that ended a turn. ``loop`` is the loop guard. ``max_tokens``: ``GenerationOptions.max_tokens`` cut a
+reply, or the end of the context if that is None. The others are named as in ``Limits``.
+"""
 
 ErrorKind = Literal["rate_limit", "context_overflow", "auth", "transient", "fatal", "offline", "modality", "bad_output"]
-"""What sort of failure a model call met; decides whether and when it is tried again."""
+"""The kind of a failed model call; it decides whether and when the call is repeated."""
 
 
 @frozen
@@ -34,17 +36,17 @@ class Failure:
 
     message: str
     kind: ErrorKind | None = None
-    """The kind, where the runtime knows it; otherwise ``classify`` derives it from status, code and message."""
+    """The kind, if the runtime knows it; otherwise ``classify`` derives it from status, code and message."""
     status: int | None = None
     """An HTTP status."""
     code: str = ""
     """The provider's own code, such as ``context_length_exceeded``."""
     retry_after: float | None = None
-    """Seconds that the provider asked to wait."""
+    """The wait in seconds that the provider asked for."""
     needed_tokens: int | None = None
-    """With a context overflow: how many tokens the prompt has."""
+    """For a context overflow: the tokens of the prompt."""
     available_tokens: int | None = None
-    """With a context overflow: how many would fit."""
+    """For a context overflow: the tokens that would fit."""
 
 
 @frozen
@@ -54,7 +56,7 @@ class Completed:
     tag: ClassVar[str] = "completed"
     text: str
     finish_reason: FinishReason = "stop"
-    """Never ``length``: an answer that was cut is ``LimitReached("max_tokens")``."""
+    """Never ``length``: a cut answer is ``LimitReached("max_tokens")``."""
 
 
 @frozen
@@ -65,33 +67,34 @@ class LimitReached:
     limit: LimitKind
     text: str = ""
     """The final answer, if the limit left room for one. With the limits ``max_tokens`` and ``seconds``, which may cut a
-    reply, what had arrived of it."""
+    reply, its partial text.
+    """
 
     @property
     def cut(self) -> bool:
-        """Whether the text is no whole answer, since the limit is one that cuts replies."""
+        """Whether the text may be a partial answer, because the limit is of a kind that cuts replies."""
         return self.limit in ("max_tokens", "seconds")
 
 
 @frozen
 class Cancelled:
-    """Somebody asked to stop."""
+    """The turn was cancelled on request."""
 
     tag: ClassVar[str] = "cancelled"
     reason: str = ""
     text: str = ""
-    """The part of the answer that had arrived."""
+    """The partial answer."""
 
 
 @frozen
 class Failed:
-    """The turn could not be carried on."""
+    """The turn could not continue."""
 
     tag: ClassVar[str] = "failed"
     kind: ErrorKind
     message: str
     text: str = ""
-    """The part of the answer that had arrived."""
+    """The partial answer."""
 
 
 Outcome = Completed | LimitReached | Cancelled | Failed

@@ -1,4 +1,4 @@
-"""Where a session stands. One class a phase, each with just what that phase needs."""
+"""The phases of a session: a class for each, with only the data that the phase needs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cognition.requests import Purpose
 
 @frozen
 class ModelAttempt:
-    """One attempt at a model call: its purpose, its number, and whether history was trimmed for it."""
+    """An attempt at a model call: its purpose, its number, and whether history was trimmed for it."""
 
     purpose: Purpose = "answer"
     number: int = 1
     limit: LimitKind | None = None
     """With the purpose ``final_answer``: the limit that ends this turn."""
     trimmed: bool = False
-    """Whether history was trimmed after a context overflow, which is done once."""
+    """Whether history was trimmed after a context overflow; this happens at most once."""
     model: str = ""
-    """The model that is called, as in ``CallModel``."""
+    """The called model, named as in ``CallModel``."""
 
 
 FIRST_ATTEMPT = ModelAttempt()
@@ -32,7 +32,7 @@ FIRST_ATTEMPT = ModelAttempt()
 
 @frozen
 class Idle:
-    """Nothing is going on; the user may speak."""
+    """No turn is running; the user may send a message."""
 
     tag: ClassVar[str] = "idle"
 
@@ -57,18 +57,20 @@ class Waiting:
     effect_id: EffectId
     attempt: ModelAttempt
     failure: Failure | None = None
-    """Of an agent with several models: why the one that failed is called again, for when another one works by then."""
+    """For an agent with several models: the failure behind this retry. It is needed if another model works again by
+    then.
+    """
 
 
 @frozen
 class Hooked:
-    """The program was asked at a point of the turn that is not about a call."""
+    """The program was asked at a hook point that does not concern a call."""
 
     tag: ClassVar[str] = "hooked"
     effect_id: EffectId
     point: HookPoint
     outcome: Completed | None = None
-    """At the point ``stop``: how the turn will end unless the hook asks it to go on."""
+    """At the point ``stop``: the turn's outcome unless the hook asks for another model call."""
 
 
 @frozen
@@ -81,7 +83,7 @@ class Recalling:
 
 @frozen
 class Proposed:
-    """The call has not been judged yet: calls before it are still open."""
+    """The call has not been judged yet: earlier calls are still open."""
 
     tag: ClassVar[str] = "proposed"
 
@@ -99,7 +101,7 @@ class AwaitingApproval:
 
 @frozen
 class Running:
-    """The tool is at work."""
+    """The tool is running."""
 
     tag: ClassVar[str] = "running"
     effect_id: EffectId
@@ -107,7 +109,7 @@ class Running:
 
 @frozen
 class Retrying:
-    """The call has failed in a way that may pass, and a timer runs until it is tried again."""
+    """The call has failed in a way that may pass; a timer runs until the next attempt."""
 
     tag: ClassVar[str] = "retrying"
     effect_id: EffectId
@@ -117,17 +119,17 @@ class Retrying:
 
 @frozen
 class AwaitingHook:
-    """The program was asked about this call, before it or after it."""
+    """The program was asked about this call, before or after it ran."""
 
     tag: ClassVar[str] = "awaiting_hook"
     effect_id: EffectId
     result: ToolResult | None = None
-    """The call's result; None before the call."""
+    """The call's result; None before the call ran."""
 
 
 @frozen
 class AwaitingAnswer:
-    """The user was asked what the model wants to know, or to review a plan."""
+    """The user was asked the model's question, or to review a plan."""
 
     tag: ClassVar[str] = "awaiting_answer"
     effect_id: EffectId
@@ -146,59 +148,60 @@ CallStatus = Proposed | AwaitingHook | AwaitingApproval | AwaitingAnswer | Runni
 
 @frozen
 class CallSlot:
-    """One call of the reply and how far it is."""
+    """A call of the reply and its progress."""
 
     call: ToolCall
     status: CallStatus
     context: str = ""
-    """What a hook wants the model to read with the result."""
+    """A hook's note to the model, sent with the result."""
     confirm: bool = False
-    """Whether the model itself wants the user to be asked."""
+    """Whether the model itself requests the user's confirmation."""
     approved: bool = False
-    """Whether the user has approved it as it stands, so that nobody asks again before a further attempt."""
+    """Whether the user has approved exactly this call. Later attempts then do not ask again."""
     failed: int = 0
-    """How often it was run and failed in a way that may pass."""
+    """How often it ran and failed in a way that may pass."""
 
     def now(self, status: CallStatus) -> CallSlot:
-        """The same call, further on."""
+        """Return the same call with another status."""
         return CallSlot(self.call, status, self.context, self.confirm, self.approved, self.failed)
 
 
 @frozen
 class Acting:
-    """The calls of one reply are being carried out, in the reply's order."""
+    """The calls of one reply are running, in the reply's order."""
 
     tag: ClassVar[str] = "acting"
     slots: tuple[CallSlot, ...]
     malformed: tuple[MalformedToolCall, ...] = ()
-    """What of the same reply could not be read; the model is told after the results."""
+    """Unreadable calls of the same reply; the model gets them after the results."""
     limit: LimitKind | None = None
-    """A limit that was hit on the way; it ends the turn once every call has its result."""
+    """A limit reached during the calls; it ends the turn once every call has its result."""
     answer: str = ""
-    """An answer that the reply gave beside its calls; it holds if they all succeed."""
+    """An answer in the same reply as the calls; it holds if they all succeed."""
     asked_at: float | None = None
-    """Since when nothing goes on and a person is waited for. This time does not count in ``Limits.seconds``."""
+    """The time since when only a person is being waited for. This wait does not count in ``Limits.seconds``."""
     cut: str = ""
-    """What is said of a reply that was cut at its token limit; it ends the turn once every call has its result. Then
-    ``answer`` is what had arrived of its text."""
+    """The message about a reply cut at its token limit; it ends the turn once every call has its result. ``answer`` is
+    then the partial text.
+    """
 
 
 @frozen
 class Compacting:
-    """The model writes a summary of the conversation's older messages, or a timer runs until it is asked again."""
+    """The model is writing a summary of older messages, or a timer runs until the next attempt at it."""
 
     tag: ClassVar[str] = "compacting"
     effect_id: EffectId
     attempt: ModelAttempt | None
-    """The model call that the turn goes on with; None where no turn is under way and somebody asked for a summary."""
+    """The model call that follows in the turn; None if a summary was requested between turns."""
     until: int
-    """The summary stands for the messages of history before this one."""
+    """The summary replaces the messages of history before this index."""
     number: int = 1
-    """Which attempt at the summary it is."""
+    """The number of the attempt at the summary."""
     waiting: bool = False
-    """Whether the effect is the timer before that attempt."""
+    """Whether the effect is the timer before the attempt."""
     model: str = ""
-    """The model that is asked, as in ``CallModel``."""
+    """The called model, named as in ``CallModel``."""
 
 
 @frozen
@@ -211,11 +214,11 @@ class Closed:
 Phase = Idle | Hooked | Recalling | Thinking | Waiting | Acting | Compacting | Closed
 
 PHASE_TYPES: tuple[type[Phase], ...] = get_args(Phase)
-"""Every phase there is; the transition table has a row for each."""
+"""Every phase type; the transition table is checked against them."""
 
 
 def in_flight(phase: Phase) -> tuple[EffectId, ...]:
-    """The effects that this phase waits for, in the order in which they were decided."""
+    """Return the effects that this phase waits for, in the order of the decisions."""
     if isinstance(phase, Thinking | Waiting | Hooked | Recalling | Compacting):
         return (phase.effect_id,)
     if isinstance(phase, Acting):

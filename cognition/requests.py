@@ -1,4 +1,4 @@
-"""What the engine asks of a model: plain values, no rendering."""
+"""A request to a model: plain values, no rendering."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from cognition.text_protocol import TextProtocol
 from cognition.tools import ToolSpec
 
 Purpose = Literal["answer", "repair", "final_answer", "summary"]
-"""Why the model is called: to go on, to mend an unreadable reply, to answer without tools at a limit, or to summarise
-what came before."""
+"""Why the model is called: to continue, to repair an unreadable reply, to answer without tools at a limit, or to
+summarise older messages.
+"""
 
 
 @frozen
@@ -25,4 +26,4 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...]
     options: GenerationOptions
     protocol: TextProtocol = "native"
-    """Unless native, calls stand in the messages' text, and results are to be shown as text of the user."""
+    """Unless native, the messages' text contains the calls, and results must be rendered as user text."""

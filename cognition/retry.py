@@ -1,4 +1,4 @@
-"""What a failure means and when to try again: a plan made of values, not a sleep."""
+"""Classify failures and plan retries: a plan made of values, not a sleep."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cognition.config import RetryPolicy
 from cognition.outcomes import ErrorKind, Failure
 
 RETRIED: frozenset[ErrorKind] = frozenset({"rate_limit", "transient", "offline", "bad_output"})
-"""Kinds of failure that may go away by themselves."""
+"""Kinds of failure that may pass."""
 
 BY_STATUS: dict[int, ErrorKind] = {
     400: "fatal",
@@ -22,7 +22,7 @@ BY_STATUS: dict[int, ErrorKind] = {
     429: "rate_limit",
     529: "rate_limit",  # Anthropic: overloaded
 }
-"""HTTP statuses (RFC 9110, and what providers add); any other from 500 on is transient, below it fatal."""
+"""HTTP statuses (RFC 9110, and providers' additions). Any other status is transient from 500 on, and fatal below."""
 
 BY_CODE: dict[str, ErrorKind] = {
     "insufficient_quota": "auth",  # OpenAI, DashScope: no credit is left, which waiting does not mend
@@ -31,10 +31,10 @@ BY_CODE: dict[str, ErrorKind] = {
     "context_length_exceeded": "context_overflow",
     "exceed_context_size_error": "context_overflow",  # llama-server
 }
-"""Codes that say more than the status under which they come."""
+"""Codes more specific than their HTTP status."""
 
 AMBIGUOUS: frozenset[int] = frozenset({400, 422})
-"""Statuses under which providers report quite different failures, so that code and message are read instead."""
+"""Statuses that providers use for quite different failures; code and message decide instead."""
 
 BY_TEXT: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
     (
@@ -101,13 +101,13 @@ BY_TEXT: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
         ),
     ),
 )
-"""Phrases of providers' codes and messages, the most telling kinds first."""
+"""Phrases in providers' codes and messages, the most specific kinds first."""
 
 
 def classify(failure: Failure) -> ErrorKind:
-    """The kind of a failure: as stated, else by status, else by code, else by message; ``fatal`` if nothing tells.
+    """Return the kind of a failure: as given, else by status, code or message, in this order; else ``fatal``.
 
-    A few codes say more than any status (``BY_CODE``).
+    A few codes outrank any status (``BY_CODE``).
     """
     if failure.kind is not None:
         return failure.kind
@@ -124,11 +124,11 @@ def classify(failure: Failure) -> ErrorKind:
 
 
 def delay(policy: RetryPolicy, kind: ErrorKind, attempt: int, turn: int, retry_after: float | None) -> float:
-    """Seconds to wait before attempt number ``attempt`` (from 2).
+    """Return the seconds to wait before attempt number ``attempt`` (from 2).
 
-    Doubles from ``first_delay``, once more for rate limits, up to ``longest_delay``; a provider's Retry-After is
-    honoured up to the same cap. Up to a quarter is added so that many sessions don't return at the same moment; that
-    jitter is computed from the turn and attempt, so that a replay waits as the first run did.
+    The wait doubles from ``first_delay``, once more for rate limits, up to ``longest_delay``. A provider's Retry-After
+    has the same cap. Jitter of up to a quarter keeps many sessions from returning at the same moment. It is computed
+    from turn and attempt, so that a replay waits like the first run.
     """
     if retry_after is not None and retry_after >= 0:
         return min(retry_after, policy.longest_delay)

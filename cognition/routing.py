@@ -1,8 +1,8 @@
-"""Which model a call goes to: by its task, by what was chosen, and by which models answer at the moment.
+"""Choose the model of a call: by its task, by the user's choice, and by which models work at the moment.
 
-An agent has its own model and may have others, by name (``AgentConfig.models``). A circuit breaker for each of them
-says which ones are called: after some failures in a row it opens, and no call goes to that model for a while, if there
-is another one. The first call after that is a trial: it closes the breaker, or opens it for twice as long.
+An agent has its own model and may have others, by name (``AgentConfig.models``). Each has a circuit breaker. After some
+failures in a row the breaker opens, and calls to that model pause if there is another model. The first call after the
+pause is a trial: it closes the breaker, or opens it for twice as long.
 (https://martinfowler.com/bliki/CircuitBreaker.html)
 """
 
@@ -20,26 +20,26 @@ from cognition.outcomes import ErrorKind
 from cognition.shown import shown_name
 
 ModelTask = Literal["answer", "plan", "summary", "worker"]
-"""What a model is called for: to answer, to plan (in the mode ``plan``), to summarise, to answer as a worker."""
+"""The purpose of a model call: to answer, to plan (in the mode ``plan``), to summarise, to answer as a worker."""
 
 TASKS: tuple[ModelTask, ...] = get_args(ModelTask)
 
 OWN = ""
-"""The name of the agent's own model among ``AgentConfig.fallback`` and ``routes``."""
+"""The name of the agent's own model in ``AgentConfig.fallback`` and ``routes``."""
 
 LONGEST_NAME = 200
 
 OF_THE_MODEL: frozenset[ErrorKind] = frozenset({"rate_limit", "transient", "offline", "auth"})
-"""Kinds of failure that say something of the model, and not of what it was asked."""
+"""Kinds of failure caused by the model, not by the request."""
 
 AT_ONCE: frozenset[ErrorKind] = frozenset({"offline", "auth"})
-"""Of these, those of which one is enough: the next call would fail as well."""
+"""The kinds among these that open the breaker at the first failure: the next call would fail as well."""
 
 MOST_DOUBLINGS = 16
-"""How often the time of a breaker is doubled at most; ``Breaker.longest`` holds long before."""
+"""The most doublings of a breaker's time; ``Breaker.longest`` applies long before."""
 
 Routes = tuple[tuple[ModelTask, str], ...]
-"""For tasks, the name of the model that is called first; ``OWN`` for the agent's own."""
+"""For a task, the name of the model to call first; ``OWN`` for the agent's own."""
 
 
 def _seconds(instance: object, attribute: Attribute[Any], value: float) -> None:
@@ -50,15 +50,16 @@ def _seconds(instance: object, attribute: Attribute[Any], value: float) -> None:
 @checked
 @frozen
 class Breaker:
-    """When no calls go to a model for a while, where there is another one."""
+    """When calls to a failing model pause, if there is another model."""
 
     failures: int = field(default=3)
-    """Failures in a row at which it opens; one that can't sign in or is not there opens it at once, and so does one
-    that says how long to wait (Retry-After)."""
+    """Failures in a row that open the breaker. A failed sign-in, an unreachable model and a failure with Retry-After
+    open it immediately.
+    """
     cooldown: float = field(default=30.0, validator=_seconds)
-    """Seconds that it stays open: what the model has said, else this, and twice as long each further time in a row."""
+    """Seconds that it stays open: the model's Retry-After, else this, doubled each further time in a row."""
     longest: float = field(default=600.0, validator=_seconds)
-    """Seconds that it stays open at most."""
+    """The most seconds that it stays open."""
 
     @failures.validator
     def _check_failures(self, _attribute: Attribute[int], value: int) -> None:
@@ -68,30 +69,30 @@ class Breaker:
 
 @frozen
 class Health:
-    """What is known of a model that has failed and not answered since."""
+    """The record of a model that has failed and not answered since."""
 
     model: str
     failures: int = 0
-    """In a row, of kinds that say something of the model; no more than open the breaker are counted."""
+    """Failures in a row caused by the model, counted up to ``Breaker.failures``."""
     opened: int = 0
-    """How often its breaker opened in a row."""
+    """How often its breaker has opened in a row."""
     open_until: float | None = None
-    """Until when it is open, by the inputs' ``at``; None where it is closed. After that, one call tries."""
+    """The end of the pause, by the inputs' ``at``; None if the breaker is closed. After it, one call tries."""
 
     def is_open(self, now: float) -> bool:
-        """Whether no call is to go to this model now."""
+        """Return whether calls to this model pause now."""
         return self.open_until is not None and now < self.open_until
 
 
 HealthOf = tuple[Health, ...]
-"""Of each model that has failed lately, ordered by name."""
+"""The models that have failed lately, ordered by name."""
 
 
 def check_models(models: Sequence[str], fallback: Sequence[str], routes: Routes) -> None:
-    """See that what refers to models refers to some that there are.
+    """Check that every reference to a model names an existing model.
 
     Raises:
-        ConfigError: a name is empty, too long, there twice, or of no model.
+        ConfigError: a name is empty, too long, repeated or unknown.
     """
     for name in models:
         if not name or len(name) > LONGEST_NAME or not name.isprintable():
@@ -109,10 +110,9 @@ def check_models(models: Sequence[str], fallback: Sequence[str], routes: Routes)
 
 
 def order_of(chosen: str | None, routes: Routes, fallback: Sequence[str], task: ModelTask) -> tuple[str, ...]:
-    """The models that may be called for a task, in the order in which they are tried.
+    """Return the models allowed for a task, in the order of trying.
 
-    ``chosen``: the one that somebody chose to answer, which counts for more than what the program says of answers; None
-    where nobody did.
+    ``chosen`` is the user's choice of a model to answer, which outranks the routes for answers; None without a choice.
     """
     chosen_to_answer = task == "answer" and chosen is not None
     routed = [name for routed_task, name in routes if routed_task == task and not chosen_to_answer]
@@ -120,9 +120,9 @@ def order_of(chosen: str | None, routes: Routes, fallback: Sequence[str], task: 
 
 
 def choose(order: Sequence[str], health: HealthOf, given_up: Sequence[str], now: float) -> str:
-    """The model that is called: the first one that works, as far as is known; else the first that may.
+    """Return the model to call: the first with a closed breaker, else the first allowed.
 
-    ``given_up``: models that the turn has turned away from.
+    ``given_up``: models that the turn has abandoned.
     """
     left = [name for name in order if name not in given_up] or list(order)
     return next((name for name in left if not is_open(health, name, now)), left[0])
@@ -131,9 +131,9 @@ def choose(order: Sequence[str], health: HealthOf, given_up: Sequence[str], now:
 def alternative(
     order: Sequence[str], health: HealthOf, given_up: Sequence[str], now: float, *, last: bool = False
 ) -> str | None:
-    """The model to turn to, where the turn has turned away from these; None where no other one works.
+    """Return the model to try after those the turn has abandoned; None if no other model works.
 
-    ``last``: whether there is nothing else to try, so that one whose breaker is open is better than none.
+    ``last``: whether nothing else is left to try. Then a model with an open breaker is better than no model.
     """
     left = [name for name in order if name not in given_up]
     works = next((name for name in left if not is_open(health, name, now)), None)
@@ -141,17 +141,16 @@ def alternative(
 
 
 def is_open(health: HealthOf, model: str, now: float) -> bool:
-    """Whether a model's breaker is open."""
     return any(one.model == model and one.is_open(now) for one in health)
 
 
 def after_failure(
     health: HealthOf, model: str, kind: ErrorKind, retry_after: float | None, breaker: Breaker, now: float
 ) -> tuple[HealthOf, float | None]:
-    """The health after a model has failed, and for how many seconds its breaker has opened by that; None: not.
+    """Return the health after a model has failed, and the seconds its breaker has opened for; None if it has not.
 
-    A model that is called while its breaker is open was called for want of another one. That is no trial, so it doesn't
-    double the time: else a short outage of all models would keep each of them from being called for very long.
+    A failure while the breaker is open does not double the time: the model was called only because no other model was
+    left. Otherwise a short outage of all models would lock each of them out for very long.
     """
     if kind not in OF_THE_MODEL:
         return health, None
@@ -172,11 +171,11 @@ def after_failure(
 
 
 def after_choice(health: HealthOf, model: str) -> HealthOf:
-    """The health after somebody has chosen a model, of which the next call is a trial at once."""
+    """Return the health after the user chose a model: its next call is a trial, without waiting."""
     return tuple([evolve(one, open_until=None) if one.model == model else one for one in health])
 
 
 def after_reply(health: HealthOf, model: str) -> tuple[HealthOf, bool]:
-    """The health after a model has answered, and whether its breaker had been open."""
+    """Return the health after a model has answered, and whether its breaker had been open."""
     opened = any(one.model == model and one.opened for one in health)
     return tuple([one for one in health if one.model != model]), opened

@@ -1,7 +1,7 @@
 """A JSON Schema for every type that ``codec`` writes, so that other programs can read and check recordings.
 
-The schemas follow the same rules as the codec: tags under ``"type"``, fields with a default may be left out, nothing
-else may stand beside them. They are JSON Schema 2020-12 (https://json-schema.org/draft/2020-12/schema).
+The schemas follow the rules of the codec: tags are under ``"type"``, fields with a default may be missing, and unknown
+fields are invalid. They are JSON Schema 2020-12 (https://json-schema.org/draft/2020-12/schema).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool:
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """The schema of what ``to_data`` gives for a type: a class of the core, or a union such as ``Input``.
+    """Return the schema of ``to_data``'s output for a type: a class of the core, or a union such as ``Input``.
 
-    Classes stand under ``$defs`` by their names, each once.
+    ``$defs`` contains each class once, by name.
 
     Raises:
         ConfigError: the codec does not write this type.
@@ -60,7 +60,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reference(kind: type, definitions: dict[str, Any], tag: str | None) -> dict[str, Any]:
-    """A reference to a class's definition; as a member of a union it carries its tag."""
+    """Return a reference to a class's definition; as a member of a union it carries its tag."""
     name = kind.__name__ if tag is None else f"{kind.__name__}.tagged"
     if name not in definitions:
         definitions[name] = {}  # so that a class which contains itself is walked once

@@ -1,4 +1,4 @@
-"""What an engine derives from its configuration once, for all of its steps."""
+"""Values that an engine derives from its configuration once, for all of its steps."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from cognition.tools import ToolSpec
 from cognition.vocabulary import engine_tools, own_name
 
 Budget = Literal["input_tokens", "output_tokens", "cost", "seconds"]
-"""The limits of what model calls take, in the order in which they are looked at; most programs set none."""
+"""The limits on model calls' usage, in the order of checking; most programs set none."""
 BUDGETS: tuple[Budget, ...] = get_args(Budget)
 
 
 class Setup:
-    """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
+    """A configuration and the values derived from it: shared by all steps of an engine, never changed."""
 
     __slots__ = (
         "asks",
@@ -56,22 +56,24 @@ class Setup:
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
         self.asks: Callable[[ToolCall, AgentState], bool] | None = None
-        """What an engine of the program's own asks about beside what policy asks about."""
+        """A custom engine's additional approval check; None without one."""
         self.offered = config.offered
         self.engine_tools: dict[str, str] = {
             tool.name: own_name(tool.name, config.names) for tool in engine_tools(config.features, config.names)
         }
-        """The tools that the engine carries out itself: the names that they are offered under, each with ours."""
+        """The tools that the engine itself executes: their offered names, each with our name."""
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
         workers = [name for name, ours in self.engine_tools.items() if ours == SPAWN_WORKER.name]
         self.beside = frozenset([*(tool.name for tool in self.offered if tool.runs_beside), *workers])
-        """Tools whose calls may run beside their neighbours: they say so, or are workers, with states of their own."""
+        """Tools that may run in parallel with their neighbours: they are declared so, or are workers with their own
+        state.
+        """
         self.prompt = config.prompt
         self.told = told_tools(config.protocol, config.offered)
         self.fixed = fixed_size(config)
         self.budget = prompt_budget(config)
         self.full: float = self.budget if config.compact_at is None else self.budget * config.compact_at
-        """Tokens of a prompt beyond which something is done about its size."""
+        """Tokens of a prompt beyond which the engine reduces its size."""
         self.summary_options, self.summary_room = summary_options(config), summary_budget(config)
         self.result_limit = result_limit(config)
         self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
@@ -89,11 +91,13 @@ class Setup:
         system: str | None = None,
         briefing: Briefing | None = None,
     ) -> ModelRequest:
-        """The request for one model call, with these messages; without tools for a final answer.
+        """Return the request for one model call with these messages; without tools for a final answer.
 
-        ``called``: the turn has made calls already, so that ``tool_choice`` forces none any more. ``returns``: the
-        schema of the turn's answer, and ``system`` the prompt in place of the configuration's, as in ``AgentState``;
-        ``briefing`` has the turn's sections.
+        Args:
+            called: the turn already made calls, so ``tool_choice`` forces no further call.
+            returns: the schema of the turn's answer, as in ``AgentState``.
+            system: the prompt in place of the configured prompt, as in ``AgentState``.
+            briefing: the turn's sections.
         """
         config = self.config
         options, final = config.options, purpose == "final_answer"
@@ -111,28 +115,28 @@ class Setup:
         return ModelRequest(prompt, messages, tools, options, config.protocol)
 
     def summary_request(self, message: Message, prompt: str) -> ModelRequest:
-        """The request for a summary: one message, without tools."""
+        """Return the request for a summary: one message, without tools."""
         return ModelRequest(prompt, History((message,)), (), self.summary_options, self.config.protocol)
 
     def system_with(self, system: str | None, briefing: Briefing | None) -> str:
-        """The system prompt of a request, with ``system`` and ``briefing`` as there."""
+        """Return the system prompt of a request; arguments as in ``request``."""
         return with_standing(self.prompt if system is None else instructed(system, self.told), briefing)
 
     def fixed_with(self, system: str | None, costs: TemplateCosts | None) -> float:
-        """Tokens of what stands before the messages, with ``system`` as in ``request``: at most by these costs, else
-        estimated.
+        """Return the tokens before the messages, with ``system`` as in ``request``: an upper bound with ``costs``,
+        else an estimate.
         """
         estimate = changed_size(self.fixed, self.config, system)
         return estimate if costs is None else fixed_counted(costs, estimate)
 
     def note_with(self, costs: TemplateCosts | None) -> CutNote:
-        """What tells the model what is left out of a result."""
+        """Return the note to the model about omitted text of a result."""
         return self.note if costs is None else evolve(self.note, tokens=costs.cut, user=costs.user)
 
 
 @lru_cache(maxsize=64)
 def _options(options: GenerationOptions, choice: str, returns: str) -> GenerationOptions:
-    """Options for one request. Equal options are one object, by which a journal sees that nothing changed."""
+    """Return options for one request. Equal options are the same object, so a journal detects that nothing changed."""
     if not returns:
         return evolve(options, tool_choice=choice)
     return evolve(options, tool_choice=choice, response_format=returns, response_checked=True)

@@ -1,15 +1,17 @@
-r"""Text of models, tools, files and recordings as people see it: what would steer a terminal is shown, not obeyed.
+r"""Make text from models, tools, files and recordings safe to display: terminal control characters are escaped.
 
-There are two forms. ``shown_text`` is for a text of several lines, such as an answer: its line breaks and tabs stay.
-``shown_name`` is for what stands on one line, such as a name or an error's message: line breaks and tabs are written
-out too, and its length is bounded. What is written out becomes an escape as in Python's strings: ``\x1b``, ``\u202e``.
+``shown_text`` is for text of several lines, such as an answer: it keeps line breaks and tabs. ``shown_name`` is for
+single lines, such as a name or an error message: it also escapes line breaks and tabs, and bounds the length. Escapes
+are those of Python strings: ``\x1b``, ``\u202e``.
 
-Where the line is drawn. Letters, marks, symbols and spaces of every script stay, and so do the few invisible characters
-that are part of how something is spelled: a joiner behind an emoji or behind a letter of a script that uses joiners,
-and a variation selector behind a symbol that has two forms. All else that is not seen is shown: control characters (C0,
-DEL, C1), bidirectional controls and marks, separators of lines and paragraphs, characters of no width, fillers, tag
-characters, halves of surrogate pairs, and what is private or not assigned. A backslash stays as it is, so that a text
-may look as if something had been written out in it; where that matters, as in an approval, text is shown as JSON.
+Letters, marks, symbols and spaces of every script stay. So do the few invisible characters that are part of spelling:
+
+- a joiner after an emoji or after a letter of a script that uses joiners
+- a variation selector after a symbol with two forms
+
+All other invisible characters are escaped: control characters (C0, DEL, C1), bidirectional controls and marks, line and
+paragraph separators, zero-width characters, fillers, tag characters, lone surrogates, private and unassigned code
+points. A backslash stays, so a text can imitate an escape; where that matters, as in an approval, use ``shown_json``.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from itertools import accumulate, islice
 from unicodedata import category
 
 LONGEST_NAME = 200
-"""Characters of a name."""
+"""Default maximum of characters of a name."""
 LONGEST_LINE = 2000
-"""Characters of a message: it may repeat what stands in a file, which may be of any length."""
+"""Maximum of characters of a message: it may quote a file of any length."""
 
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe0e\ufe0f"
 _SYMBOLS = "\xa9\xae\u203c\u2049\u2100-\u214f\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
-"""Where emoji and other pictures stand."""
+"""Ranges of emoji and other pictures."""
 _JOINING = "\u0620-\u06dc\u06de-\u070e\u0710-\u088f\u08a0-\u08e1\u08e3-\u0dff\u1000-\u109f\u1780-\u17b3\u17b6-\u180a"
 """Arabic, Syriac and their neighbours, the scripts of India and Sri Lanka, Myanmar, Khmer, Mongolian."""
 
@@ -36,32 +38,35 @@ _OUT_OF_PLACE = re.compile(
     f"(?<![{_SYMBOLS}])(?<![{_SYMBOLS}]\ufe0f)(?<![{_JOINING}\u1820-\u18af\ufb50-\ufdff\ufe70-\ufefc])[{_JOINERS}]"
     f"|(?<![{_SYMBOLS}#*0-9])[{_SELECTORS}]"
 )
-"""Joiners and variation selectors that spell nothing. Two characters before are looked at."""
+"""Joiners and variation selectors out of place. The pattern looks at the two characters before."""
 
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0").union(
     map(chr, range(0xFE00, 0xFE0E)), map(chr, range(0xE0000, 0xE1000))
 )
-"""What Unicode calls printable or may assign, and nobody sees: fillers, blanks, selectors, tags
-(Default_Ignorable_Code_Point in DerivedCoreProperties.txt, and the empty pattern of Braille)."""
+"""Invisible characters that Unicode calls printable or may assign: fillers, blanks, selectors, tags
+(Default_Ignorable_Code_Point in DerivedCoreProperties.txt, and the empty pattern of Braille).
+"""
 
 _SEEN = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
-"""Format characters that are seen: signs of Arabic, Syriac and Kaithi that stand over or around numbers."""
+"""Visible format characters: Arabic, Syriac and Kaithi signs over or around numbers."""
 
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def shown_text(text: str, before: str = "") -> str:
-    r"""A text of any number of lines. The carriage return of CRLF goes.
+    """Escape a text of any number of lines. CRLF becomes LF.
 
     Args:
-        text: what is to be shown.
-        before: what was shown before it, where it comes in pieces; the last two characters count.
+        text: the text to show.
+        before: the text shown before it, if it comes in pieces; only its last two characters matter.
     """
     return _shown(text.replace("\r\n", "\n"), before, "\n\t")
 
 
 def shown_name(text: str, longest: int | None = LONGEST_NAME) -> str:
-    """A text on one line, in at most ``longest`` characters; of a longer one both ends, and how much is not shown."""
+    """Return a text on one line of at most ``longest`` characters; a longer text keeps both ends and the number left
+    out.
+    """
     if longest is None:
         return _shown(text)
     if len(text) <= longest:
@@ -75,7 +80,7 @@ def shown_name(text: str, longest: int | None = LONGEST_NAME) -> str:
 
 
 def shown_json(text: str) -> str:
-    r"""JSON of the same value, whose strings are written so that nothing in them steers a terminal: ``\u202e``.
+    r"""Return equal JSON without characters that control a terminal: they are escaped as ``\u202e``.
 
     Args:
         text: JSON. Line breaks between its values stay.
@@ -128,7 +133,7 @@ def _escape(char: str) -> str:
 
 
 def _fitting(characters: Iterable[str], room: int) -> tuple[int, list[str]]:
-    """As many characters as fit, each shown by itself, and their number."""
+    """Return the number of characters that fit, and each of them as shown."""
     shown = [_shown(char) for char in islice(characters, max(room, 0))]
     number = sum(size <= room for size in accumulate(map(len, shown)))
     return number, shown[:number]

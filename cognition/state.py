@@ -1,4 +1,4 @@
-"""Everything an agent knows between two inputs: one frozen value."""
+"""The state of an agent between two inputs: one frozen value."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Counters:
     turn: int = 0
     step: int = 0
     index: int = 0
-    """The number of effects decided in this step, and so the index of the next one."""
+    """The number of effects decided in this step, and so the index of the next effect."""
     messages: int = 0
 
 
 @frozen(weakref_slot=False)  # one in each state that is kept
 class Spent:
-    """What the current turn has used of its budgets, and the memory of its guards."""
+    """The current turn's use of its budgets, and the memory of its guards."""
 
     started_at: float = 0.0
     steps: int = 0
@@ -41,37 +41,37 @@ class Spent:
     workers: int = 0
     hook_continuations: int = 0
     usage: Usage = Usage()
-    """What the turn's own model calls and its workers used together."""
+    """The usage of the turn's own model calls and its workers."""
     recent: tuple[str, ...] = ()
-    """Fingerprints of the latest calls, oldest first, by which the loop guard sees a loop."""
+    """Fingerprints of the latest calls, oldest first, for the loop guard."""
     called: bool = False
-    """Whether a reply of this turn held a call. Where ``tool_choice`` forces a call, only the first one is forced."""
+    """Whether a reply of this turn contained a call. ``tool_choice`` forces only the first call."""
     corrections: int = 0
-    """How often an answer that is not of the type asked for was sent back."""
+    """How often an answer of the wrong type was sent back."""
     given_up: tuple[str, ...] = ()
-    """Models that the turn has turned away from, since they failed."""
+    """Models that the turn has abandoned after failures."""
 
 
 @frozen(weakref_slot=False)
 class Summary:
-    """What a request shows before the window, in place of messages that the model has summarised."""
+    """The part of a request before the window, in place of summarised messages."""
 
     text: str = ""
-    """What the model wrote; empty where there is no summary, or no room for it."""
+    """The model's summary; empty if there is no summary, or no room for it."""
     messages: int = 0
-    """How many messages of history it stands for, the first ones; those that had been left out before among them."""
+    """How many of the first messages of history it replaces, including messages left out earlier."""
     asked: int | None = None
-    """Index of the user's message where the window begins in the middle of its turn: it is shown before the window,
-    with the engine's notes that stand right behind it. None where the window begins with a turn."""
+    """Index of the turn's user message if the window begins in the middle of the turn. It is then shown before the
+    window, with the engine's notes directly after it. None if the window begins with a turn.
+    """
     tried: int | None = None
-    """How many messages history had when a summary was last asked for, whatever came of it; None for never."""
+    """The length of history at the latest attempt at a summary, successful or not; None if never."""
     tokens: Tokens = ()
-    """Of the message that shows ``text``, as in ``UserMessage``."""
+    """Tokens of the message that shows ``text``, as in ``UserMessage``."""
     skipped: int = 0
-    """How many messages of the turn, behind what stands with ``asked``, are left out with nothing in their place but a
-    note that says so."""
+    """How many messages of the turn, after ``asked`` and its notes, a note replaces."""
     skipped_tokens: Tokens = ()
-    """Of that note."""
+    """Tokens of that note."""
 
 
 NO_SUMMARY = Summary()
@@ -79,33 +79,36 @@ NO_SUMMARY = Summary()
 
 @frozen(weakref_slot=False)  # one in each state that is kept
 class Window:
-    """Which part of history a request shows, and how large it is.
+    """The part of history that a request shows, and its size.
 
-    Sizes are added up from counted tokens, where ``AgentState.costs`` says so; else they are estimated from characters,
-    and ``scale`` corrects the estimate by what the runtime last measured.
+    Sizes are sums of counted tokens if ``AgentState.costs`` is set. Otherwise they are estimated from characters, and
+    ``scale`` corrects the estimate by the runtime's latest measurement.
     """
 
     first: int = 0
-    """Index of the first message that is shown: the start of a turn, or, behind a summary, the reply that begins a step
-    of the turn."""
+    """Index of the first message shown: the start of a turn, or, after a summary, the reply that begins a step of the
+    turn.
+    """
     size: float = 0.0
-    """Tokens of all messages that are shown, as they are shown: at most, or estimated and unscaled."""
+    """Tokens of all messages in their shown form: an upper bound, or an unscaled estimate."""
     scale: float = 1.0
     cuts: tuple[tuple[int, int], ...] = ()
-    """Where tool results are shown shortened: up to which message of history, itself not included, and to how many
-    characters. For a message the first row that goes beyond it holds."""
+    """Limits for shortened tool results: pairs of a message index (exclusive) and a number of characters. The first row
+    beyond a message applies to it.
+    """
     summary: Summary = NO_SUMMARY
-    """What is shown before the message ``first``."""
+    """The text shown before the message ``first``."""
     turns: int = 0
-    """How many turns stand before ``first`` and are left out."""
+    """How many turns before ``first`` are left out."""
     slack: float = 0.0
-    """Tokens by which the sum of what is shown was too high when the runtime last reported a prompt; 0 for estimates,
-    which ``scale`` corrects."""
+    """Tokens by which the counted sum exceeded the runtime's latest report of a prompt; 0 for estimates, which
+    ``scale`` corrects.
+    """
 
 
 @frozen
 class AgentState:
-    """A session between two inputs. Compare, keep, fork and store it freely: nothing in it changes or is a handle."""
+    """A session between two inputs. Compare, keep, fork and store it freely: it is immutable and contains no handles."""
 
     history: History = History()
     phase: Phase = IDLE
@@ -115,21 +118,21 @@ class AgentState:
     remembered: tuple[Rule, ...] = ()
     """The user's approvals and refusals "from now on"."""
     total: Usage = Usage()
-    """What all turns used together."""
+    """The usage of all turns."""
     mode: Mode = "default"
     resume_mode: Mode = "default"
     """The mode to return to when planning ends."""
     tasks: tuple[Task, ...] = ()
     plan: Plan | None = None
     returns: str = ""
-    """The JSON Schema that the answer of this turn has to follow, as text; empty for free text."""
+    """The JSON Schema of this turn's answer, as text; empty for free text."""
     system: str | None = None
-    """The system prompt that came with the newest message that had one; None for the configuration's."""
+    """The system prompt of the newest message that had one; None for the configured prompt."""
     briefing: Briefing | None = None
-    """The sections that stand in this turn's requests; None where the newest message brought no candidates."""
+    """The sections in this turn's requests; None if the newest message brought no candidates."""
     costs: TemplateCosts | None = None
-    """What prompts have beside their messages, as an interpreter measured it; None: sizes are estimated."""
+    """Tokens of prompts outside their messages, measured by an interpreter; None: sizes are estimated."""
     model: str | None = None
-    """The name of the model that somebody chose to answer; empty for the agent's own, None where nobody chose one."""
+    """The name of the model chosen to answer; empty for the agent's own, None without a choice."""
     health: HealthOf = ()
-    """What is known of models that have failed, of an agent that has several."""
+    """The failures of an agent's models, if it has several."""

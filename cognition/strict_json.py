@@ -1,7 +1,8 @@
-"""JSON as the standard means it. Python's own reader also lets pass what no tool should be run with.
+"""JSON as the standard defines it. Python's own reader also accepts input unfit to run a tool with.
 
-A key that is given twice (the last one would win, while a person who approves the call may have read the first), and
-``NaN`` and ``Infinity``, which JSON does not have, however they are written: ``1e999`` would be read as infinite.
+This reader rejects a key given twice: the last value would win, while a person who approves the call may have read the
+first. It also rejects ``NaN`` and ``Infinity``, which JSON does not have, in any form: Python reads ``1e999`` as
+infinite.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ SCALARS: Mapping[Any, str] = {
 """The names that JSON Schema has for Python's plain types."""
 
 LONGEST_NUMBER = 4000
-"""Characters of a whole number. Python reads none of more than 4,300 digits."""
+"""The most characters of a whole number. Python reads at most 4,300 digits."""
 
 
 class StrictDecoder(json.JSONDecoder):
-    """Reads no ``NaN``, no ``Infinity``, no number that is too large; and of two equal keys, where it is told so, none.
+    """A decoder that rejects ``NaN``, ``Infinity`` and numbers that are too large, and optionally duplicate keys.
 
-    A text that is no longer than a number may be has none that is longer: its whole numbers are read without being
-    looked at one by one, which would double the time that small arguments take.
+    A text shorter than the longest number can't contain a longer one. Its whole numbers are not checked one by one,
+    which would double the time for small arguments.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -80,7 +81,7 @@ class StrictDecoder(json.JSONDecoder):
 
 DECODER = StrictDecoder(object_pairs_hook=_unique)
 LAX_DECODER = StrictDecoder(object_pairs_hook=_unique, strict=False)
-"""``DECODER`` for texts in whose strings line breaks may stand unescaped."""
+"""``DECODER`` for texts with unescaped line breaks in strings."""
 
 NUMBERS = StrictDecoder()
 """Strict about numbers only."""

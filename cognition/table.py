@@ -1,9 +1,9 @@
-"""The transition table: for each input, the phases in which it is handled, by what, and which phases may follow.
+"""The transition table: for each input, the phases that handle it, the handler, and the phases that may follow.
 
-This is the whole shape of the agent's logic. Each input has one row; in a phase that its row does not name, it is
-rejected, for the one reason that the row gives. A handler may still reject an answer to another effect than the one in
-flight. ``docs/state-machine.md`` is printed from this table, and exploration holds the engine to it: a test fails for
-a phase that follows undeclared, and for a declared one that never does.
+This is the whole shape of the agent's logic. Each input has one row. In a phase missing from its row, the input is
+rejected, for the single reason in the row. A handler may also reject an answer to an effect that is not in flight.
+``docs/state-machine.md`` is generated from this table. Exploration tests fail for an undeclared following phase, and
+for a declared phase that never follows.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ from cognition.state import AgentState
 from cognition.transition import Transition
 
 Handler = Callable[[Setup, AgentState, Any], Transition]
-"""Takes the one input type of its row, which the type system can't say of a table."""
+"""Takes the input type of its row; the type system can't express that for a table."""
 
 
 @frozen
 class Live:
-    """One input in one phase."""
+    """An input in one phase."""
 
     handler: Handler
     to: tuple[type[Phase], ...]
@@ -87,10 +87,10 @@ class Live:
 
 @frozen
 class Row:
-    """One input in every phase."""
+    """An input in every phase."""
 
     otherwise: str
-    """Why it is rejected in an open phase that is not in ``live``."""
+    """The reason for rejection in an open phase missing from ``live``."""
     live: Mapping[type[Phase], Live]
 
 
@@ -101,13 +101,14 @@ NO_WORKER = "no worker is at work"
 NO_TURN = "no turn is under way"
 BUSY = "a turn is under way; cancel it or wait for its end"
 CLOSED = "the session is closed"
-"""Why every input is rejected in the phase ``Closed``."""
+"""The reason to reject every input in the phase ``Closed``."""
 
 OPEN: tuple[type[Phase], ...] = (Idle, Hooked, Recalling, Thinking, Waiting, Acting, Compacting)
 IN_A_TURN = OPEN[1:]
 AFTER_A_CALL: tuple[type[Phase], ...] = (Idle, Thinking, Acting, Compacting)
-"""The turn ends, the model is called with all results, or other calls of the same reply are still at work. Before any
-model call that goes on, there may be one for a summary."""
+"""The turn ends, the model is called with all results, or other calls of the same reply are still running. A summary
+may come before any further model call.
+"""
 
 TABLE: Mapping[type[Input], Row] = {
     UserSpoke: Row(BUSY, {Idle: Live(on_user_spoke, (Idle, Hooked, Recalling, Thinking, Compacting))}),
@@ -172,4 +173,4 @@ TABLE: Mapping[type[Input], Row] = {
 HANDLERS: Mapping[tuple[type[Input], type[Phase]], Handler] = {
     (kind, phase): live.handler for kind, row in TABLE.items() for phase, live in row.live.items()
 }
-"""The live cells, as a step looks them up."""
+"""The live cells in the form a step looks them up."""

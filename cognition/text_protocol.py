@@ -1,19 +1,19 @@
-r"""Tool calls for models without native ones: a convention in plain text, told in the system prompt and read here.
+"""Tool calls for models without native calls: a plain-text convention, described in the system prompt and parsed here.
 
 ``short_keys``: the reply is a JSON object, or an array of them, bare or in a fence::
 
     {"t": "I need the size", "a": "read", "i": {"path": "x"}}      a call
     {"f": "It is 3 kB."}                                           the final answer
 
-``t`` is a thought, ``a`` the tool, ``i`` its input, ``f`` the final answer, ``c`` asks that the user confirms the call,
-``r`` is something to remember. Several keys may stand together and none is lost; an ``f`` beside an ``a`` holds once
-the tool has succeeded.
+``t`` is a thought, ``a`` the tool, ``i`` its input, ``f`` the final answer; ``c`` asks the user to confirm the call,
+and ``r`` is something to remember. An object may have several keys, and each counts; an ``f`` beside an ``a`` holds
+once the tool has succeeded.
 
-``tool_tags``: ``<tool>read</tool><args>{"path": "x"}</args>``, as often as needed. In both, an answer may stand in
-``<response>...</response>``, and any other text is an answer too: only what begins like the convention and can't be
-read is an error.
+``tool_tags``: ``<tool>read</tool><args>{"path": "x"}</args>``, any number of times. In both conventions an answer may
+be in ``<response>...</response>``. Any other text is an answer too: only unreadable text that begins like the
+convention is an error.
 
-As in any format, what may be a cut call is no call, and nothing that may have been meant as a call's input is left out.
+As in any format, a call that may be cut does not run, and no text that may belong to a call's input is dropped.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from cognition.strict_json import LAX_DECODER, DuplicateKeyError
 from cognition.tools import ToolSpec
 
 TextProtocol = Literal["native", "short_keys", "tool_tags"]
-"""How the model writes calls: by its own template, or by one of the conventions above."""
+"""How the model writes calls: in its own template's format, or in one of the conventions above."""
 
 KEYS = frozenset("taifcr")
 FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 OBJECT_START = re.compile(r"""\{\s*["'][taifcr]["']\s*:""")
 ATTEMPT = re.compile(r"""\s*(?:```(?:json)?\s*)?(?:\[\s*)?\{\s*["'][taifcr]["']\s*:""")
-"""A text that begins like this was meant to follow the convention."""
+"""The beginning of a text meant to follow the convention."""
 NAMED = re.compile(r"""["']a["']\s*:\s*["']([^"']*)["']""")
-"""The tool that an object of the convention calls."""
+"""The name of the tool in an object of the convention."""
 BEGUN_ANSWER = re.compile(r"""["']f["']\s*:\s*"((?:[^"\\]|\\.)*)""", re.DOTALL)
-"""The text of an answer, which may not be whole."""
+"""The text of an answer, possibly cut."""
 MOST_OBJECTS = 64
-"""The number of objects that are looked for in prose; each attempt may read to the end of the text."""
+"""The most objects to look for in prose; each attempt may read to the end of the text."""
 TAGGED = re.compile(r"<tool>\s*(.*?)\s*</tool>(?:\s*<args>(.*?)</args>)?", re.DOTALL)
 CUT_INPUT = re.compile(r"\s*(?:<args>|(?:<|<a|<ar|<arg|<args)\Z)")
-"""The beginning of an input behind a call that has none. It has no end, or ``TAGGED`` would have found it."""
+"""The beginning of an input after a call without one. The input has no end, or ``TAGGED`` would match it."""
 PART_OF_OBJECT = re.compile(r"""(?:```(?:json)?\s*)?(?:\[\s*)?\{\s*["'](?:[taifcr](?:["']\s*)?)?\Z""")
 BEGUN_NAME = re.compile(r"<tool>\s*([^\s<]*)(.?)", re.DOTALL)
-"""A call in tags whose name has no end, and whether anything follows the name."""
+"""A call in tags with an unfinished name, and whether anything follows the name."""
 PART_OF_TAG = re.compile(r"<(?:t(?:o(?:ol?)?)?|/?r(?:e(?:s(?:p(?:o(?:n(?:se?)?)?)?)?)?)?|/)\Z")
-"""A marker that a reply was cut in."""
+"""A marker cut by the end of the reply."""
 BEGUN_OBJECT = re.compile(r"\s*\{\s*[\"']")
 RESPONSE = re.compile(r"<response>(.*?)(?:</response>|\Z)", re.DOTALL)
 
 RETRY_NOTE = "Your reply could not be read: {reason}. Reply again in the agreed form."
-"""What the model reads after an unreadable reply; the reply itself is not repeated."""
+"""The message to the model after an unreadable reply; it does not repeat the reply."""
 
 INSTRUCTIONS: Mapping[TextProtocol, str] = {
     "native": "",
@@ -80,9 +80,10 @@ MISPLACED = (
 
 
 def _mended(text: str, *, ended: bool = True) -> Any:
-    """The JSON value that a text was meant to be, or None.
+    """Return the repaired JSON value of a text, or None.
 
-    ``ended``: the text is known to be whole. Otherwise a call without its closing brace does not count: it may be cut.
+    ``ended``: the text is known to be complete. Otherwise a call without its closing brace does not count: it may be
+    cut.
     """
     from cognition.parsing.repair import MISSING_BRACE, repair_json  # only here: the core alone imports no parser
 
@@ -95,7 +96,7 @@ def _mended(text: str, *, ended: bool = True) -> Any:
 
 @frozen
 class Reading:
-    """What a reply in a text protocol says."""
+    """The parsed content of a reply in a text protocol."""
 
     answer: str = ""
     reasoning: str = ""
@@ -105,12 +106,12 @@ class Reading:
 
 
 def instructions(protocol: TextProtocol, system: str, tools: tuple[ToolSpec, ...]) -> str:
-    """The system prompt that tells a model the convention and the tools."""
+    """Return the system prompt with a description of the convention and the tools."""
     return instructed(system, told_tools(protocol, tools))
 
 
 def told_tools(protocol: TextProtocol, tools: tuple[ToolSpec, ...]) -> str:
-    """What the system prompt says of the convention and the tools; empty where the template does."""
+    """Return the description of the convention and the tools; empty if the template describes them."""
     if protocol == "native" or not tools:
         return ""
     described = (f"- {tool.name}: {tool.description} Input: {json.dumps(tool.parameters)}" for tool in tools)
@@ -118,14 +119,14 @@ def told_tools(protocol: TextProtocol, tools: tuple[ToolSpec, ...]) -> str:
 
 
 def instructed(system: str, told: str) -> str:
-    """The system prompt with what ``told_tools`` gives behind it."""
+    """Return the system prompt followed by the output of ``told_tools``."""
     return f"{system}\n\n{told}" if system and told else system or told
 
 
 def read_text(
     protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec], finish_reason: FinishReason = "stop"
 ) -> Reading:
-    """Read a reply in a text protocol. Everything that does not begin like the convention is an answer, JSON too."""
+    """Read a reply in a text protocol. Any text that does not begin like the convention is an answer, JSON too."""
     cut = finish_reason in ("length", "cancelled", "error")
     if protocol == "tool_tags":
         return _read_tags(text, tools, cut=cut)
@@ -142,7 +143,7 @@ def read_text(
 
 
 def answer_so_far(protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec]) -> str:
-    """What a user can read of a reply that was cut: the answer in it, as far as it had come."""
+    """Return the partial answer in a cut reply, as text for the user."""
     if protocol == "native":
         return text
     answer = read_text(protocol, text, tools, "length").answer
@@ -153,7 +154,7 @@ def answer_so_far(protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpe
 
 
 def _unescaped(text: str) -> str:
-    """The beginning of a JSON text as what it stands for, without an escape that was cut."""
+    """Decode the beginning of a JSON text, without an escape that was cut."""
     for part in (text, text[: text.rfind("\\")]):
         try:
             return str(json.loads(f'"{part}"', strict=False))
@@ -163,7 +164,7 @@ def _unescaped(text: str) -> str:
 
 
 def _before_cut(text: str) -> str:
-    """What a reply that was cut says before the object of the convention that it was cut in."""
+    """Return the text of a cut reply before the unfinished object of the convention."""
     position = 0
     for _ in range(MOST_OBJECTS):
         start = OBJECT_START.search(text, position)
@@ -185,7 +186,7 @@ def _answer(text: str) -> str:
 
 
 def _objects(text: str, tools: Mapping[str, ToolSpec]) -> tuple[list[dict[str, Any]], str, list[MalformedToolCall]]:
-    """The objects of the convention in a text, what stands around them, and what was meant as one and can't be read."""
+    """Return the objects of the convention in a text, the text around them, and the unreadable objects."""
     for candidate, around in (*((m.group(1), FENCE.sub("", text)) for m in FENCE.finditer(text)), (text, "")):
         fenced = candidate is not text
         values = _listed(_mended(candidate.strip(), ended=fenced))
@@ -199,7 +200,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _in_fences(text: str) -> list[dict[str, Any]]:
-    """The objects of all fences, in order."""
+    """Return the objects of all fences, in order."""
     objects: list[dict[str, Any]] = []
     for match in FENCE.finditer(text):
         objects += [value for value in _listed(_mended(match.group(1).strip())) if _is_ours(value)]
@@ -209,9 +210,9 @@ def _in_fences(text: str) -> list[dict[str, Any]]:
 def _objects_in_prose(
     text: str, tools: Mapping[str, ToolSpec]
 ) -> tuple[list[dict[str, Any]], str, list[MalformedToolCall]]:
-    """``_objects`` for a text that holds more than them.
+    """``_objects`` for a text with other content.
 
-    The search ends at the first object that begins right and can't be read, since all that follows may stand within it.
+    The search ends at the first unreadable object that begins right, since all later text may be part of it.
     """
     objects, prose, problems, position = list[dict[str, Any]](), list[str](), list[MalformedToolCall](), 0
     for _ in range(MOST_OBJECTS):
@@ -244,7 +245,7 @@ def _objects_in_prose(
 
 
 def _is_ours(value: Any) -> bool:
-    """Whether an object is of the convention: only its keys, of its types, and something to do or to say."""
+    """Return whether an object follows the convention: only its keys and types, and an action or a text."""
     return (
         isinstance(value, dict)
         and bool(value)
@@ -271,9 +272,9 @@ def _from_objects(objects: list[dict[str, Any]], tools: Mapping[str, ToolSpec]) 
 
 
 def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[dict[str, Any] | None, str]:
-    """The input of a call as an object, or None and what is wrong with it.
+    """Return the input of a call as an object, or None and the error.
 
-    It may stand there as an object, as JSON in a text, or as the text for the one parameter that the tool has.
+    The input may be an object, JSON in a text, or the plain text of the tool's only parameter.
     """
     if isinstance(value, str):
         mended = _mended(value) if value.lstrip().startswith("{") else None
@@ -323,10 +324,14 @@ def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> Readin
 
 
 def _begun_call(rest: str, tools: Mapping[str, ToolSpec], *, cut: bool, beside: bool) -> int | None:
-    """Where a call begins whose name has no end, if one was meant: an answer may well speak of ``<tool>``.
+    """Return the index of a call with an unfinished name, or None: an answer may also mention ``<tool>``.
 
-    One was where the reply begins with it, where it names a tool that there is, and where the reply was cut and may
-    have been about to; so too in a cut reply with calls before it (``beside``).
+    It counts as a call in these cases:
+
+    - the reply begins with it
+    - it names an existing tool
+    - the reply was cut, and the text may be the start of a tool's name
+    - the reply was cut after other calls (``beside``)
     """
     if not beside and rest.lstrip().startswith("<tool>"):
         return 0

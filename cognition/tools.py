@@ -1,4 +1,4 @@
-"""What the core knows of a tool: its name, its schema and how carefully it has to be handled. Never how it runs."""
+"""The core's knowledge of a tool: its name, its schema and its risks. Never how it runs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Names that every chat template and provider accepts (OpenAI's rule, plus the dot of namespaced tools)."""
 
 RETRY_PLAN: tuple[float, ...] = (2.0, 6.0, 18.0)
-"""The waits of a tool that says no more than that it may be run again: seconds before each further attempt."""
+"""Default waits of a tool that may be run again: seconds before each further attempt."""
 
 ToolClass = Literal["read-only", "mutation", "execution", "network", "interaction"]
-"""What the calls of a tool do: look, change files, run programs, reach other machines, talk to the user."""
+"""The effect of a tool's calls: read, change files, run programs, use the network, interact with the user."""
 
 
 def _check_name(_instance: ToolSpec, _attribute: Attribute[str], value: str) -> None:
@@ -29,7 +29,7 @@ def _check_name(_instance: ToolSpec, _attribute: Attribute[str], value: str) -> 
 
 
 def _plain_schema(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy by way of its JSON text, so that a specification equals the one that comes back from a recording."""
+    """Copy the schema through its JSON text, so that a specification equals its copy read from a recording."""
     try:
         schema = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
@@ -42,57 +42,64 @@ def _plain_schema(value: Mapping[str, Any]) -> dict[str, Any]:
 @checked
 @frozen
 class ToolSpec:
-    """One tool as the model sees it, with what policy and recovery need to know of it."""
+    """The definition of a tool for the model, with facts for policy and recovery."""
 
     name: str = field(validator=_check_name)
-    """The name by which the model calls it."""
+    """Its name for the model."""
     description: str = ""
-    """For the model: what it does, and when to use it."""
+    """For the model: its function, and when to use it."""
     parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}}, converter=_plain_schema)
-    """A JSON Schema of an object: a copy of what was given, as plain JSON data. Not to be changed."""
+    """A JSON Schema of an object, copied as plain JSON data. Do not change it."""
     read_only: bool = False
-    """Whether it changes nothing. Read-only calls that stand side by side in a reply may run together."""
+    """Whether it changes nothing. Adjacent read-only calls in a reply may run in parallel."""
     idempotent: bool = False
-    """Whether running it twice does no more than running it once. It may then be run again after a crash."""
+    """Whether running it twice has the same effect as running it once. It may then be run again after a crash."""
     approval: bool | tuple[str, ...] = False
-    """Whether the user is asked before each call, unless policy says otherwise. Or before which ones: arguments as in
-    rules' patterns, such as ``("git push:*", "rm:*")`` of a tool of command lines, or ``("src/**",)`` of paths."""
+    """Whether to ask the user before each call, unless policy decides otherwise. A tuple limits this to some calls, by
+    arguments as in rules' patterns: ``("git push:*", "rm:*")`` for command lines, or ``("src/**",)`` for paths.
+    """
     kind: ToolClass | None = None
-    """What its calls do, for modes and the like. None: ``"read-only"`` for a tool that is, else ``"execution"``."""
+    """The effect of its calls, for modes and rules. None: ``"read-only"`` if ``read_only``, else ``"execution"``."""
     paths: tuple[str, ...] = ()
-    """Its parameters that are paths, against which a rule's argument is held: ``Write(src/**)``. Empty: parameters with
-    names such as ``path``. A value of several lines is read as a unified diff, whose heads name paths."""
+    """Its parameters that are paths, to compare with a rule's argument: ``Write(src/**)``. Empty: parameters with names
+    such as ``path``. A value of several lines is read as a unified diff, with paths in its headers.
+    """
     command: str = ""
-    """Its parameter that is a command line of a shell: what it runs is read and judged, and asked about where that
-    can't be read. Empty: none."""
+    """Its parameter that is a shell command line. Policy judges the programs in it, and asks if it can't parse the
+    line. Empty: no such parameter.
+    """
     parallel: bool | None = None
-    """Whether a call may run beside its neighbours in a reply, where these may too. None: where it is read-only."""
+    """Whether a call may run in parallel with adjacent calls of the reply that allow it too. None: as ``read_only``."""
     timeout: float | None = None
-    """Seconds after which a call counts as failed; None for no limit. Not of a call that is handed to the program,
-    whose result comes when there is one."""
+    """Seconds after which a call counts as failed; None for no limit. It does not apply to a call handed to the
+    program, which may take any time.
+    """
     retries: tuple[float, ...] = ()
-    """A call that failed in a way that may pass (``ToolFailed.transient``) is run again: seconds to wait before each
-    further attempt, such as ``RETRY_PLAN``. Empty: never. Only for tools that are read-only or idempotent."""
+    """Seconds to wait before each further attempt at a call whose failure may pass (``ToolFailed.transient``), such as
+    ``RETRY_PLAN``. Empty: no further attempt. Only for tools that are read-only or idempotent.
+    """
     output_limit: int | None = None
-    """The most characters of a result that the model reads; what is longer is shown head and tail. None: what the
-    session leaves room for, which holds in any case."""
+    """The most characters of a result for the model; a longer result is cut to its head and tail. None: only the
+    session's own limit, which always applies.
+    """
     rereads: bool = False
-    """Whether it reads the result of an earlier call of the session again, given that call's id as ``call``. Where a
-    result is shown shortened, the model is told so."""
+    """Whether it returns the result of an earlier call of the session, given that call's id as ``call``. Notes in
+    shortened results then point the model to it.
+    """
 
     @property
     def tool_class(self) -> ToolClass:
-        """``kind``, or what stands for it."""
+        """``kind``, or its default."""
         return self.kind or ("read-only" if self.read_only else "execution")
 
     @property
     def runs_beside(self) -> bool:
-        """``parallel``, or what stands for it."""
+        """``parallel``, or its default."""
         return self.read_only if self.parallel is None else self.parallel
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call may be run a second time: it changes nothing, or no more than the first one."""
+        """Whether a call may be run a second time: it is read-only or idempotent."""
         return self.read_only or self.idempotent
 
     def __attrs_post_init__(self) -> None:

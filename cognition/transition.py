@@ -1,4 +1,4 @@
-"""The value that one step of an engine gives."""
+"""The return value of an engine's step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cognition.state import AgentState
 
 @frozen
 class Transition:
-    """The state after an input and what is to be done, in order."""
+    """The state after an input, and the decisions to carry out, in order."""
 
     next_state: AgentState
     decisions: tuple[Decision, ...] = ()

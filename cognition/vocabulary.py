@@ -1,8 +1,7 @@
-"""The names that the engine's own tools are offered under: ours, or those that models have been trained on.
+"""The names of the engine's own tools: ours, or names that models have been trained on.
 
-A call is kept as the model wrote it. What it means is read by its name alone: another name has another schema, and its
-arguments are turned into those of the tool of ours that it stands for. What can't be turned is an error for the model,
-in its own words.
+A call keeps the form in which the model wrote it. Its name selects the schema, and the arguments are then converted to
+those of our tool. Arguments that can't be converted are an error for the model, in the terms of its own schema.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ from cognition.tools import ToolSpec
 STATUSES: Mapping[str, TaskStatus] = {"pending": "open", "in_progress": "in_progress", "completed": "done"}
 
 WORKER_TYPE = "general-purpose"
-"""The one ``subagent_type`` that there is."""
+"""The only valid ``subagent_type``."""
 
 ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
-"""What a line of a list begins with."""
+"""The beginning of a list item."""
 
 
 @frozen
 class _Other:
-    """A tool of ours under another name."""
+    """An engine tool under another name."""
 
     spec: ToolSpec
     stands_for: ToolSpec
     translated: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    """Its arguments as ours; raises ConfigError like ``read_questions``."""
+    """Converts its arguments to ours; raises ConfigError like ``read_questions``."""
 
 
 def engine_tools(features: tuple[Feature, ...], names: Vocabulary = "cogstep") -> tuple[ToolSpec, ...]:
-    """The tools that these features add, in the features' order."""
+    """Return the tools that these features add, in the features' order."""
     own = tuple(tool for feature in features for tool in BY_FEATURE[feature])
     if names == "cogstep":
         return own
@@ -59,13 +58,13 @@ def engine_tools(features: tuple[Feature, ...], names: Vocabulary = "cogstep") -
 
 
 def own_name(name: str, names: Vocabulary) -> str:
-    """The name of ours for an engine tool that is offered under ``name``."""
+    """Return our name of an engine tool offered under ``name``."""
     other = _BY_NAME.get(name) if names == "claude" else None
     return name if other is None else other.stands_for.name
 
 
 def own_arguments(name: str, arguments: Mapping[str, Any], names: Vocabulary) -> Mapping[str, Any]:
-    """The arguments of a call of an engine tool as the tool of ours takes them.
+    """Convert the arguments of an engine tool's call to those of our tool.
 
     Raises:
         ConfigError: with a message for the model.
@@ -75,12 +74,12 @@ def own_arguments(name: str, arguments: Mapping[str, Any], names: Vocabulary) ->
 
 
 def worker_name_argument(name: str, names: Vocabulary) -> str:
-    """Which argument of a call of this tool, which begins a worker, is the worker's name."""
+    """Return the argument that contains the worker's name in a call that starts a worker."""
     return "description" if names == "claude" and name == _OTHERS[SPAWN_WORKER.name].spec.name else "name"
 
 
 def is_worker_tool(tool: ToolSpec) -> bool:
-    """Whether this is what begins a worker, under whatever name; a tool of the program's never is."""
+    """Return whether this tool starts a worker, under either name; a tool of the program never does."""
     return tool is SPAWN_WORKER or tool is _OTHERS[SPAWN_WORKER.name].spec
 
 
@@ -102,7 +101,7 @@ def _question(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _said(arguments: Mapping[str, Any], key: str) -> str:
-    """A text that may be missing or empty."""
+    """Return a text that may be missing or empty."""
     value = arguments.get(key, "")
     if not isinstance(value, str):
         raise ConfigError(f"{key!r} must be a text")
@@ -127,10 +126,10 @@ def _plan(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def steps_of(plan: str) -> list[str]:
-    """The steps of a plan that is a text: the items of its lists that are not indented, each with what follows it.
+    """Split a plan's text into steps: the unindented items of its lists, each with the text that follows it.
 
-    What stands before the first item belongs to the first step, so that whoever reads the steps reads all of it.
-    Without a list the whole text is one step.
+    Text before the first item belongs to the first step, so that the steps contain the whole plan. Without a list the
+    whole text is one step.
     """
     steps: list[str] = []
     listed, fenced = False, False
@@ -201,7 +200,7 @@ _BY_NAME: Mapping[str, _Other] = {
     )
 }
 _OTHERS: Mapping[str, _Other] = {other.stands_for.name: other for other in _BY_NAME.values()}
-"""The same by the name of ours. What has no name that models know keeps ours."""
+"""The same by our name. Tools without a name that models know keep ours."""
 
 WORKER_TOOLS = (SPAWN_WORKER.name, _OTHERS[SPAWN_WORKER.name].spec.name)
-"""The names under which a tool that begins workers may be offered."""
+"""The names of the tool that starts workers."""

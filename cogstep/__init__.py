@@ -1,8 +1,7 @@
-"""One name for what the three packages of cogstep offer.
+"""One namespace for the public names of cogstep's three packages.
 
 ``cogstep.Agent`` is ``interpreters.Agent``, ``cogstep.load_model`` is ``runtime.load_model``, ``cogstep.LLMEngine`` is
-``cognition.LLMEngine``: every public name of the three, which share none. Each package is imported when one of its
-names is used.
+``cognition.LLMEngine``. No two packages share a public name. Each package is imported on first use of its names.
 
 >>> import cogstep
 >>> cogstep.ToolMessage("m3", "call-1-1-1", "multiply", "391")
@@ -28,7 +27,6 @@ __all__ = ["HiddenPackageError", "__version__"]
 if not TYPE_CHECKING:  # else no type checker would find a name that is not there
 
     def __getattr__(name: str) -> Any:
-        """A public name of one of the packages, at its first use."""
         if name == "__version__":
             return _version()
         if name.startswith("_"):

@@ -1,4 +1,4 @@
-"""The command: ``python -m cogstep`` is ``cogstep``."""
+"""The command line: ``python -m cogstep`` equals ``cogstep``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whether the packages that Python finds under our names are ours, and run on this system; importing this looks.
+"""Importing this checks that Python finds our own packages under their names, and that the system is supported.
 
-``cognition``, ``runtime`` and ``interpreters`` are words that a program may have files of. Such a file stands before
-our package on Python's path, and what would come of it are errors that name neither.
+A program may have files named ``cognition``, ``runtime`` or ``interpreters``. Such a file precedes our package on
+Python's path and would cause errors that name neither.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ NAMES = ("cognition", "runtime", "interpreters")
 HOMES = tuple(
     os.path.dirname(os.path.dirname(place)) for place in (os.path.abspath(__file__), os.path.realpath(__file__))
 )
-"""The folder in which all of them stand: as Python found it, and where links lead from there. Of an installation whose
-files are each a link into a store the first one counts, of packages that are linked one by one the second."""
+"""The folder of the packages: as Python found it, and with symlinks resolved. The first is right if each installed
+file is a symlink into a store, the second if each package is a symlink.
+"""
 
 
 class HiddenPackageError(ImportError):
-    """Another file stands before one of our packages: says which, and what to do."""
+    """Another file hides one of our packages; the message names it and the remedy."""
 
 
 class UnsupportedSystemError(ImportError):
-    """cogstep does not run on this operating system: says where it does."""
+    """cogstep does not run on this operating system; the message lists the supported systems."""
 
 
 def check_system(name: str = os.name) -> None:
-    """See that this is a system that cogstep runs on: it locks files and ends processes as POSIX does.
+    """Check that cogstep runs on this system: it needs POSIX file locks and process control.
 
     Raises:
         UnsupportedSystemError: it is Windows.
@@ -43,7 +44,7 @@ def check_system(name: str = os.name) -> None:
 
 
 def check_packages() -> None:
-    """Look where Python finds our packages, without importing any.
+    """Check where Python finds our packages, without importing any.
 
     Raises:
         HiddenPackageError: it finds something else under one of their names.
@@ -61,9 +62,7 @@ def check_packages() -> None:
 
 
 def _is_ours(found: str, name: str) -> bool:
-    """Whether this file is the package of this name beside ours. Its ending is another where only compiled files are
-    shipped.
-    """
+    """Whether this file is our package of this name. Installations with only compiled files have another suffix."""
     for place in (os.path.abspath(found), os.path.realpath(found)):
         folder, file = os.path.split(place)
         home, package = os.path.split(folder)
@@ -73,7 +72,7 @@ def _is_ours(found: str, name: str) -> bool:
 
 
 def _file_of(name: str) -> str:
-    """The file that ``import`` takes for this name, or has taken; empty if there is none."""
+    """Return the file that ``import`` finds or has found for this name; empty if there is none."""
     try:
         spec = find_spec(name)
     except ValueError:  # it was imported without a specification

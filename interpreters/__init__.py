@@ -1,7 +1,7 @@
-"""Interpreters carry out what the pure core decides: an agent's facade, drivers, tools, recordings, and fakes.
+"""Interpreters carry out the decisions of the pure core: agents, drivers, tools, recordings and fakes.
 
-Importing this package loads no backend (those come with ``runtime.load_model``), and a name's module only once the
-name is used, so that `cogstep --help` answers at once.
+Importing this package loads no backend (``runtime.load_model`` does). It imports the module of a name at the first use
+of that name, so that `cogstep --help` answers immediately.
 """
 
 from __future__ import annotations
@@ -130,11 +130,11 @@ MODULES: dict[str, str] = {
     "pytest_plugin": "testing.pytest_plugin",
     "sessions": "recording.sessions",
 }
-"""Public modules that are also found without their room: ``interpreters.journal`` is there too."""
+"""Public modules with a short import name, such as ``interpreters.journal``."""
 
 
 class _WithoutRoom(MetaPathFinder, Loader):
-    """Imports a public module under its short name; there is one module behind both names."""
+    """Imports a public module under its short name. Both names refer to the same module object."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
         package, _, name = fullname.partition(".")
@@ -162,7 +162,6 @@ if not TYPE_CHECKING:  # a type checker can't compute it, and takes the names fr
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, at its first use."""
     if name in _MODULES:
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     elif name in _SHOWN:

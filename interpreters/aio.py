@@ -1,8 +1,7 @@
-"""The interpreter for asyncio: the session runs in the task that awaits ``run``.
+"""The asyncio interpreter: the session runs in the task that awaits ``run``.
 
-A model that nothing goes on beside is read in that task itself. Every other effect is a task of one ``TaskGroup`` that
-lives as long as the run: none outlives its turn. What came of it is put into the mailbox, where cancellations arrive
-too.
+If no other effect is in flight, that task reads the model itself. Every other effect is a task of one ``TaskGroup``
+that lives as long as the run, so none outlives its turn. Results and cancellations arrive in the mailbox.
 """
 
 from __future__ import annotations
@@ -50,17 +49,18 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
 
 Work = Callable[[], Coroutine[Any, Any, Answered | None]]
-"""Carries an effect out. Called by its task, since one that is cancelled before it begins would leave it unawaited."""
+"""Carries out an effect. The task calls it, so a task that is cancelled before it begins leaves no unawaited coroutine.
+"""
 
 SAVE_SECONDS = 5.0
-"""How long a turn that was cancelled waits for its notes to be saved."""
+"""Maximum seconds that a cancelled turn waits for its notes to be saved."""
 
 
 class AsyncInterpreter(Interpreter):
     """An ``Interpreter`` in the task that awaits ``run``.
 
     Args:
-        room: is awaited after each piece of a reply, and holds the model up while a reader is behind (backpressure).
+        room: awaited after each piece of a reply; it stops the model while a reader is behind (backpressure).
     """
 
     def __init__(
@@ -76,23 +76,27 @@ class AsyncInterpreter(Interpreter):
     ) -> None:
         self.room = room
         self._group: asyncio.TaskGroup | None = None
-        """The task group of the run under way."""
+        """Task group of the current run."""
         self._driving = False
-        """Whether a run is under way whose turn is not closed yet, or could not be. True from before its first input,
-        which may take long to reach the disk."""
+        """Whether a run is under way whose turn is not closed yet, or could not be closed.
+
+        True from before the first input, which may need long to reach the disk.
+        """
         self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
-        """Each carries an effect out."""
+        """Tasks by the effect that each carries out."""
         self._saves: set[asyncio.Task[None]] = set()
-        """The tasks that save notes. The group would cancel them, and the model was told that its note is saved."""
+        """Tasks that save notes, outside the group. The group would cancel them, but the model already read that they
+        are saved.
+        """
         self._reader: asyncio.Task[None] | None = None
-        """The task that reads the model's reply, where other effects are in flight too."""
+        """Task that reads the model's reply while other effects are in flight."""
         self._alone: tuple[CallModel, Scope] | None = None
-        """The reply that is to be read in the session's own task."""
+        """The reply to read in the session's own task."""
         self._rest: set[asyncio.Future[None]] = set()
-        """The futures that are done when the turn under way is closed."""
+        """Futures that are done when the current turn is closed."""
         self._end: set[asyncio.Future[None]] = set()
-        """The futures that are done when its run has ended."""
+        """Futures that are done when the current run has ended."""
         self._performers = async_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
         self._saying = Saying(program, self.driver)
@@ -101,15 +105,15 @@ class AsyncInterpreter(Interpreter):
     # ------------------------------------------------------------------------------------------------ running a turn
 
     async def run(self, event: Input | None, turn: Turn | None = None) -> None:
-        """Hand in an input, or with None go on with the open turn, until nothing is in flight but what is pending.
+        """Hand in an input and run until only pending effects are in flight. None continues the open turn.
 
-        A ``turn`` made beforehand can be cancelled from its beginning on. Cancelling the task that awaits this ends the
-        turn as cancelled and raises ``CancelledError``; where something in it can be answered later, the turn waits.
+        A ``turn`` passed in can be cancelled from its beginning on. Cancelling the task that awaits this cancels the
+        turn and raises ``CancelledError``. If an effect can be answered later, the turn stays open instead.
 
         Raises:
             BusyError: another run is under way.
-            PendingError: it is a new message, and the turn before waits for answers.
-            CogstepError: the embedding program's own fault, such as a journal that can't be written.
+            PendingError: the input is a new message, and the previous turn waits for answers.
+            CogstepError: a fault of the embedding program, such as an unwritable journal.
         """
         await self.ready()
         if self._turn is not None:
@@ -151,7 +155,7 @@ class AsyncInterpreter(Interpreter):
                 self._tell(self._end)
 
     async def _prompted(self, event: Input) -> Input:
-        """An input with the system prompt that the program makes for it, and its candidates."""
+        """Return the input with the program's system prompt and candidates."""
         saying, program = self._saying, self.program
         if saying.asks(event):
             try:
@@ -173,11 +177,11 @@ class AsyncInterpreter(Interpreter):
         return saying.with_context(event, found) if found else event
 
     async def ready(self) -> None:
-        """Wait until what was handed in between runs is on the disk."""
+        """Wait until the inputs handed in between runs are on disk."""
         await self._between.ready()
 
     async def ended(self) -> None:
-        """Wait until the run under way has ended."""
+        """Wait until the current run has ended."""
         if self._turn is not None:
             await self._hear(self._end, None)
 
@@ -187,7 +191,7 @@ class AsyncInterpreter(Interpreter):
         return self._turn is not None
 
     async def rested(self, seconds: float) -> None:
-        """Wait until the turn under way is closed, ``seconds`` at most; its run may still wait for tasks to end."""
+        """Wait at most ``seconds`` until the current turn is closed. Its run may still wait for tasks to end."""
         if self._driving:
             await self._hear(self._rest, seconds)
 
@@ -205,13 +209,13 @@ class AsyncInterpreter(Interpreter):
         await asyncio.wait([future], timeout=seconds)
 
     async def let_rest(self, reason: str) -> None:
-        """Close the turn that is open, unless it can be gone on with."""
+        """Close the open turn, unless it can be continued."""
         await self.ready()
         if not self._keep_pending():
             await self.settle(reason)
 
     async def settle(self, reason: str) -> None:
-        """Close the turn, if a run that an exception ended has left it open."""
+        """Close the turn that an exception left open, if any."""
         await self.ready()
         for event in self._closing(reason):
             await self.driver.advance_async(event, to_its_end)
@@ -228,10 +232,11 @@ class AsyncInterpreter(Interpreter):
             self._forget()
 
     def hand_in(self, event: HandedIn) -> None:
-        """Have the session take what the user decides of it, such as a mode. From any thread while a turn is under way.
+        """Pass a decision of the user, such as a mode, to the session. During a turn, safe from any thread.
 
-        What comes while the model writes holds for the calls of its reply, and is told of when the reply has ended.
-        Between turns it may wait for the disk, or for the session's loop; what comes next waits for it, and raises.
+        An input that arrives while the model writes applies to the calls of that reply, and is reported after the
+        reply. Between turns it may wait for the disk or the session's loop. The next call then waits for it and raises
+        its error.
         """
         self._between.hand_in(event)
 
@@ -244,7 +249,7 @@ class AsyncInterpreter(Interpreter):
     # ---------------------------------------------------------------------------------------- where inputs come from
 
     async def _next_input(self) -> Input | None:
-        """What happened next: from the mailbox, or by the clock. None: nothing goes on."""
+        """Return the next input, from the mailbox or the clock; None if no effect is in flight."""
         while True:
             letter = self._mailbox.take()
             if letter is not None:
@@ -271,7 +276,7 @@ class AsyncInterpreter(Interpreter):
     # ----------------------------------------------------------------------------------------------------- the tasks
 
     def _start(self, effect: Effect, work: Work) -> asyncio.Task[None]:
-        """Begin an effect. If anybody else cancels its task, the answer is that of ``unanswered``."""
+        """Begin an effect. If foreign code cancels its task, the answer is ``unanswered``."""
         task = self._tasks[effect.effect_id] = self._in_group(self._carry_out(effect, work))
         return task
 
@@ -335,14 +340,14 @@ class AsyncInterpreter(Interpreter):
         self._start(effect, partial(perform, effect, self._scope(effect, context)))
 
     async def _perform_when_seen(self, perform: Performer, effect: Effect, scope: Scope) -> Answered | None:
-        """Ask the user once observers have seen what led to the question."""
+        """Ask the user once observers have received all earlier events."""
         await await_all(self.observers.deliveries)
         answer: Answered | None = await perform(effect, scope)
         return answer
 
     @cached_property
     def _notes(self) -> asyncio.Lock:
-        """The memory is used by one at a time, workers included, in the order of the decisions."""
+        """Lock of the memory: one user at a time, workers included, in the order of the decisions."""
         return asyncio.Lock()
 
     def _call_model(self, effect: CallModel) -> None:
@@ -354,7 +359,7 @@ class AsyncInterpreter(Interpreter):
             self._reader = self._start(effect, partial(self._performers[CallModel], effect, scope))
 
     async def _read_here(self, effect: CallModel, scope: Scope) -> None:
-        """Read a reply in the session's own task, which saves another task and the wait for it."""
+        """Read a reply in the session's own task, which saves a second task and the wait for it."""
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
@@ -373,7 +378,7 @@ class AsyncInterpreter(Interpreter):
             self._mailbox.post(answer)  # behind what came meanwhile
 
     async def _stop_reading(self) -> None:
-        """Wait for the end of a reply that was cancelled, which holds the reply's usage."""
+        """Wait for the end of a cancelled reply, which reports the reply's usage."""
         if self._reply is not None and self._reply.open and self._reader is not None:
             await asyncio.wait([self._reader])
 
@@ -395,7 +400,7 @@ class AsyncInterpreter(Interpreter):
             self.observers.warn(f"a note could not be saved: {describe(error)}")
 
     async def _saved(self) -> None:
-        """Wait until the notes of the turn are saved; ``SAVE_SECONDS`` at most once it was cancelled."""
+        """Wait until the notes of the turn are saved; at most ``SAVE_SECONDS`` once it is cancelled."""
         loop = asyncio.get_running_loop()
         deadline: float | None = None
         cancelled: asyncio.CancelledError | None = None

@@ -1,8 +1,8 @@
-"""The loop that runs every session: take an input, step, record, carry out, repeat.
+"""The loop of every session: take an input, step, record, carry out, repeat.
 
-It knows nothing of models, tools, threads or files, and never waits. How an effect is begun stands in a table of
-handlers, and where inputs come from is the interpreter's matter: the sync one waits at a queue, the one for asyncio
-awaits, and a resumed session begins with what stands on file.
+It does not depend on models, tools, threads or files, and never waits. A table of handlers defines how effects begin.
+The interpreter supplies the inputs: the sync one waits at a queue, the asyncio one awaits, and a resumed session begins
+with its recorded inputs.
 """
 
 from __future__ import annotations
@@ -40,111 +40,117 @@ SECRET_LOST = (
 )
 
 Handler = Callable[[Any, Any], object]
-"""Begins to carry out the decisions of one type: an unbound method of an interpreter that takes the decision. The
-answer comes later, as an input."""
+"""Begins to carry out decisions of one type: an unbound method of an interpreter that takes the decision.
+
+The answer comes later, as an input.
+"""
 
 Handlers = Mapping[type[Decision], Handler]
-"""Every effect has a handler; a notice may have one. One table serves all interpreters of a kind."""
+"""Handlers by decision type. Every effect needs a handler; a notice may have one.
+
+One table serves all interpreters of a kind.
+"""
 
 Reveal = Callable[[V], V]
-"""Gives a value with the real texts in place of their placeholders."""
+"""Returns a value with placeholders replaced by the real texts."""
 
 Watcher = Callable[[AgentState, Input, Transition, Reveal[Any]], None]
-"""Is told of each step: the state before it, the input, the transition, and how its messages are revealed."""
+"""Called for each step with the state before it, the input, the transition and a function that reveals its messages."""
 
 
 Settle = Callable[[Effect, float], "Effect | Input"]
-"""Takes an effect and the seconds since it was interrupted; gives the effect to begin again, or the input that answers
-it."""
+"""Takes an effect and the seconds since its interruption; returns the effect to begin again, or the input that answers
+it.
+"""
 
 
 Elsewhere = Callable[[Callable[[], None]], Awaitable[None]]
-"""Calls a function on another thread. The call has ended when this returns or raises, also if the task is cancelled."""
+"""Calls a function on another thread. The call has ended when this returns or raises, even if the task is cancelled."""
 
 
 class Veil(Protocol):
-    """Hides secrets before the engine sees them, and puts them back where decisions are carried out."""
+    """Hides secrets before the engine sees them, and restores them where decisions are carried out."""
 
     def hide(self, value: V) -> tuple[V, Sequence[Any]]:
-        """The value with placeholders for what is hidden, and a note of each for the recorder."""
+        """Return the value with placeholders for secrets, and a note of each secret for the recorder."""
 
     def reveal(self, value: V) -> V:
-        """The value with the real texts in place of their placeholders."""
+        """Return the value with placeholders replaced by the real texts."""
 
     def lacks(self, value: object) -> bool:
-        """Whether the value holds a placeholder whose real text nobody knows any more."""
+        """Whether the value contains a placeholder whose real text is lost."""
 
 
 class Writer(Protocol):
-    """Where inputs and decisions are written, such as a ``Journal``."""
+    """A destination for inputs and decisions, such as a ``Journal``."""
 
     @property
     def veil(self) -> Veil | None:
-        """What hides secrets from this recording; None where nothing is hidden."""
+        """The veil that hides secrets from this recording; None if it hides none."""
 
     @property
     def written(self) -> int:
-        """The number of records that were written for good."""
+        """The number of records written permanently."""
 
     def waits(self, event: Input, transition: Transition) -> bool:
-        """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
+        """Whether ``write`` is expected to wait for the disk."""
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
-        """Write an input with its decisions and the notes of what was hidden in it.
+        """Write an input with its decisions and the notes of hidden secrets.
 
-        When it raises, none of the decisions is carried out.
+        If it raises, no decision of the transition is carried out.
         """
 
 
 class InputCounter(Protocol):
-    """Stamps inputs with the token counts of what they bring, such as ``loop.counting.Counter``."""
+    """Adds token counts to inputs, such as ``loop.counting.Counter``."""
 
     def wants(self, event: Input) -> bool:
-        """Whether there is something to be counted in an input."""
+        """Whether an input contains anything to count."""
 
     def stamped(self, event: Input) -> Input:
-        """The input with its counts, which may wait for the model; as it came where there are none."""
+        """Return the input with token counts added (may block on the model), or unchanged."""
 
 
 NO_EFFECTS: frozenset[EffectId] = frozenset()
-"""One for all sessions: whatever each has of its own, the garbage collector looks through."""
+"""One constant for all sessions, so that the garbage collector has fewer objects to scan."""
 
 BEGINNING = AgentState()
-"""Where every new session stands."""
+"""The state of every new session."""
 
 NOTHING = (0.0, Transition(BEGINNING))
-"""The time of the newest input and its transition, before there is any."""
+"""Initial value for the time of the newest input and its transition."""
 
 
 @frozen(eq=False)
 class Step:
-    """An input that was taken, and what was decided."""
+    """An input and the decisions about it."""
 
     original: Input
-    """As it came."""
+    """The input before redaction."""
     event: Input
-    """As the engine sees it."""
+    """The input as the engine sees it."""
     redacted: Sequence[Any]
-    """Notes of what was hidden in it."""
+    """Notes of the secrets hidden in the input."""
     transition: Transition
     shown: tuple[Decision, ...]
-    """What was decided, with secrets in place of their placeholders: for whoever carries it out."""
+    """The decisions with real secrets in place of placeholders, for the handlers."""
 
 
 class Driver:
-    """One session: its engine, its state, and what is in flight.
+    """One session: its engine, its state and its effects in flight.
 
     Args:
-        engine: decides.
-        handlers: carry it out.
-        interpreter: whose handlers they are.
-        now: the time that inputs get, in seconds since the epoch.
-        state: where the session begins; None for a new one.
-        recorder: where inputs and decisions are written; None for nowhere.
-        watcher: is told of each step.
+        engine: makes the decisions.
+        handlers: begin the decisions.
+        interpreter: first argument of the handlers.
+        now: returns the time for inputs, in seconds since the epoch.
+        state: start of the session; None for a new session.
+        recorder: records inputs and decisions; None for no recording.
+        watcher: called for each step.
 
     Raises:
-        ConfigError: the engine says of an effect that it may decide it, and there is no handler for it.
+        ConfigError: an effect that the engine lists has no handler.
     """
 
     def __init__(
@@ -165,15 +171,15 @@ class Driver:
         self.engine = engine
         self.state = BEGINNING if state is None else state
         self.in_flight: dict[EffectId, Effect] = {}
-        """Effects that were decided and have neither been answered nor cancelled, oldest first."""
+        """Effects that were decided and neither answered nor cancelled, oldest first."""
         self.pending: set[EffectId] = set()
-        """Those of them that nobody works at: their answers are handed in later, and no run waits for them."""
+        """Effects in flight whose answers are handed in later. No run waits for them."""
         self.left = False
-        """The run is to end with its turn open: what is in flight is taken up by a later one."""
+        """Whether the run ends with its turn open. A later run continues the effects in flight."""
         self.lost = NO_EFFECTS
-        """Effects whose answer came and could not be kept."""
+        """Effects whose answer arrived but could not be recorded."""
         self.counter: InputCounter | None = None
-        """Counts what inputs bring before they are stamped with their time; None where sizes are estimated."""
+        """Adds token counts to inputs before they get their time; None if sizes are estimated."""
         self._last = NOTHING
         """The time of the newest restored input, and its transition."""
         self._handlers = handlers
@@ -183,8 +189,9 @@ class Driver:
         self._watcher = watcher
 
     def run(self, take: Callable[[], Input | None]) -> None:
-        """Carry on until nothing is in flight but what is pending. ``take`` waits for the next input; it may give None
-        where an effect has become pending.
+        """Run until only pending effects are in flight.
+
+        ``take`` waits for the next input. It may return None after an effect has become pending.
         """
         while self.busy:
             event = take()
@@ -192,7 +199,7 @@ class Driver:
                 self.advance(event)
 
     async def run_async(self, take: Callable[[], Awaitable[Input | None]], elsewhere: Elsewhere) -> None:
-        """``run`` for those who await the next input."""
+        """``run`` with an async ``take``."""
         while self.busy:
             event = await take()
             if event is not None:
@@ -200,16 +207,16 @@ class Driver:
 
     @property
     def written(self) -> int:
-        """The number of records that stand on file."""
+        """The number of records on file."""
         return 0 if self._recorder is None else self._recorder.written
 
     @property
     def busy(self) -> bool:
-        """Whether an effect is in flight that somebody works at."""
+        """Whether an effect in flight is being worked on."""
         return len(self.in_flight) > len(self.pending) and not self.left
 
     def put_away(self, effect_id: EffectId) -> None:
-        """Wait no longer for an effect; its answer is handed in later."""
+        """Stop waiting for an effect; its answer is handed in later."""
         if effect_id in self.in_flight:
             self.pending.add(effect_id)
 
@@ -227,7 +234,7 @@ class Driver:
             raise
 
     async def advance_async(self, event: Input, elsewhere: Elsewhere) -> None:
-        """``advance`` that waits for the disk on another thread, where it has to."""
+        """``advance``, but waits for the disk and for token counts on another thread."""
         before, written, step = self.state, self.written, None
         try:
             if self.counter is not None and self.counter.wants(event):
@@ -244,31 +251,31 @@ class Driver:
     # ``advance`` in parts, for who has to do something between them. Nothing else is asked of the driver meanwhile.
 
     def stepped(self, event: Input) -> Step:
-        """Stamp an input, which brings its counts, and decide; nothing is recorded yet, nor is the state another."""
+        """Stamp an input that already has its counts, and decide. Neither the recording nor the state changes."""
         original, event, redacted = self._stamped(event)
         transition = self.engine.step(self.state, event)
         shown = transition.decisions if self._recorder is None else self.revealed(transition.decisions)
         return Step(original, event, redacted, transition, shown)
 
     def record(self, step: Step) -> None:
-        """Write a step down, before any of what was decided in it begins."""
+        """Record a step before any of its decisions begins."""
         if self._recorder is not None:
             self._recorder.write(step.event, step.transition, step.redacted)
 
     def recording(self, step: Step, elsewhere: Elsewhere) -> Awaitable[None] | None:
-        """``record``; on another thread where it waits for the disk, which is then to be awaited."""
+        """Record a step. If that waits for the disk, return an awaitable that records it on another thread."""
         if self._recorder is not None and self._recorder.waits(step.event, step.transition):
             return elsewhere(partial(self.record, step))
         self.record(step)
         return None
 
     async def conclude(self, step: Step, written: int, recording: Awaitable[None] | None) -> None:
-        """Begin what was decided in a step, once it is recorded.
+        """Begin the decisions of a step, once it is recorded.
 
         Args:
             step: the step.
-            written: the number of records before it.
-            recording: what ``recording`` gave.
+            written: number of records before the step.
+            recording: result of ``recording``.
         """
         if recording is not None:
             try:
@@ -280,12 +287,12 @@ class Driver:
         self.carry_out(step)
 
     def carry_out(self, step: Step) -> None:
-        """Begin what was decided in a step that is recorded."""
+        """Begin the decisions of a recorded step."""
         self.tell(step)
         self._hand_over(step.shown)
 
     def tell(self, step: Step) -> None:
-        """Move to the state that a recorded step leads to, and tell the watcher; nothing begins."""
+        """Move to the state after a recorded step and call the watcher. No decision begins."""
         before, transition, decisions = self.state, step.transition, step.shown
         self._take_over(step.event, transition)
         if self._watcher is not None:
@@ -293,13 +300,14 @@ class Driver:
             self._watcher(before, step.original, revealed, self.revealed)
 
     def leave(self, event: Input, step: Step | None, before: AgentState, written: int) -> None:
-        """Leave a step that an error or an interrupt ended: what was recorded holds, and an answer may be lost.
+        """Leave a step that an error or an interrupt ended. A recorded step is kept; an unrecorded answer is noted as
+        lost.
 
         Args:
             event: the input.
-            step: what came of it; None where that failed.
-            before: the state before it.
-            written: the number of records before it.
+            step: the step; None if it failed before the decision.
+            before: state before the step.
+            written: number of records before the step.
         """
         if self.state is not before:  # it came when the session stood where the step leads to
             return
@@ -309,14 +317,12 @@ class Driver:
             self.lost |= {event.effect_id}
 
     def _count(self, events: list[Input]) -> None:
-        """Append the input of a list with its counts: on another thread, whose results nobody is given."""
+        """Append the counted input to the list. ``Elsewhere`` returns no result of the other thread."""
         if self.counter is not None:
             events.append(self.counter.stamped(events[0]))
 
     def _take_over(self, event: Input, transition: Transition) -> None:
-        """Move to the state that a step leads to, and note what is in flight then. Doing so twice is the same as doing
-        so once.
-        """
+        """Move to the state after a step and update the effects in flight. Idempotent."""
         answered: EffectId | None = getattr(event, "effect_id", None)
         if answered is not None:
             self.in_flight.pop(answered, None)
@@ -331,11 +337,11 @@ class Driver:
         self.state = transition.next_state
 
     def waits(self, event: Input) -> bool:
-        """Whether an input that decides nothing will wait for the disk."""
+        """Whether an input without decisions would wait for the disk."""
         return self._recorder is not None and self._recorder.waits(event, Transition(self.state))
 
     def _stamped(self, event: Input) -> tuple[Input, Input, Sequence[Any]]:
-        """An input with its time: as it came, as the engine sees it, and a note of each secret hidden in it."""
+        """Return the input with its time, the input as the engine sees it, and a note of each hidden secret."""
         # Milliseconds: finer ones would only swell recordings. In a fifth of the time that `round` takes.
         at = (self._now() * 1000.0 + 0.5) // 1.0 / 1000.0
         event = at_time(event, at)
@@ -343,11 +349,11 @@ class Driver:
         return (event, event, ()) if veil is None else (event, *veil.hide(event))
 
     def begin(self, decision: Decision) -> None:
-        """Hand a decision to its handler: one just made, or one that a crash kept from being carried out."""
+        """Hand a decision to its handler: a new one, or one that a crash interrupted."""
         self._hand_over((self.revealed(decision),))
 
     def revealed(self, value: V) -> V:
-        """A value with all that it holds, where the recording has a placeholder for a secret."""
+        """Return the value with the real secrets in place of the recording's placeholders."""
         veil = None if self._recorder is None else self._recorder.veil
         return value if veil is None else veil.reveal(value)
 
@@ -361,21 +367,21 @@ class Driver:
                 raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
 
     def dispose(self) -> None:
-        """Nothing will be carried out any more."""
+        """Drop the handlers, so that no more decisions are carried out."""
         self._handlers, self._interpreter, self.counter = {}, None, None
 
     def restore(self, event: Input) -> Transition:
-        """Take over an input that stands on file already: the state moves, and nothing is written or carried out."""
+        """Apply an input that is already on file: the state changes, but it is neither written nor carried out."""
         transition = self.engine.step(self.state, event)
         self._take_over(event, transition)
         self._last = event.at, transition
         return transition
 
     def resume(self, settle: Settle) -> Iterator[Input]:
-        """Take up what was interrupted, apart from what is pending, and give the inputs to advance by on the way.
+        """Resume all interrupted effects except pending ones, and yield the inputs to advance with.
 
-        Notices of the last record are carried out again too: nobody knows whether they were, and a note that is saved
-        twice is saved once.
+        Notices of the last record are carried out again, since they may have been lost. Saving a note twice has no
+        effect.
         """
         (at, transition), self._last = self._last, NOTHING
         for decision in transition.decisions:
@@ -392,7 +398,7 @@ class Driver:
                     yield outcome
 
     def _settled(self, effect: Effect, outcome: Effect | Input) -> Effect | Input:
-        """A tool does not run again with a placeholder for what it needs."""
+        """Fail a call that would run again with a placeholder for a lost secret."""
         veil = None if self._recorder is None else self._recorder.veil
         if veil is not None and isinstance(outcome, CallTool) and veil.lacks(outcome):
             return ToolFailed(effect.effect_id, SECRET_LOST)
@@ -400,7 +406,7 @@ class Driver:
 
 
 class _Effects(dict[type, bool]):
-    """Whether the decisions of a class are effects; looked up, where ``isinstance`` would ask for one after another."""
+    """Whether the decisions of a class are effects; a lookup that replaces slower ``isinstance`` checks."""
 
     def __missing__(self, kind: type) -> bool:
         self[kind] = issubclass(kind, EFFECT_TYPES)
@@ -410,16 +416,16 @@ class _Effects(dict[type, bool]):
 IS_EFFECT = _Effects()
 
 NOTHING_TO_DO: Handlers = dict.fromkeys(EFFECT_TYPES, lambda _interpreter, _decision: None)
-"""For what stands on file: nothing is carried out."""
+"""Handlers for recorded steps: they do nothing."""
 
 
 def follower(engine: CognitiveEngine, start: AgentState) -> Driver:
-    """A driver that follows a recording: it takes each input over by ``restore``, and carries nothing out."""
+    """Return a driver that follows a recording with ``restore`` and carries nothing out."""
     return Driver(engine, NOTHING_TO_DO, now=time, state=start)
 
 
 def at_time(event: Input, at: float) -> Input:
-    """An input with its time, as ``evolve`` gives it in twice the time: 5 us for a model's reply."""
+    """Return the input with its time. ``evolve`` takes twice as long: 5 us for a model's reply."""
     kind: Any = type(event)
     others = OTHER_FIELDS.get(kind)
     return kind(*others(event), at=at) if others is not None else evolve(event, at=at)

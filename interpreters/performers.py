@@ -1,14 +1,14 @@
-"""Performers: plain functions ``(effect, scope) -> input``, each of which carries one kind of effect out.
+"""Performers: plain functions ``(effect, scope) -> input`` that carry out one kind of effect.
 
     def dry_run(effect: CallTool, scope: Scope) -> Input:
         return ToolReturned(effect.effect_id, f"would call {effect.call.name}")
 
     Agent(model, tools=[pay], performers={CallTool: dry_run})
 
-``SYNC`` and ``ASYNC`` are the usual ones, by effect type. Interpreters decide only where a performer runs and how they
-wait for what it gives, so that a program can put its own in place of one: to answer an effect in a test, to forward it
-to another process, or to wrap the usual one in the step of a durable engine. Two effects are the interpreters' own: a
-worker is a session in itself, and a timer is a way to wait. A program may have performers for these too.
+``SYNC`` and ``ASYNC`` contain the default performers, by effect type. Interpreters decide only where a performer runs
+and how they wait for its answer. So a program can replace a performer: to answer an effect in a test, to forward it to
+another process, or to wrap the default in the step of a durable engine. Interpreters implement two effects themselves:
+a worker is a session in itself, and a timer is a way to wait. A program may have performers for these too.
 """
 
 from __future__ import annotations
@@ -72,51 +72,53 @@ HOOK_FAILED = "the hook failed"
 
 @define(eq=False)
 class Scope:
-    """What a performer is given beside its effect."""
+    """The arguments of a performer besides its effect."""
 
     program: Program
-    """Model, tools, memory, and whom to ask."""
+    """Model, tools, memory and functions of the program."""
     turn: Turn
-    """The run that waits for the answer. Nothing begins once ``turn.is_over()``."""
+    """The run that waits for the answer. No effect begins once ``turn.is_over()``."""
     observers: Observers
     reply: ReplyStream | None = None
-    """For ``CallModel``: collects what the model writes, and can be cancelled."""
+    """For ``CallModel``: collects the model's output, and can be cancelled."""
     context: ToolContext[Any] | None = None
-    """For ``CallTool``: what the tool is given, and told when nobody waits for it any more."""
+    """For ``CallTool``: context of the tool, which also signals cancellation."""
     elsewhere: Callable[[Callable[[], Any]], Any] | None = None
-    """Calls a function on the thread where the program is asked, and gives a future of its answer; None: right here."""
+    """Calls a function on the session's own thread and returns a future of its answer; None: call it directly."""
     notes: Any = nullcontext()
-    """The lock of the memory, which is used by one at a time, workers included."""
+    """Lock of the memory: one user at a time, workers included."""
     room: Callable[[], Awaitable[object]] | None = None
-    """Is awaited after each piece of a reply, and holds the model up while a reader is behind (backpressure)."""
+    """Awaited after each piece of a reply; it stops the model while a reader is behind (backpressure)."""
 
     def is_over(self) -> bool:
-        """Whether nobody waits any more for the effect: the turn is over, or the call took too long."""
+        """Whether the session no longer waits for the effect: the turn is over, or the call took too long."""
         return self.turn.is_over() or (self.context is not None and self.context.cancelled)
 
     def begin(self, effect: Effect) -> None:
-        """Note that an effect begins; to be called right before it does.
+        """Note that an effect begins. Call it just before the beginning.
 
         Raises:
-            NotBegun: nobody waits for it any more, and it must not begin.
+            NotBegun: the turn is over, and the effect must not begin.
         """
         if self.turn.is_over() or not self.turn.begins(effect.effect_id):
             raise NotBegun
 
 
 Performer = Callable[[Any, Scope], Any]
-"""Gives the input that answers the effect; or a ``concurrent.futures.Future`` that will have it, or, under asyncio, an
-awaitable; or ``LATER``, where the answer will be handed in after the run. None where nobody waits for it any more,
-which the session knows by then; anywhere else None is no answer."""
+"""Returns the input that answers the effect.
+
+Alternatives are a ``concurrent.futures.Future`` of that input, under asyncio an awaitable, or ``LATER`` if the answer
+is handed in after the run. None is allowed only if the session no longer waits for the effect.
+"""
 
 Performers = Mapping[type[Effect], Performer]
 
 Answered = Input | Later | Fault
-"""What a performer gives in the end."""
+"""The final result of a performer."""
 
 
 def unanswered(effect: Effect) -> Input:
-    """What the engine is told when nobody could carry an effect out. It fails closed: never more than a refusal."""
+    """Return the input for an effect that could not be carried out. It fails closed: at most a refusal."""
     effect_id = effect.effect_id
     match effect:
         case CallModel():
@@ -143,7 +145,7 @@ def unanswered(effect: Effect) -> Input:
 
 
 def call_model(effect: CallModel, scope: Scope) -> Input | None:
-    """Ask the model and show what comes."""
+    """Ask the model and show its output."""
     reply = scope.reply or _missing()
     scope.begin(effect)
     with reply.watched():
@@ -171,13 +173,13 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
 
 
 def call_tool(effect: CallTool, scope: Scope) -> Input | Fault:
-    """Run the tool; whatever it does wrong is a result that the model can read."""
+    """Run the tool. Its errors become a result that the model can read."""
     context = scope.context or _missing()
     return _or_fault(run_tool(scope.program.tools[effect.call.name], effect, context), context, scope)
 
 
 async def call_tool_async(effect: CallTool, scope: Scope) -> Input | Fault:
-    """``call_tool`` under asyncio: an ``async def`` in the loop, any other on a thread."""
+    """``call_tool`` under asyncio: an ``async def`` runs in the loop, others on a thread."""
     tool = scope.program.tools[effect.call.name]
     if tool.is_async:
         context = scope.context or _missing()
@@ -186,7 +188,7 @@ async def call_tool_async(effect: CallTool, scope: Scope) -> Input | Fault:
 
 
 def _or_fault(answer: Input, context: ToolContext[Any], scope: Scope) -> Input | Fault:
-    """A call's result; where the program wants that, a tool's mistake instead, which ends the run."""
+    """Return the result of a call, or a ``Fault`` for a tool's exception if ``raise_tool_errors`` is set."""
     answer, error = _as_seen(answer, scope), context.error
     if error is None or not scope.program.raise_tool_errors or isinstance(error, MEANT):
         return answer
@@ -194,7 +196,7 @@ def _or_fault(answer: Input, context: ToolContext[Any], scope: Scope) -> Input |
 
 
 def _as_seen(answer: Input, scope: Scope) -> Input:
-    """A result without the pictures that the model does not take; its text names them."""
+    """Return a result without the pictures that the model does not accept. Its text names them."""
     if not isinstance(answer, ToolReturned) or not answer.images:
         return answer
     model: Any = scope.program.model
@@ -205,7 +207,7 @@ def _as_seen(answer: Input, scope: Scope) -> Input:
 
 
 def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
-    """Ask the program: for an approval, an answer, a verdict on a plan or a hook's, or its notes. See ``program``."""
+    """Ask the program for an approval, an answer, a verdict on a plan or a hook, or its notes. See ``program``."""
     asked = consultation(scope.program, effect, scope.turn.is_over)
 
     def begun() -> Any:
@@ -227,7 +229,7 @@ def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
 
 
 async def ask_program_async(effect: Consulted, scope: Scope) -> Answered:
-    """``ask_program`` under asyncio: what is an ``async def`` in the loop, any other function on a thread."""
+    """``ask_program`` under asyncio: an ``async def`` runs in the loop, others on a thread."""
     asked = consultation(scope.program, effect, scope.turn.is_over)
 
     def begun(ask: Callable[[], Any]) -> Any:
@@ -248,7 +250,7 @@ async def ask_program_async(effect: Consulted, scope: Scope) -> Answered:
 
 
 def _read(effect: Effect, scope: Scope, read: Callable[[Any], Input], answer: Any) -> Answered:
-    """What the program answered, or that it will."""
+    """Return the program's answer, or ``LATER``."""
     return _postponed(effect, scope) if answer is LATER and isinstance(effect, Postponable) else read(answer)
 
 
@@ -260,7 +262,7 @@ def _postponed(effect: Effect, scope: Scope) -> Answered:
 
 
 CONSULTED: tuple[type[Consulted], ...] = (AskApproval, AskUser, ReviewPlan, Recall, RunHook)
-"""The effects that are carried out by asking the program."""
+"""Effects that are carried out by asking the program."""
 
 SYNC: Performers = {CallModel: call_model, CallTool: call_tool, **dict.fromkeys(CONSULTED, ask_program)}
 ASYNC: Performers = {
@@ -274,10 +276,10 @@ ASYNC: Performers = {
 
 
 def sync_performers(program: Program) -> Performers:
-    """The usual performers, and the program's own in the place of some, held to what they have to give.
+    """Return the default performers, with the program's own checked and in place of some.
 
-    One of them raises NotBegun where the turn was over before, and CogstepError for the embedding program's own fault,
-    such as an answer that does not fit its effect.
+    A performer raises ``NotBegun`` if the turn was already over. It raises ``CogstepError`` for a fault of the
+    embedding program, such as an answer that does not fit its effect.
     """
     return (
         SYNC
@@ -337,7 +339,11 @@ def _own_failed(effect: Effect, scope: Scope, error: BaseException) -> Input:
 
 
 def _answering(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
-    """What a program's own performer gave, if it is an answer to its effect."""
+    """Return the result of a program's own performer, if it answers its effect.
+
+    Raises:
+        ConfigError: the result is not an answer to this effect.
+    """
     if answer is LATER and isinstance(effect, Postponable):
         return _postponed(effect, scope)
     expected = ANSWERS[type(effect)]
@@ -355,10 +361,10 @@ def _answering(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
 
 
 def checked_answer(effect: Effect, answer: Input) -> Input:
-    """An answer as it would come back from a recording, since an engine trusts the types of its inputs.
+    """Return the answer as a recording would load it, since an engine trusts the types of its inputs.
 
     Raises:
-        ConfigError: a field of it is not of its type, or it does not fit its effect's questions.
+        ConfigError: a field has the wrong type, or the answer does not fit the questions of its effect.
     """
     try:
         read: Input = from_data(to_data(answer), Input)
@@ -379,7 +385,7 @@ def _failed(effect: Effect, scope: Scope, what: str, error: BaseException) -> In
 def _in_future(
     source: Future[Any], read: Callable[[Any], Answered | None], otherwise: Callable[[], Input]
 ) -> Future[Answered]:
-    """A future of the input that another future's answer means. Cancelling it cancels the other one."""
+    """Return a future of the input that another future's answer becomes. Cancelling it cancels the other future."""
     later: Future[Any] = Future()
 
     def settle(source: Future[Any]) -> None:

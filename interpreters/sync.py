@@ -1,11 +1,11 @@
 """The interpreter without an event loop: the session runs on the thread that calls ``run``.
 
-Handlers only note what is to be done. It is done when the driver asks for the next input: the model's stream, questions
-to the program and a read-only call that stands alone right here; other calls and workers on threads of their own, which
-put what came of it into the mailbox, where cancellations arrive too.
+Handlers only note the work. It begins when the driver asks for the next input. The model's stream, questions to the
+program and a single read-only call run on this thread. Other calls and workers run on their own threads. They put their
+results into the mailbox, where cancellations also arrive.
 
-Nothing here takes a lock that a signal handler could need again: the mailbox is a ``SimpleQueue``, whose ``put`` may
-interrupt its own ``get``, and flags are plain attributes.
+This module takes no lock that a signal handler could need again. The mailbox is a ``SimpleQueue``, whose ``put`` may
+interrupt its own ``get``. Flags are plain attributes.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
 
 INPUTS = frozenset(INPUT_TYPES)
-"""In a set, since ``isinstance`` would ask for one after another."""
+"""A set, because ``isinstance`` would check the types one by one."""
 
 
 class SyncInterpreter(Interpreter):
     """An ``Interpreter`` on the caller's thread.
 
     Args:
-        parent: in a worker, has questions to the program asked on the session's own thread.
+        parent: for a worker, runs questions to the program on the session's own thread.
     """
 
     def __init__(
@@ -74,21 +74,21 @@ class SyncInterpreter(Interpreter):
     ) -> None:
         self._parent = parent
         self._notes = threading.Lock()
-        """The memory is used by one at a time, workers included."""
+        """Lock of the memory: one user at a time, workers included."""
         self._threads = ThreadPool()
         self._holders: dict[None, Turn] = {}
-        """Who drives the session, if anybody does: see ``_alone``."""
+        """The turn that currently drives the session, if any; see ``_alone``."""
         self._waiting: list[SimpleQueue[None]] = []
-        """One queue for each caller of ``close`` that waits until the session is free."""
+        """One queue for each caller of ``close`` that waits for the session."""
         self._mailbox: SimpleQueue[Letter] = SimpleQueue()
         self._earlier: int | None = None
-        """The number of letters to look at before a deadline that has come."""
+        """Number of letters to read before a deadline that has passed."""
         self._agenda: dict[EffectId, Callable[[], Input | None]] = {}
-        """The work to be done on this thread, by the effect that it is for, oldest first."""
+        """The work for this thread, by effect, oldest first."""
         self._calls: list[CallTool] = []
-        """The calls that were decided and have not begun."""
+        """Calls that were decided and have not begun."""
         self._awaited: dict[EffectId, Future[Any]] = {}
-        """The answers that come later, from another thread."""
+        """Answers that arrive later, from another thread."""
         self._performers = sync_performers(program)
         if program.system is not None and program.system.is_async:
             raise ConfigError(f"the function of system is an async function, {NEEDS_A_LOOP}")
@@ -101,14 +101,14 @@ class SyncInterpreter(Interpreter):
     # ------------------------------------------------------------------------------------------------ running a turn
 
     def run(self, event: Input | None, turn: Turn | None = None) -> None:
-        """Hand in an input, or with None go on with the open turn, until nothing is in flight but what is pending.
+        """Hand in an input and run until only pending effects are in flight. None continues the open turn.
 
-        A ``turn`` made beforehand can be cancelled from its beginning on.
+        A ``turn`` passed in can be cancelled from its beginning on.
 
         Raises:
             BusyError: another run is under way.
-            PendingError: it is a new message, and the turn before waits for answers.
-            CogstepError: the embedding program's own fault, such as a journal that can't be written.
+            PendingError: the input is a new message, and the previous turn waits for answers.
+            CogstepError: a fault of the embedding program, such as an unwritable journal.
         """
         turn = turn or Turn()
         if not self._alone(turn, partial(self._drive, event, turn)):
@@ -131,7 +131,7 @@ class SyncInterpreter(Interpreter):
             self.observers.wait()
 
     def _prompted(self, event: Input) -> Input:
-        """An input with the system prompt that the program makes for it, and its candidates."""
+        """Return the input with the program's system prompt and candidates."""
         saying, made, given = self._saying, self.program.system, (self.program.deps, self.program.session)
         if made is not None and saying.asks(event):
             event = saying.with_prompt(event, made.made(*given))
@@ -142,12 +142,14 @@ class SyncInterpreter(Interpreter):
         return saying.with_context(event, [one.made(text, *given) for one in sources]) if sources else event
 
     def _alone(self, holder: Turn, work: Callable[[], object]) -> bool:
-        """Do work that only one may do at a time; False if somebody else does some.
+        """Do work that only one caller may do at a time; return False if another caller is working.
 
-        An interrupt may come at any place here, and the session is free afterwards all the same: it is taken by one
-        operation on a dict, for a holder that was made before; only that holder's end gives it back; and it is given
-        back twice, since an interrupt may come where that is done, too. (Nothing returns from within: in CPython, the
-        line of such a ``return`` is not guarded by its ``finally``.)
+        An interrupt may occur at any place here and must leave the session free:
+
+        - One dict operation takes the session, for a holder created beforehand. Only the end of that holder releases
+          it.
+        - The release is repeated, since an interrupt may hit the first one.
+        - No ``return`` inside: in CPython, ``finally`` does not guard the line of such a ``return``.
         """
         free = False
         try:
@@ -170,7 +172,7 @@ class SyncInterpreter(Interpreter):
                 waiting.put(None)
 
     def settle(self, reason: str) -> None:
-        """Close the turn, if a run that an exception ended has left it open."""
+        """Close the turn that an exception left open, if any."""
         for event in self._closing(reason):
             self.driver.advance(event)
 
@@ -185,21 +187,20 @@ class SyncInterpreter(Interpreter):
         return bool(self.waiting()) and self._alone(Turn(), partial(self.settle, reason))
 
     def hand_in(self, event: HandedIn) -> None:
-        """Have the session take what the user decides of it, such as a mode. From any thread."""
+        """Pass a decision of the user, such as a mode, to the session. Safe from any thread."""
         if not self._alone(Turn(), partial(self.driver.advance, event)):
             self._mailbox.put(event)
 
     def _let_rest(self, reason: str) -> None:
-        """Close the turn that is open, unless it can be gone on with."""
+        """Close the open turn, unless it can be continued."""
         if not self._keep_pending():
             self.settle(reason)
 
     def close(self, seconds: float) -> int:
-        """Stop what runs and wait ``seconds`` for it to end; how many tools still run after that.
+        """Stop all work and wait ``seconds`` for its end. Return how many tools still run after that.
 
-        What can be answered later stays pending on file.
-
-        A second call does what an interrupt has kept the first one from.
+        Effects that can be answered later stay pending on file. If an interrupt ended the first call, a second call
+        completes it.
         """
         reason, deadline = "the agent was closed", monotonic() + seconds
         ended: SimpleQueue[None] = SimpleQueue()
@@ -216,7 +217,9 @@ class SyncInterpreter(Interpreter):
     # ---------------------------------------------------------------------------------------- where inputs come from
 
     def _next_input(self) -> Input | None:
-        """What happened next: from the mailbox, of the work to do here, or by the clock. None: nothing goes on."""
+        """Return the next input, from the mailbox, the work for this thread or the clock; None if no effect is in
+        flight.
+        """
         while True:
             if self._calls:
                 self._begin_calls()
@@ -238,9 +241,9 @@ class SyncInterpreter(Interpreter):
                 return event
 
     def _late(self) -> Input | None:
-        """The clock's answer, once a deadline has come and none of the letters that were here by then is the answer.
+        """Return the clock's answer, once a deadline has passed and no earlier letter contains the real answer.
 
-        An observer or a question may have held this thread up beyond a tool's time, and not the tool.
+        An observer or a question, and not the tool, may have blocked this thread beyond the tool's time.
         """
         if self._earlier is None:
             if (self._seconds_left() or 0.0) > 0.0:
@@ -280,7 +283,7 @@ class SyncInterpreter(Interpreter):
         return Scope(self.program, turn, self.observers, reply, context, self._parent, self._notes)
 
     def _begin(self, effect: Effect) -> None:
-        """The model and the program are asked on this thread, one after another."""
+        """Note the effect for this thread, where the model and the program are asked one after another."""
         self._agenda[effect.effect_id] = partial(self._perform_here, effect, self._scope(effect))
 
     def _perform_here(self, effect: Effect, scope: Scope) -> Input | None:
@@ -298,7 +301,7 @@ class SyncInterpreter(Interpreter):
         return None if turn.is_over() else answer
 
     def _unsettled(self, effect: Effect, scope: Scope, answer: Any) -> Input | None:
-        """What a performer gave that is no input: there will be one later, or none."""
+        """Handle a performer's result that is not an input: the input comes later, or never."""
         if isinstance(answer, Future):
             self._await(effect, scope, answer)
             return None
@@ -313,7 +316,7 @@ class SyncInterpreter(Interpreter):
         self._threads.start(partial(self._perform_there, effect, self._scope(effect, context)))
 
     def _perform_there(self, effect: Effect, scope: Scope) -> None:
-        """Carry an effect out on a thread of its own."""
+        """Carry out an effect on its own thread."""
         letter: Letter | Later | Future[Answered] | None
         try:
             letter = self._performers[type(effect)](effect, scope)
@@ -332,7 +335,7 @@ class SyncInterpreter(Interpreter):
             self._mailbox.put(letter)
 
     def _await(self, effect: Effect, scope: Scope, answer: Future[Answered]) -> None:
-        """Note an answer that comes later, on whatever thread."""
+        """Note an answer that arrives later, on any thread."""
         self._awaited[effect.effect_id] = answer
         answer.add_done_callback(partial(self._arrived, effect.effect_id, scope.turn))
         # It may have been given up before it stood there: the turn was cancelled, or the call took too long.
@@ -354,7 +357,7 @@ class SyncInterpreter(Interpreter):
         self._calls.append(effect)
 
     def _begin_calls(self) -> None:
-        """Start what was decided: a read-only call that is all there is to do runs here, others on threads."""
+        """Start the decided calls. A read-only call without other work runs here, others on threads."""
         calls, self._calls = self._calls, []
         if self._at_work_for().is_over():
             return
@@ -396,7 +399,7 @@ class SyncInterpreter(Interpreter):
         self._threads.start(partial(self._work, child, effect, worker.task, own, turn))
 
     def _work(self, child: SyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> None:
-        """On a worker's thread."""
+        """Run a worker, on its thread."""
         letter: Letter
         try:
             parent.begin(effect.effect_id, partial(child.run, task, own))
@@ -415,7 +418,7 @@ class SyncInterpreter(Interpreter):
             self._mailbox.put(letter)
 
     def _errand(self, parent: Turn, ask: Callable[[], Any]) -> Future[Any]:
-        """On a worker's thread: have the program asked on the session's own."""
+        """Have the program asked on the session's own thread. Called on a worker's thread."""
         answer: Future[Any] = Future()
         self._mailbox.put(Errand(parent, ask, answer))
         return answer

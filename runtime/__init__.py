@@ -1,6 +1,6 @@
-"""Things that hold models and notes: llama.cpp, MLX and programs of others behind one protocol. See ``load_model``.
+"""Runtimes for models, and memory stores: llama.cpp, MLX and other programs behind one protocol. See ``load_model``.
 
-Importing this imports no backend: each is loaded when a model needs it.
+Importing this imports no backend; each is imported when a model needs it.
 """
 
 import types
@@ -75,8 +75,9 @@ if not typing.TYPE_CHECKING:  # a type checker can't compute it, and takes the n
         **dict.fromkeys(("BACKENDS", "Backend", "Backends", "Price", "Timeouts"), "runtime.providers.backends"),
         **dict.fromkeys(("RequestEntry", "RequestRegistry"), "runtime.requests"),
     }
-    """Where names are that bring in the wire formats, or asyncio: a fifth of the time that all the rest takes, and some
-    megabytes in each process of a model."""
+    """Modules of names that need the wire formats or asyncio. Importing them takes a fifth of the time of all the rest,
+    and some megabytes in each model process.
+    """
 
     __all__ = sorted(
         [
@@ -90,7 +91,6 @@ if not typing.TYPE_CHECKING:  # a type checker can't compute it, and takes the n
     )
 
     def __getattr__(name: str) -> object:
-        """A public name, at its first use."""
         if name not in _AT_FIRST_USE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value = getattr(_import_module(_AT_FIRST_USE[name]), name)

@@ -1,8 +1,8 @@
-"""Runtimes under asyncio: one way to await a reply, whether its runtime blocks or awaits itself.
+"""Runtimes under asyncio: one way to await a reply, from blocking and async runtimes alike.
 
-A runtime that holds a model hands its outputs over by blocking. ``reading`` puts a bridge before it: a thread of the
-reply's own waits for outputs and wakes the event loop for each, and at most ``ROOM`` of them lie between the two. So a
-reader that is slow holds the thread up, nothing polls, and the loop is never blocked.
+A runtime with a local model delivers its outputs by blocking. ``reading`` adds a bridge: a thread per reply waits for
+outputs and wakes the event loop for each. At most ``ROOM`` outputs are buffered. So a slow reader slows the thread
+down, nothing polls, and the loop never blocks.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from cognition.parsing import Output
 
 ROOM = 64
-"""The most outputs between the thread and the reader: some seconds of a fast model, some kilobytes."""
+"""Maximum outputs buffered between thread and reader: a few seconds of a fast model, a few kilobytes."""
 
 LOOK_SECONDS = 0.5
-"""How often a thread that waits for room looks whether the event loop and the reader are still there."""
+"""A thread that waits for room checks this often (seconds) that event loop and reader still exist."""
 
 
 class AsyncGeneration(Protocol):
-    """One reply on its way, awaited. As ``Generation``: it ends with exactly one ``Done``, whatever happens."""
+    """One reply in progress, awaited. Like ``Generation``, it always ends with exactly one ``Done``."""
 
     def __aiter__(self) -> AsyncGeneration: ...
 
     async def __anext__(self) -> Output | Done: ...
 
     def cancel(self) -> None:
-        """Stop as soon as possible; the ``Done`` says ``"cancelled"``. After the end it does nothing."""
+        """Stop as soon as possible; the ``Done`` has the reason ``"cancelled"``. After the end it does nothing."""
 
 
 @runtime_checkable
 class AsyncRuntime(Protocol):
-    """A runtime that awaits by itself, such as one that asks a provider, or a fake. It is asked without a thread."""
+    """A runtime that is async natively, such as a remote model or a fake. It needs no thread."""
 
     def stream(self, request: ModelRequest) -> AsyncGeneration:
-        """Start a reply; called in the event loop, returns at once.
+        """Start a reply and return immediately. Call it in the event loop.
 
         Raises:
             RuntimeClosedError: after ``close()``.
@@ -50,12 +50,12 @@ class AsyncRuntime(Protocol):
 
 
 def awaits(runtime: Runtime) -> bool:
-    """Whether a runtime is an ``AsyncRuntime``, in a hundredth of the 40 microseconds that ``isinstance`` takes."""
+    """Return whether a runtime is an ``AsyncRuntime``, 100 times faster than the 40 microseconds of ``isinstance``."""
     return callable(getattr(runtime, "stream", None))
 
 
 def reading(runtime: Runtime, request: ModelRequest) -> AsyncGeneration:
-    """A reply of any runtime, for the event loop that runs here; raises what ``submit`` raises."""
+    """Start a reply of any runtime for the running event loop. Raises the errors of ``submit``."""
     if awaits(runtime):
         generation: AsyncGeneration = cast("AsyncRuntime", runtime).stream(request)
         return generation
@@ -63,10 +63,10 @@ def reading(runtime: Runtime, request: ModelRequest) -> AsyncGeneration:
 
 
 class Bridge:
-    """A blocking reply, awaited. To be iterated in the event loop that made it.
+    """A blocking reply, awaited. Iterate it in the event loop that created it.
 
-    One that nobody holds any more is cancelled, as where its loop was closed in the middle: its thread holds its way
-    alone.
+    It is cancelled when garbage collected, for example after its loop was closed early: its thread references only the
+    ``_Way``.
     """
 
     def __init__(self, generation: Generation) -> None:
@@ -109,7 +109,7 @@ class Bridge:
 
 
 class _Way:
-    """What a bridge and its thread share."""
+    """State shared by a bridge and its thread."""
 
     def __init__(self, generation: Generation, loop: asyncio.AbstractEventLoop) -> None:
         self.generation = generation
@@ -117,23 +117,21 @@ class _Way:
         self.arrived: deque[Output | Done | BaseException] = deque()
         self.wake: asyncio.Future[None] | None = None
         self.room = threading.Event()
-        """Set when a thread that has waited for room may go on."""
+        """Set when a thread that waits for room may continue."""
         self._told = False
-        """Whether the loop will look for what has arrived: to tell it takes longer than all else here."""
+        """Whether a wake-up of the loop is already scheduled: scheduling is the most expensive part."""
         self._left = False
-        """Whether nobody reads any more."""
 
     def leave(self) -> None:
-        """Stop the model and let the thread run out, since nobody reads.
+        """Stop the model and let the thread run out after the reader is gone.
 
-        A garbage collection may call it in the middle of anything, so it takes no lock that this thread may hold:
-        ``room`` has one.
+        A garbage collection may call this at any point of other code. So it takes no lock that this thread may already
+        hold, such as the lock inside ``room``.
         """
         self._left = True
         self.generation.cancel()
 
     def pump(self) -> None:
-        """Read the blocking reply, on a thread of its own."""
         try:
             for output in self.generation:
                 self._hand_over(output)
@@ -153,7 +151,6 @@ class _Way:
             self.leave()
 
     def _wait_for_room(self) -> None:
-        """Hold the model up while the reader is ``ROOM`` outputs behind."""
         if len(self.arrived) < ROOM or self._unread():
             return
         self.room.clear()
@@ -166,7 +163,6 @@ class _Way:
         return self._left or self.loop.is_closed()
 
     def _look(self) -> None:
-        """In the loop: wake the reader, if it waits."""
         self._told = False  # first: what arrives from here on is told of again
         if self.wake is not None and not self.wake.done():
             self.wake.set_result(None)

@@ -1,4 +1,4 @@
-"""``cognition.checking`` for functions: what they are called with is checked against their own signature."""
+"""``cognition.checking`` for functions: check arguments against the function's own signature."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ R = TypeVar("R")
 
 
 def checked_call(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that takes nothing that its signature doesn't say; ``Unpack`` of a TypedDict is part of it.
+    """Decorate a function to reject arguments that do not fit its signature, including an ``Unpack`` of a TypedDict.
 
-    It raises ConfigError for anything else, and calls a constructor by the name of its class.
+    It raises ConfigError, and names a constructor by its class.
     """
     declared: list[Declared] = []
     bound = int(next(iter(inspect.signature(function).parameters), "") in ("self", "cls"))

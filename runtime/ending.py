@@ -1,4 +1,4 @@
-"""How a reply ends: its ``Done``, made of what came before it."""
+"""Build the ``Done`` that ends a reply from its outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def done_of(
     timings: Timings = NO_TIME,
     warnings: tuple[str, ...] = (),
 ) -> Done:
-    """The end of a reply that these outputs tell of; what stopped of itself and has calls, stopped for them."""
+    """Return the ``Done`` for these outputs; with tool calls the reason ``stop`` becomes ``tool_calls``."""
     reply = collect(outputs)
     return Done(
         text=reply.text,

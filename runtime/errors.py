@@ -1,8 +1,8 @@
-"""What goes wrong when a model is loaded or used wrongly. Each message is one line that says what to do.
+"""Errors of loading and misusing a model. Each message is one line that includes the remedy.
 
-Strategy: these are the embedding program's (or its user's) mistakes and the machine's troubles before a model stands.
-What happens to a request afterwards, a prompt that is too long included, is no exception but a ``Done`` with a
-``Failure``, since the core decides what follows from it.
+Strategy: these are mistakes of the embedding program or its user, or machine problems before the model is loaded. A
+later failure of a request, such as a prompt that is too long, raises nothing: it is a ``Done`` with a ``Failure``,
+because the core decides how to react.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cognition import CogstepError
 
 
 class RuntimeClosedError(CogstepError):
-    """A runtime was asked for something after ``close()``."""
+    """A runtime was used after ``close()``."""
 
     def __init__(self, name: str, message: str = "") -> None:
         super().__init__(message or f"the model {name!r} is closed; load it again with load_model()")
@@ -22,14 +22,14 @@ class RuntimeClosedError(CogstepError):
 
 
 class ServerClosedError(RuntimeClosedError):
-    """A model server was asked for something after its ``close()``, or was closed while somebody waited for it."""
+    """A model server was used after ``close()``, or was closed while a caller waited for it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, f"the server of the model {name!r} is closed; make a new ModelServer")
 
 
 class ReleasedError(RuntimeClosedError):
-    """A shared model was asked for something by somebody who had given it back."""
+    """A shared model was used after its release."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, f"the model {name!r} was released here; acquire it again from its server")
@@ -39,7 +39,7 @@ class ModelLoadError(CogstepError):
     """A model could not be loaded.
 
     Attributes:
-        spec: what was to be loaded, as the caller wrote it.
+        spec: the model to load, as the caller wrote it.
     """
 
     def __init__(self, message: str, *, spec: str = "") -> None:
@@ -48,19 +48,19 @@ class ModelLoadError(CogstepError):
 
 
 class ModelSpecError(ModelLoadError):
-    """The text that names a model has no form that we know."""
+    """The text that names a model has an unknown form."""
 
 
 class ModelNotFoundError(ModelLoadError):
-    """There is no file, directory or repository under this name."""
+    """No file, directory or repository has this name."""
 
 
 class ModelFileError(ModelLoadError):
-    """The file or directory is there but holds no model that can be used: wrong kind, cut short, parts missing."""
+    """The file or directory exists but contains no usable model: wrong kind, truncated, parts missing."""
 
 
 class ModelOptionsError(ModelLoadError):
-    """An option has a value that it can't have, or that does not go with the others or with this model."""
+    """An option is out of range, or conflicts with another option or with this model."""
 
 
 class ExtraMissingError(ModelLoadError):
@@ -80,27 +80,27 @@ class LoadCancelledError(ModelLoadError):
 
 
 class ModelProcessError(ModelLoadError):
-    """The process of a model ended while it loaded, or ends so often that it is not started again."""
+    """The process of a model ended while loading, or ends so often that it is not restarted."""
 
 
 class TemplateError(ModelLoadError):
-    """A chat template has a syntax error, or refuses a plain conversation however it is put."""
+    """A chat template has a syntax error, or rejects even a plain conversation in every variant."""
 
 
 class TemplateStoppedError(TemplateError):
-    """A chat template was stopped: it takes more time or memory than any conversation needs, or ended its process."""
+    """A chat template was stopped: it needs more time or memory than any conversation should, or ended its process."""
 
 
 class MediaError(CogstepError):
-    """A message holds a picture, and the model takes none of its kind. Becomes the ``Failure`` of a reply."""
+    """A message contains a picture of a kind that the model does not accept. Becomes the ``Failure`` of a reply."""
 
 
 class ConstraintError(CogstepError):
-    """A reply can't be held to what was asked of it. Becomes the ``Failure`` of that reply."""
+    """The constraint on a reply cannot be enforced. Becomes the ``Failure`` of that reply."""
 
 
 class SavedCacheError(CogstepError):
-    """A cache can't be saved or restored: nothing to save, no room, a file that is damaged or belongs to another model.
+    """A cache cannot be saved or restored: nothing to save, no space, a damaged file, or a file of another model.
 
     Attributes:
         path: the file.
@@ -112,7 +112,7 @@ class SavedCacheError(CogstepError):
 
 
 class MemoryStoreError(CogstepError):
-    """A store of notes can't be opened, read or written.
+    """A memory store cannot be opened, read or written.
 
     Attributes:
         path: its file.

@@ -1,12 +1,12 @@
-"""Files that are the user's alone, and files that come from anybody.
+"""Private files of the user, and safe reading of untrusted files.
 
-Whatever a session writes may hold what nobody else on the machine shall read, and may stand in a directory where others
-write too. So a file that is made here has the mode 0600 and a directory 0700 whatever the umask says, and a link is
-never followed by its last name where something is written: only regular files that belong to this user are.
+A session may write confidential data into a directory where other users can write. So new files have the mode 0600 and
+new directories 0700, regardless of the umask. Writing never follows a symlink in the last path component, and only
+accepts regular files owned by this user.
 
-Whatever is read may be anything: a pipe that nobody writes to, a device without end, a file that grows meanwhile. So
-only regular files are opened for reading, without waiting, and never more is read than the caller has room for. A link
-that leads to a regular file may be read: it gives nothing that its reader couldn't open by name.
+A path to read may be anything: a pipe without a writer, an endless device, a growing file. So reading opens only
+regular files, without blocking, and never returns more than the caller's limit. A symlink to a regular file may be
+read: it gives access to nothing that the reader could not open by name.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
 
 ALWAYS = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""Of every opening. Without ``O_NONBLOCK`` a pipe would wait for its other end; to regular files it means nothing."""
+"""Flags of every ``open``. Without ``O_NONBLOCK`` a pipe would wait for its other end; regular files ignore it."""
 
 AT_ONCE = 1 << 20
-"""Bytes that are read of a file at a time when it turns out to be longer than it said."""
+"""Bytes per read of a file that is longer than its reported size."""
 
 TRIES = 16
-"""How often a file is opened that somebody makes and deletes again at the same time."""
+"""Attempts to open a file that another process creates and deletes at the same time."""
 
 StrPath = str | os.PathLike[str]
 
 
 class UnusableFileError(CogstepError, OSError):
-    """Something other than a file that can be used here: it is a pipe, a link, too large, somebody else's.
+    """The path is not a usable file: it is a pipe, a symlink, too large, or owned by another user.
 
-    It is an ``OSError`` as well, so that whoever reports those as ``error.strerror`` reports this one in the same way.
+    It is also an ``OSError``, so that code which reports ``error.strerror`` works unchanged.
 
     Attributes:
         path: its name.
-        reason: what is wrong with it and what to do, such as "it is a link ...".
+        reason: the problem and the remedy, such as "it is a link ...".
     """
 
     def __init__(self, reason: str, path: StrPath) -> None:
@@ -57,16 +57,17 @@ class UnusableFileError(CogstepError, OSError):
 
 
 def reason_about(error: OSError, path: StrPath) -> str:
-    """What an error says where ``path`` is named already: if it is about another file, that name stands before it.
+    """Return the error's text for a message that already names ``path``; an error about another file is prefixed by its
+    name.
 
-    Else "it is a link; delete it" would tell whoever reads it to delete a file with which nothing is wrong.
+    Otherwise "it is a link; delete it" would make the user delete the wrong file.
     """
     other = error.path if isinstance(error, UnusableFileError) else Path(os.fspath(path))
     return str(error.strerror) if other == Path(os.fspath(path)) else f"{other.name}: {error.strerror}"
 
 
 def _check_name(path: StrPath) -> None:
-    """Where it can't be a name, Python raises a ValueError, which nobody expects of a file."""
+    """Raise ``UnusableFileError`` for an invalid name. Python would raise a ValueError, which callers do not expect."""
     try:
         if b"\0" not in os.fsencode(path):
             return
@@ -76,7 +77,7 @@ def _check_name(path: StrPath) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """What a file is, from its ``st_mode``, in the words of a message."""
+    """Return the kind of a file from its ``st_mode``, worded for a message."""
     return _KINDS.get(stat.S_IFMT(mode), "a device")
 
 
@@ -95,17 +96,17 @@ _KINDS = {
 def open_regular(
     path: StrPath, *, longest: int | None = None, dir_fd: int | None = None, links: bool = True
 ) -> BinaryIO:
-    """A regular file, open for reading bytes.
+    """Open a regular file for reading bytes.
 
     Args:
-        path: its name; relative to ``dir_fd`` where that is given.
-        longest: bytes it may have; None for any number.
+        path: its name; relative to ``dir_fd`` if given.
+        longest: the maximum size in bytes; None for no limit.
         dir_fd: an open directory.
-        links: whether its last name may be a link to one.
+        links: whether the last path component may be a symlink.
 
     Raises:
-        UnusableFileError: it is something else, or longer.
-        OSError: it can't be opened.
+        UnusableFileError: it is not a regular file, or is longer.
+        OSError: it cannot be opened.
     """
     _check_name(path)
     # Looked at before: to open a device may already do something, and a socket can't be opened at all.
@@ -121,17 +122,19 @@ def open_regular(
 
 
 def check_regular(path: StrPath, longest: int | None = None) -> None:
-    """See that a file which somebody else opens by its name is one that ``open_regular`` would open.
+    """Check that ``open_regular`` would accept a file that other code opens by name.
 
     Raises:
-        UnusableFileError, OSError: as there.
+        UnusableFileError, OSError: as in ``open_regular``.
     """
     _check_name(path)
     _check_regular(os.stat(path), path, longest)
 
 
 def read_regular(path: StrPath, longest: int, *, dir_fd: int | None = None, links: bool = True) -> bytes:
-    """What a regular file holds: at most ``longest`` bytes, even if it grows meanwhile. Else as ``open_regular``."""
+    """Return the content of a regular file, at most ``longest`` bytes, even if it grows. Otherwise like
+    ``open_regular``.
+    """
     with open_regular(path, longest=longest, dir_fd=dir_fd, links=links) as file:
         content = file.read(min(os.fstat(file.fileno()).st_size, longest) + 1)
         parts = [content]
@@ -147,11 +150,11 @@ def read_regular(path: StrPath, longest: int, *, dir_fd: int | None = None, link
 
 
 def read_regular_text(path: StrPath, longest: int) -> str:
-    """What a regular file holds as text in UTF-8, with or without the mark that may stand before it.
+    """Return the UTF-8 text of a regular file, without its byte order mark if it has one.
 
     Raises:
-        UnusableFileError: it is something else, longer, or no text.
-        OSError: it can't be opened.
+        UnusableFileError: it is not a regular file, is longer, or is not UTF-8.
+        OSError: it cannot be opened.
     """
     try:
         return read_regular(path, longest).decode("utf-8-sig")
@@ -160,7 +163,7 @@ def read_regular_text(path: StrPath, longest: int) -> str:
 
 
 def too_long(path: StrPath, longest: int) -> UnusableFileError:
-    """The error about a file of more than ``longest`` bytes."""
+    """Return the error for a file of more than ``longest`` bytes."""
     return UnusableFileError(
         f"it is longer than the {longest:,} bytes that are read of such a file; name another", path
     )
@@ -178,19 +181,19 @@ def _check_regular(about: os.stat_result, path: StrPath, longest: int | None) ->
 
 
 def open_private(path: StrPath, flags: int = os.O_RDWR | os.O_CREAT, *, dir_fd: int | None = None) -> int:
-    """The descriptor of a regular file for writing that is this user's: with ``O_CREAT`` made if it is not there.
+    """Open a regular file of this user for writing; return its descriptor. ``O_CREAT`` creates it if it does not exist.
 
-    One that is made has the mode 0600 from its first moment. The mode of one that was there is left as it is.
+    A new file has the mode 0600 from the start. The mode of an existing file does not change.
 
     Args:
-        path: its name; relative to ``dir_fd`` where that is given.
-        flags: as for ``os.open``; ``O_CLOEXEC`` and what keeps from waiting are added. ``O_TRUNC`` takes effect only on
-            a file that may be written.
+        path: its name; relative to ``dir_fd`` if given.
+        flags: as for ``os.open``; ``O_CLOEXEC`` and non-blocking flags are added. ``O_TRUNC`` only takes effect after
+            the checks.
         dir_fd: an open directory.
 
     Raises:
-        UnusableFileError: it is a link, no regular file, another user's, or has a second name.
-        OSError: it can't be opened or made.
+        UnusableFileError: it is a symlink, not a regular file, owned by another user, or has a second hard link.
+        OSError: it cannot be opened or created.
     """
     _check_name(path)
     makes, flags = flags & os.O_CREAT, flags | ALWAYS | os.O_NOFOLLOW
@@ -206,22 +209,21 @@ def open_private(path: StrPath, flags: int = os.O_RDWR | os.O_CREAT, *, dir_fd: 
 
 
 def make_private(path: StrPath) -> None:
-    """Make an empty file of the mode 0600; raises FileExistsError where there is one."""
+    """Create an empty file of the mode 0600. Raises FileExistsError if it exists."""
     os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
 
 
 def check_private(path: StrPath) -> None:
-    """See that a file which somebody else opens by its name is one that ``open_private`` would open.
+    """Check that ``open_private`` would accept a file that other code opens by name.
 
     Raises:
-        UnusableFileError, OSError: as there.
+        UnusableFileError, OSError: as in ``open_private``.
     """
     _check_name(path)
     _check_writable(os.stat(path, follow_symlinks=False), path)
 
 
 def _found(path: StrPath, flags: int, dir_fd: int | None) -> int:
-    """A file that is there."""
     _check_writable(os.stat(path, dir_fd=dir_fd, follow_symlinks=False), path)
     descriptor = os.open(path, flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC), dir_fd=dir_fd)
     try:
@@ -235,7 +237,7 @@ def _found(path: StrPath, flags: int, dir_fd: int | None) -> int:
 
 
 def _made(path: StrPath, flags: int, dir_fd: int | None) -> int:
-    """A new file. With ``O_EXCL`` the last name is never followed, not even where its target is missing."""
+    """Create a file. ``O_EXCL`` never follows a symlink in the last component, not even a dangling one."""
     descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, PRIVATE_FILE, dir_fd=dir_fd)
     with contextlib.suppress(OSError):  # a disk without modes
         os.fchmod(descriptor, PRIVATE_FILE)  # a umask may have taken the user's own rights
@@ -256,16 +258,16 @@ def _check_writable(about: os.stat_result, path: StrPath) -> None:
 
 
 def replace_private(path: StrPath, content: bytes | Iterable[bytes | memoryview], *, durable: bool = False) -> None:
-    """Put a file with the mode 0600 in the place of one that may be there: all of it, or nothing.
+    """Atomically create or replace a file, with the mode 0600.
 
     Args:
         path: its name.
         content: the bytes, or parts of them.
-        durable: whether it is to be on the disk, name included, when this returns.
+        durable: whether to sync the content and the name to disk before returning.
 
     Raises:
-        UnusableFileError: what is there is a link, no regular file, or another user's.
-        OSError: it can't be written.
+        UnusableFileError: the existing file is a symlink, not a regular file, or owned by another user.
+        OSError: it cannot be written.
     """
     _check_name(path)
     directory, name = os.path.split(os.path.abspath(os.fspath(path)))
@@ -306,11 +308,11 @@ def _check_replaceable(about: os.stat_result, path: StrPath) -> None:
 
 
 def make_directory(path: StrPath) -> None:
-    """See that a directory is there. It, and those above it that are made, have the mode 0700.
+    """Create a directory and its missing parents, with the mode 0700, unless it exists.
 
     Raises:
-        UnusableFileError: something else has its name.
-        OSError: it can't be made.
+        UnusableFileError: its name belongs to something else.
+        OSError: it cannot be created.
     """
     _check_name(path)
     path = Path(path)
@@ -331,11 +333,11 @@ def make_directory(path: StrPath) -> None:
 
 
 def open_directory(path: StrPath, *, dir_fd: int | None = None) -> int:
-    """The descriptor of a directory of this user's, whose last name is no link: what is done by ``dir_fd`` stays in it.
+    """Open a directory of this user and return its descriptor. Access by ``dir_fd`` stays inside it.
 
     Raises:
-        UnusableFileError: it is a link, no directory, or another user's.
-        OSError: it can't be opened.
+        UnusableFileError: it is a symlink, not a directory, or owned by another user.
+        OSError: it cannot be opened.
     """
     _check_name(path)
     _check_own_directory(os.stat(path, dir_fd=dir_fd, follow_symlinks=False), path)
@@ -359,20 +361,20 @@ def _check_own_directory(about: os.stat_result, path: StrPath) -> None:
 
 
 def force_directory(path: StrPath) -> None:
-    """Force a directory's entries to the disk.
+    """Sync the entries of a directory to disk.
 
     Raises:
-        OSError: it can't be done.
+        OSError: the system cannot do it.
     """
     with closing(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
 
 
 def state_directory(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
-    """The directory of the user's for what cogstep itself keeps. Nothing is created here.
+    """Return the user's directory for cogstep's state. Creates nothing.
 
-    By the XDG Base Directory Specification ``$XDG_STATE_HOME/cogstep``, by default ``~/.local/state/cogstep``; on macOS
-    ``~/Library/Application Support/cogstep`` where that variable is not set.
+    By the XDG Base Directory Specification it is ``$XDG_STATE_HOME/cogstep``, by default ``~/.local/state/cogstep``. On
+    macOS without that variable it is ``~/Library/Application Support/cogstep``.
     """
     environment = os.environ if environment is None else environment
     chosen = environment.get("XDG_STATE_HOME", "")
@@ -385,11 +387,11 @@ def state_directory(environment: Mapping[str, str] | None = None, platform: str 
 
 
 def own_state_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """``state_directory()``, made if it is not there, and found to be one that nobody else writes in.
+    """Return ``state_directory()``, created if missing and checked that no other user can write to it.
 
     Raises:
         UnusableFileError: another user may put files there.
-        OSError: it can't be made.
+        OSError: it cannot be created.
     """
     path = state_directory(environment)
     make_directory(path)
@@ -402,7 +404,7 @@ def own_state_directory(environment: Mapping[str, str] | None = None) -> Path:
 
 @contextlib.contextmanager
 def closing(descriptor: int) -> Iterator[int]:
-    """A descriptor for as long as the block lasts."""
+    """Close the descriptor at the end of the block."""
     try:
         yield descriptor
     finally:

@@ -1,4 +1,4 @@
-"""Importing this says it when another file hides one of the packages."""
+"""Importing this raises an error if another file hides one of the packages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The user's own key, with which what a program of theirs wrote is told from what anybody else did.
+"""The user's secret key; it authenticates the files that the user's own programs wrote.
 
-It is drawn once for each user and stands in ``seal.key`` of the state directory, which nobody else can read. Machines
-that share sessions share a key: there ``COGSTEP_SEAL_KEY_FILE`` names its file.
+It is generated once per user and stored in ``seal.key`` of the state directory, readable only by the user. Machines
+that share sessions share a key file, named by ``COGSTEP_SEAL_KEY_FILE``.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from runtime.files import (
 
 KEY_NAME = "seal.key"
 KEY_SIZE = 32
-"""Bytes, drawn by the operating system."""
+"""Bytes, from the operating system's random source."""
 KEY_FILE = "COGSTEP_SEAL_KEY_FILE"
-"""The environment variable that names the file of a key which several machines share. That is never made here: each
-machine would draw another one.
+"""The environment variable that names a key file shared by several machines. cogstep never creates that file: each
+machine would generate a different key.
 """
 
 
 def key_for_writing() -> bytes:
-    """The user's key, drawn now if there is none; the same for all processes that ask at once.
+    """Return the user's key; generate it if missing. Concurrent processes receive the same key.
 
     Raises:
-        OSError: there can't be one that only this user can read; ``UnusableFileError`` says why.
+        OSError: a key that only this user can read is impossible; ``UnusableFileError`` gives the reason.
     """
     with contextlib.suppress(FileNotFoundError):  # which is not raised of a shared one
         return key_for_reading()
@@ -46,7 +46,7 @@ def key_for_writing() -> bytes:
 
 
 def key_for_reading() -> bytes:
-    """The user's key; raises as ``key_for_writing``, and FileNotFoundError if there is none yet."""
+    """Return the user's key. Raises FileNotFoundError if it does not exist, else like ``key_for_writing``."""
     if shared := os.environ.get(KEY_FILE):
         return _shared(Path(shared))
     place = state_directory()

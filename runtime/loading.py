@@ -1,4 +1,4 @@
-"""``load_model``: from a spec to a running model, with progress and in a thread of its own."""
+"""``load_model``: from a spec to a running model, with progress, on its own thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ else:  # they would make `import runtime` slow
 
 @frozen
 class LoadProgress:
-    """How far a load is."""
+    """The progress of a load."""
 
     stage: Literal["download", "weights"]
     fraction: float
@@ -51,11 +51,11 @@ class LoadProgress:
 
 
 OnProgress = Callable[[LoadProgress], object]
-"""Called in the caller's thread as loading goes on; returning False cancels the load."""
+"""Called in the caller's thread during loading; returning False cancels the load."""
 
 
 class LoadOptions(TypedDict, total=False):
-    """What ``load_model`` takes beside the model and whether to isolate it; see there."""
+    """Options of ``load_model`` other than the spec and ``isolate``; see there."""
 
     backend: BackendName | None
     context_tokens: int | None
@@ -107,35 +107,36 @@ def load_model(
     on_progress: OnProgress | None = None,
     backends: Sequence[Backend] = (),
 ) -> LocalRuntime | IsolatedRuntime | ProgramRuntime | RemoteRuntime:
-    """Load a model and give back a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
+    """Load a model and return a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
 
     Args:
         spec: a ``.gguf`` file, an MLX directory, ``hf:owner/repo[@rev][/file]``, or None for the small model that ships
-            with cogstep. Or a model behind a server: ``openai/NAME`` (or another backend), ``NAME@BACKEND``,
-            ``http://HOST/v1|NAME``, unless there is a file or directory of that name; it takes ``context_tokens``,
-            ``queue_limit`` and ``backends`` alone (``docs/remote-models.md``). Or another agent's command line:
-            ``claude``, ``claude:MODEL``, ``codex``, ``codex:MODEL``, which takes ``options``, ``context_tokens`` and
-            ``queue_limit`` alone (``docs/command-line-models.md``).
-        isolate: whether the model lives in a process of its own, which is started again where native code crashes, runs
-            out of memory or hangs; an ``Isolation`` says how patient to be.
-        backend: ``"llama"`` or ``"mlx"``; None takes the one that the model is made for. The shipped model is there for
-            both: llama.cpp if it is installed, else MLX.
-        context_tokens: the longest prompt and reply together; None is what the model was trained for, at most 8192.
-        threads: for llama.cpp on a CPU; None is the number of physical cores, or one for a small model.
-        template: a chat template in place of the model's own: its Jinja2 text, or where it is, a ``.jinja`` file or
-            another model (a ``.gguf`` file, a directory, ``hf:owner/repo``).
-        format: how the model's replies are read, in place of what is derived from the template: the name of a written
-            format (``"hermes"``; ``cognition.parsing.FORMATS`` has them) or a ``FormatSpec``.
-        options: more of llama.cpp's, such as the size of its cache, GPU layers and LoRA adapters; or ``ClaudeOptions``
-            and ``CodexOptions``.
-        queue_limit: how many requests one agent may have waiting and running at a time, and eight times as many all of
-            them together. What is submitted beyond that fails at once as ``rate_limit``, which an agent tries again.
-        on_progress: called in the caller's thread as loading goes on. Returning False cancels the load. A remote model
-            is not loaded, and tells nothing.
-        backends: more places where remote models are, each by its name, or in place of a built-in one.
+            with cogstep. Or a model behind a server, unless a file or directory has that name: ``openai/NAME`` (or
+            another backend), ``NAME@BACKEND``, ``http://HOST/v1|NAME``. A remote model accepts only ``context_tokens``,
+            ``queue_limit`` and ``backends`` (``docs/remote-models.md``). Or another agent's command line: ``claude``,
+            ``claude:MODEL``, ``codex``, ``codex:MODEL``. It accepts only ``options``, ``context_tokens`` and
+            ``queue_limit`` (``docs/command-line-models.md``).
+        isolate: whether to run the model in a child process, which is restarted if native code crashes, runs out of
+            memory or hangs. An ``Isolation`` sets the timeouts.
+        backend: ``"llama"`` or ``"mlx"``; None selects by the model's format. The shipped model exists for both:
+            llama.cpp if installed, else MLX.
+        context_tokens: the maximum length of prompt and reply together; None is the model's trained length, at most
+            8192.
+        threads: for llama.cpp on a CPU; None is the number of physical cores, or 1 for a small model.
+        template: a chat template that replaces the model's own: its Jinja2 text, a ``.jinja`` file, or another model (a
+            ``.gguf`` file, a directory, ``hf:owner/repo``).
+        format: how to parse the model's replies, instead of the format derived from the template: a format name
+            (``"hermes"``; see ``cognition.parsing.FORMATS``) or a ``FormatSpec``.
+        options: more options of llama.cpp, such as cache size, GPU layers and LoRA adapters; or ``ClaudeOptions`` or
+            ``CodexOptions``.
+        queue_limit: the maximum number of waiting and running requests of one agent; all agents together may have eight
+            times as many. Further requests fail immediately as ``rate_limit``, and an agent retries them.
+        on_progress: called in the caller's thread during loading. Returning False cancels the load. A remote model does
+            not load and reports no progress.
+        backends: additional servers of remote models, by name; may replace a built-in one.
 
     Raises:
-        ModelLoadError: one of its kinds, with a line that says what to do.
+        ModelLoadError: one of its subclasses, with a one-line remedy.
     """
     if context_tokens is not None and context_tokens < 2:
         raise ModelSpecError(f"context_tokens must be at least 2, not {context_tokens}", spec=str(spec or ""))
@@ -200,7 +201,7 @@ def _load_isolated(
     queue_limit: int = QUEUE_LIMIT,
     chosen: Chosen = NOTHING_CHOSEN,
 ) -> IsolatedRuntime:
-    """The model is looked for here, and loaded in the child; ``module`` is another one than usual for it to run."""
+    """Find the model here and load it in the child; ``module`` replaces the module that the child runs."""
     if sys.argv[1:2] == [FLAG]:
         raise ModelSpecError(
             "this frozen program was started to be the process of a model, and did not become it: "
@@ -247,7 +248,7 @@ class _Watch:
         return not self.cancelled.is_set()
 
     def wait(self, ready: Future[Any], on_progress: OnProgress | None) -> None:
-        """Until the model stands; raises what loading raised."""
+        """Wait until the model is loaded; raises the error of loading."""
         ready.add_done_callback(lambda _ready: self._events.put(None))
         while (event := self._events.get()) is not None:
             if on_progress is not None and on_progress(event) is False:

@@ -1,7 +1,7 @@
-"""What every runtime promises: submit a request, receive outputs, cancel, count, describe, close.
+"""The protocol of every runtime: submit a request, receive outputs, cancel, count, describe, close.
 
-A runtime holds one model. Callers pass plain values and get plain values; handles of a backend never leave the thread
-that owns the model. ``submit`` may be called from any thread.
+A runtime owns one model. Callers pass and receive plain values; backend handles never leave the thread that owns the
+model. ``submit`` may be called from any thread.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 @frozen
 class Timings:
-    """Where the time of a generation went, in seconds of a monotonic clock."""
+    """Durations of a generation, in seconds of a monotonic clock."""
 
     prefill_seconds: float = 0.0
-    """The time to evaluate the part of the prompt that no cache held."""
+    """Time to evaluate the part of the prompt that was not cached."""
     decode_seconds: float = 0.0
-    """The time from the end of prefill to the last token."""
+    """Time from the end of prefill to the last token."""
     time_to_first_token: float | None = None
-    """The time from ``submit`` on, with that in the queue and for rendering; None when no token came."""
+    """Time since ``submit``, including queueing and rendering; None if there was no token."""
 
 
 @frozen
 class Done:
-    """The last item of a generation: all that came, why it ended, what it cost."""
+    """The last item of a generation: the whole reply, why it ended, its cost."""
 
     tag: ClassVar[str] = "done"
     text: str
-    """The visible reply: what all ``TextDelta`` of the stream hold, joined."""
+    """The visible reply: the text of all ``TextDelta`` items, joined."""
     reasoning: str
     calls: tuple[ProposedCall, ...]
     malformed: tuple[MalformedToolCall, ...]
@@ -46,49 +46,52 @@ class Done:
     failure: Failure | None = None
     """Set exactly when ``finish_reason`` is ``"error"``."""
     warnings: tuple[str, ...] = ()
-    """What was asked for and the model did not get, one sentence each, such as ``thinking=False`` where its template
-    has no switch for that."""
+    """Requested options that the model could not honour, one sentence each. Example: ``thinking=False`` for a template
+    without such a switch.
+    """
     continuation: str = ""
-    """What the server wants back with the next request beside the reply, such as signed thoughts; empty of a local
-    model."""
+    """Data that the server wants back with the next request, such as signed reasoning; empty for a local model."""
 
 
 @frozen
 class ModelInfo:
-    """What a runtime is made of."""
+    """A description of a runtime and its model."""
 
     name: str
-    """The model's own name where its metadata has one, else the name of its file or directory."""
+    """The model's name from its metadata, else the name of its file or directory."""
     backend: str
     """Such as ``"llama.cpp"`` or ``"mlx"``."""
     path: str
     """The file or directory; empty for a remote model."""
     context_tokens: int
-    """The longest prompt and reply together."""
+    """The maximum length of prompt and reply together."""
     format: FormatSpec
-    """How the model marks reasoning and tool calls, as derived from its template."""
+    """How the model marks reasoning and tool calls, derived from its template."""
     features: tuple[str, ...] = ()
-    """What the model and its template can do, of: ``tools``, ``system``, ``thinking``, ``thinking_option`` (reasoning
-    can be asked for or not), ``prefix_reuse`` or ``snapshots``, ``saved_cache``, ``constrained_calls``; and
-    ``estimated_counts`` where ``count_tokens`` only estimates."""
+    """Abilities of the model and its template. Possible values: ``tools``, ``system``, ``thinking``,
+    ``thinking_option`` (reasoning can be switched on and off), ``prefix_reuse`` or ``snapshots``, ``saved_cache``,
+    ``constrained_calls``, and ``estimated_counts`` if ``count_tokens`` only estimates.
+    """
     warnings: tuple[str, ...] = ()
-    """What a user should know, one sentence each, such as a missing chat template and what is done instead."""
+    """Warnings for the user, one sentence each, such as a missing chat template and its replacement."""
     media: tuple[MediaType, ...] = ()
-    """What a message may hold beside text, such as ``image/png``; empty: nothing else. A request with anything else is
-    refused with a failure of the kind ``modality``."""
+    """Media types that a message may contain beside text, such as ``image/png``. Any other fails the request with the
+    kind ``modality``.
+    """
     weight_bytes: int = 0
     """Size of the weights on disk."""
     backend_version: str = ""
     sampling: GenerationOptions = GenerationOptions()
-    """What the model's own files say of sampling (``generation_config.json``, a GGUF file's ``general.sampling.*``);
-    it holds where a request says nothing."""
+    """Sampling defaults from the model's own files (``generation_config.json``, a GGUF file's ``general.sampling.*``).
+    They apply if the request sets no value.
+    """
 
 
 @runtime_checkable
 class Generation(Protocol):
-    """One reply on its way.
+    """One reply in progress.
 
-    Iterating yields parser outputs as they come and ends with exactly one ``Done``, whatever happens: errors are in
+    Iterating yields parser outputs as they arrive and always ends with exactly one ``Done``; errors are in
     ``Done.failure``. It can be iterated once. Leaving the loop early does not stop the model; call ``cancel``.
     """
 
@@ -97,23 +100,23 @@ class Generation(Protocol):
     def __next__(self) -> Output | Done: ...
 
     def cancel(self) -> None:
-        """Stop as soon as possible, during prefill too; the ``Done`` says ``"cancelled"``.
+        """Stop as soon as possible, also during prefill; the ``Done`` has the reason ``"cancelled"``.
 
-        May be called from any thread at any time and any number of times. After the end it does nothing.
+        May be called from any thread, at any time, repeatedly. After the end it does nothing.
         """
 
 
 @runtime_checkable
 class TextCounter(Protocol):
-    """What a runtime offers besides where it has the model's own tokenizer, so that sessions know sizes exactly.
+    """Optional protocol of a runtime with the model's own tokenizer: it gives sessions exact sizes.
 
-    A runtime that has no such method is no worse for it: sizes are estimated, and corrected by what replies report.
+    Without it, sessions estimate sizes and correct them by the usage that replies report.
     """
 
     def count_texts(self, texts: Sequence[str]) -> Sequence[int]:
-        """How many tokens each of these texts has by itself, as the content of a message: it can write no marker.
+        """Return the token count of each text as message content; special tokens in it count as plain text.
 
-        May be called from any thread. Gives as many numbers as there are texts, or none where it can't count after all.
+        May be called from any thread. Returns one number per text, or an empty sequence if it cannot count.
 
         Raises:
             RuntimeClosedError: after ``close()``.
@@ -122,27 +125,27 @@ class TextCounter(Protocol):
 
 @runtime_checkable
 class Runtime(Protocol):
-    """A model that is loaded and ready."""
+    """A loaded model, ready for requests."""
 
     def submit(self, request: ModelRequest) -> Generation:
-        """Start a reply and return at once. Several may be submitted: they are made together where the backend can,
-        else each waits for its turn.
+        """Start a reply and return immediately. Several replies run in one batch if the backend can; otherwise they
+        queue.
 
         Raises:
             RuntimeClosedError: after ``close()``.
         """
 
     def count_tokens(self, request: ModelRequest) -> int:
-        """How many tokens the prompt of this request has; equals ``usage.input_tokens`` of its reply.
+        """Return the number of prompt tokens of this request; equals ``usage.input_tokens`` of its reply.
 
         Raises:
             RuntimeClosedError: after ``close()``.
-            MediaError: a message holds what the model does not take.
-            TemplateError: the model's template refuses these messages.
+            MediaError: a message contains media that the model does not accept.
+            TemplateError: the model's template rejects these messages.
         """
 
     def describe(self) -> ModelInfo:
-        """What this runtime is made of. Works after ``close()`` too."""
+        """Describe the runtime and its model. Also works after ``close()``."""
 
     def close(self) -> None:
-        """Cancel what runs, end what waits as cancelled, and free the model. A second call does nothing."""
+        """Cancel running and queued requests and free the model. A second call does nothing."""

@@ -1,4 +1,4 @@
-"""What is asked of models in this process: a registry of requests that run and ran lately, and can be cancelled by id.
+"""A registry of the model requests in this process, running and recent; they can be cancelled by id.
 
 >>> from interpreters import Agent, fakes
 >>> registry = RequestRegistry()
@@ -26,42 +26,41 @@ from runtime.awaiting import AsyncGeneration, awaits
 from runtime.protocol import Done, Generation, ModelInfo, Runtime, TextCounter
 
 RequestState = Literal["running", "completed", "failed", "cancelled"]
-"""A request runs until its reply has ended, and then stays what it was: nothing that is over changes its state."""
+"""A request is ``running`` until its reply ends; its final state never changes."""
 
 PREVIEW = 100
-"""Characters of the newest message of the user that an entry has."""
+"""Maximum characters of an entry's ``preview``."""
 
 
 @frozen
 class RequestEntry:
-    """One request, as it stood when it was asked about."""
+    """A snapshot of one request."""
 
     id: str
     origin: str
-    """What the program called where it comes from."""
+    """The origin, as the program named it."""
     model: str
-    """The name that its runtime gives the model."""
+    """The model's name, from its runtime."""
     state: RequestState
     started: float
-    """In seconds since the epoch, as ``ended``."""
+    """In seconds since the epoch, like ``ended``."""
     ended: float | None = None
     preview: str = ""
-    """The beginning of the newest message of the user."""
+    """The beginning of the newest user message."""
     usage: Usage = Usage()
     error: str = ""
-    """Why it failed."""
 
 
 class RequestRegistry:
     """Every request of the runtimes that it watches. Usable from any thread.
 
     Args:
-        keep: how many requests that are over it knows at most, the newest ones.
-        max_age: seconds after their end for which it knows them.
-        now: the time, in seconds since the epoch.
+        keep: the maximum number of finished requests to remember, newest first.
+        max_age: seconds to remember a finished request.
+        now: the clock, in seconds since the epoch.
 
     Raises:
-        ConfigError: one of these numbers is negative.
+        ConfigError: ``keep`` or ``max_age`` is negative.
     """
 
     def __init__(self, *, keep: int = 1000, max_age: float = 3600.0, now: Callable[[], float] = time.time) -> None:
@@ -71,18 +70,19 @@ class RequestRegistry:
         self._lock = threading.Lock()
         self._running: dict[str, tuple[RequestEntry, Generation | AsyncGeneration]] = {}
         self._over: dict[str, RequestEntry] = {}
-        """In the order in which they ended."""
+        """Ordered by their end."""
         self._dropped: deque[tuple[str, float]] = deque()
-        """Requests whose reply nobody reads any more, and since when. The garbage collector says so, which may come in
-        the middle of anything: so it takes no lock."""
+        """Requests whose reply has lost its reader, each with the time. The garbage collector appends here, possibly at
+        any point of other code, so no lock is taken.
+        """
         self._numbers = count(1)
 
     def watch(self, runtime: Runtime, origin: str = "") -> WatchedRuntime:
-        """The same runtime, whose requests are known here. To close one closes the other."""
+        """Return the runtime, with its requests registered here. Closing either closes both."""
         return WatchedRuntime(self, runtime, origin)
 
     def list(self, *, running: bool = False) -> tuple[RequestEntry, ...]:
-        """The requests in the order in which they began; with ``running`` only those that are not over."""
+        """Return the requests in the order of their start; with ``running`` only the unfinished ones."""
         with self._lock:
             self._forget(self._max_age)
             found = [entry for entry, _ in self._running.values()]
@@ -90,14 +90,14 @@ class RequestRegistry:
         return tuple(sorted(found, key=lambda entry: int(entry.id.split("-")[1])))
 
     def get(self, id: str) -> RequestEntry | None:
-        """The request of this id; None where it is not known, or not any more."""
+        """Return the request with this id, or None if it is unknown or forgotten."""
         with self._lock:
             self._forget(self._max_age)
             running = self._running.get(id)
             return self._over.get(id) if running is None else running[0]
 
     def cancel(self, id: str) -> bool:
-        """Stop a request; whether there was one that ran. It runs until its reply says that it was cancelled."""
+        """Cancel a request and return whether it was running. It stays ``running`` until its reply reports the end."""
         with self._lock:
             self._bury()
             running = self._running.get(id)
@@ -107,7 +107,7 @@ class RequestRegistry:
         return True
 
     def clean(self, max_age: float = 0.0) -> int:
-        """Forget the requests that ended so many seconds ago or earlier; how many they were."""
+        """Forget requests that ended at least ``max_age`` seconds ago; return their number."""
         with self._lock:
             return self._forget(max_age)
 
@@ -135,7 +135,7 @@ class RequestRegistry:
             self._finish(id, state, at, usage, error)
 
     def _drop(self, id: str) -> None:
-        """Nobody reads its reply any more. Called by the garbage collector."""
+        """Called by the garbage collector for a reply without a reader."""
         self._dropped.append((id, self._now()))
 
     def _bury(self) -> None:
@@ -152,7 +152,7 @@ class RequestRegistry:
 
 
 class WatchedRuntime:
-    """A runtime whose requests a registry knows. All that the runtime has beside is its own."""
+    """A runtime with its requests registered. It passes on all other attributes of the runtime."""
 
     def __init__(self, registry: RequestRegistry, runtime: Runtime, origin: str) -> None:
         self._registry, self._runtime, self._origin = registry, runtime, origin
@@ -162,19 +162,19 @@ class WatchedRuntime:
             self.stream = self._stream
 
     def submit(self, request: ModelRequest) -> Generation:
-        """As ``Runtime.submit``."""
+        """See ``Runtime.submit``."""
         return WatchedGeneration(self._registry, self._runtime.submit(request), request, self.describe(), self._origin)
 
     def count_tokens(self, request: ModelRequest) -> int:
-        """As ``Runtime.count_tokens``."""
+        """See ``Runtime.count_tokens``."""
         return self._runtime.count_tokens(request)
 
     def describe(self) -> ModelInfo:
-        """As ``Runtime.describe``."""
+        """See ``Runtime.describe``."""
         return self._runtime.describe()
 
     def close(self) -> None:
-        """As ``Runtime.close``."""
+        """See ``Runtime.close``."""
         self._runtime.close()
 
     def __enter__(self) -> WatchedRuntime:
@@ -188,14 +188,14 @@ class WatchedRuntime:
         return WatchedStream(self._registry, inner, request, self.describe(), self._origin)
 
     def __getattr__(self, name: str) -> Any:
-        """What this runtime has beside, such as a fake's ``requests``."""
+        """Return any other attribute of the runtime, such as a fake's ``requests``."""
         if name.startswith("_"):  # of an object that is not made yet
             raise AttributeError(name)
         return getattr(self._runtime, name)
 
 
 class _Watching:
-    """One reply whose end is told to the registry, once."""
+    """One reply; reports its end to the registry once."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class _Watching:
         self._id = registry._begin(request, info.name, origin, generation)
 
     def cancel(self) -> None:
-        """As ``Generation.cancel``."""
+        """See ``Generation.cancel``."""
         self._cancel()
 
     def _saw(self, output: Output | Done) -> Output | Done:
@@ -225,14 +225,13 @@ class _Watching:
         self._registry._end(self._id, "cancelled" if cancelled else "failed", error=type(error).__name__)
 
     def __del__(self) -> None:
-        """Nobody reads it any more, so that nobody will hear of its end."""
         registry = getattr(self, "_registry", None)
         if registry is not None and hasattr(self, "_id"):
             registry._drop(self._id)
 
 
 class WatchedGeneration(_Watching):
-    """As ``Generation``."""
+    """See ``Generation``."""
 
     def __init__(
         self, registry: RequestRegistry, inner: Generation, request: ModelRequest, info: ModelInfo, origin: str
@@ -252,7 +251,7 @@ class WatchedGeneration(_Watching):
 
 
 class WatchedStream(_Watching):
-    """As ``AsyncGeneration``."""
+    """See ``AsyncGeneration``."""
 
     def __init__(
         self, registry: RequestRegistry, inner: AsyncGeneration, request: ModelRequest, info: ModelInfo, origin: str

@@ -1,4 +1,4 @@
-"""How a reply is sampled: what the program says, else what the model's own files say, else the defaults."""
+"""Sampling options of a reply: from the program, else from the model's own files, else the defaults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cognition.checking import shown
 
 @frozen
 class Sampling:
-    """The options of sampling of one reply, each with its value: none is left to anybody else."""
+    """The sampling options of one reply, each with a value."""
 
     temperature: float = 0.0
     repeat_penalty: float = 1.0
@@ -27,19 +27,19 @@ class Sampling:
 
 DEFAULTS = Sampling()
 LEFT_OPEN = ("temperature", "repeat_penalty", "top_k", "typical_p", "top_p", "min_p")
-"""The options that are None where a program says nothing of them, so that a model's files may."""
+"""Options that are None unless the program sets them, so that the model's files can."""
 
 
 def chosen(options: GenerationOptions) -> Sampling:
-    """The options of sampling, with the defaults for what is None."""
+    """Return the sampling options, with defaults in place of None."""
     return Sampling(**{name: _first(name, options, DEFAULTS) for name in LEFT_OPEN})
 
 
 @lru_cache(maxsize=64)
 def with_own(options: GenerationOptions, own: GenerationOptions) -> GenerationOptions:
-    """The options, with the model's ``own`` for what is None.
+    """Return ``options`` with the model's ``own`` values in place of None.
 
-    Equal options are one object, by which a journal sees that nothing changed.
+    Equal options return the same object, so that a journal sees that nothing changed.
     """
     found = {name: value for name in LEFT_OPEN if (value := _first(name, options, own)) is not None}
     return evolve(options, **found)
@@ -57,7 +57,6 @@ IN_JSON = {
     "top_p": "top_p",
     "min_p": "min_p",
 }
-"""What of ``generation_config.json`` is which option."""
 IN_GGUF = {
     "general.sampling.temp": "temperature",
     "general.sampling.penalty_repeat": "repeat_penalty",
@@ -65,19 +64,18 @@ IN_GGUF = {
     "general.sampling.top_p": "top_p",
     "general.sampling.min_p": "min_p",
 }
-"""What of a GGUF file's header is which option."""
 
 
 def said_by_json(said: Mapping[str, Any]) -> tuple[GenerationOptions, tuple[str, ...]]:
-    """The options of sampling in a ``generation_config.json``, and a sentence for each that can't be.
+    """Return the sampling options of a ``generation_config.json``, and a warning for each invalid value.
 
-    Where it says ``do_sample: false``, its other values have no meaning: the likeliest token is always taken.
+    With ``do_sample: false`` the other values have no effect: decoding is greedy.
     """
     return _read({} if said.get("do_sample") is False else said, IN_JSON)
 
 
 def said_by_gguf(said: Mapping[str, str]) -> tuple[GenerationOptions, tuple[str, ...]]:
-    """The options of sampling in a GGUF file's header, whose values come as text; as ``said_by_json``."""
+    """Return the sampling options of a GGUF header, whose values are text; otherwise like ``said_by_json``."""
     return _read({key: _number(text) for key, text in said.items() if text}, IN_GGUF)
 
 

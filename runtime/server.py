@@ -1,9 +1,11 @@
-"""``ModelServer``: many agents, each model loaded once, and freed when the last of them has given it back.
+"""``ModelServer``: many agents share models. Each model is loaded once and freed after its last release.
 
-acquire ──▶ the same file with the same options? ── loaded ─────────────▶ one user more
-                │                                  └─ being loaded ──▶ wait with the others
-                └─ neither ──▶ a load of its own, beside all others
-release ──▶ one user less ── the last one ──▶ the model is freed
+    acquire ──▶ same file, same options? ── loaded ─────────────▶ one more user
+                    │                          └─ loading ──▶ wait with the others
+                    └─ no ──▶ a new load, concurrent with others
+    release ──▶ one user fewer ── the last ──▶ the model is freed
+
+Each load runs on its own thread.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Find(Protocol):
-    """From what a user names a model by to its files; see ``runtime.models.specs.resolve``."""
+    """Finds the files of a model by its name; see ``runtime.models.specs.resolve``."""
 
     def __call__(
         self, spec: str | Path | None, backend: BackendName | None, on_download: Callable[[float], bool], /
@@ -43,80 +45,81 @@ class Find(Protocol):
 
 
 class Load(Protocol):
-    """Loads a model on the thread that calls it, and tells ``on_progress`` (in ``options``) how far it is."""
+    """Loads a model on the calling thread and reports progress to ``on_progress`` (in ``options``)."""
 
     def __call__(self, path: Path, /, *, isolate: bool | Isolation, **options: Unpack[LoadOptions]) -> Runtime: ...
 
 
 @frozen
 class ServedModel:
-    """One model of a server, as it is now."""
+    """A snapshot of one model of a server."""
 
     path: str
     backend: BackendName
     users: int
-    """Those who have it, and those who wait for it."""
+    """The number of current and waiting users."""
     loaded: float
-    """How far its load is, 0 to 1; 1 when it stands."""
+    """Load progress, 0 to 1; 1 when loaded."""
 
 
 @define(eq=False)
 class _Model:
-    """One model, from the first who wants it to the last who gives it back. Changed under the server's lock only."""
+    """One model, from its first user to its last release. Changed only under the server's lock."""
 
     key: Hashable
     source: Source
     claims: set[_Claim] = field(factory=set)
     standing: Future[Runtime] = field(factory=Future)
-    """The model, or why there is none."""
+    """The loaded model, or its error."""
     ended: threading.Event = field(factory=threading.Event)
-    """Nothing of it is left."""
+    """Set when the model is completely freed."""
     unwanted: bool = False
-    """Nobody wants it any more: it is being freed, or given up while it loads."""
+    """Whether it has no users left: it is being freed, or its load is being cancelled."""
     progress: LoadProgress | None = None
 
 
 @define(eq=False)
 class _Claim:
-    """One user's part in a model."""
+    """One user's claim on a model."""
 
     model: _Model
     events: SimpleQueue[LoadProgress | None] = field(factory=SimpleQueue)
 
 
 class ModelServer:
-    """Holds models for any number of users, in any threads. Usable in a ``with`` statement, whose end closes it."""
+    """Shares models among any number of users, in any threads. Usable in a ``with`` statement, which closes it."""
 
     def __init__(self, *, load: Load = load_model, find: Find = resolve) -> None:
-        """Make one that holds nothing yet.
+        """Create an empty server.
 
         Args:
-            load: how a model is loaded.
-            find: how a model is found.
+            load: loads a model.
+            find: finds the files of a model.
         """
         self._load = load
         self._find = find
         self._lock = threading.Lock()
         self._models: dict[Hashable, _Model] = {}
-        """Those that can be had."""
+        """Available and loading models."""
         self._all: weakref.WeakSet[_Model] = weakref.WeakSet()
-        """Those that are being freed or given up too."""
+        """Also includes models that are being freed or cancelled."""
         self._closed = False
 
     def acquire(
         self, spec: str | Path | None = None, *, isolate: bool | Isolation = False, **options: Unpack[LoadOptions]
     ) -> SharedRuntime:
-        """Become a user of a model, and load it if nobody has done so with the same options.
+        """Acquire a model; load it unless it is already loaded or loading with the same options.
 
-        Takes what ``load_model`` takes, and waits until the model stands. ``on_progress`` is this user's own: when it
-        returns False only this user gives up, and the load goes on for the others who wait for it. So it is with an
+        Accepts the options of ``load_model`` and waits until the model is loaded. ``on_progress`` belongs to this user:
+        if it returns False, only this user gives up, and the load continues for the others. The same holds for an
         interruption such as Ctrl-C.
 
         Raises:
-            ModelLoadError: one of its kinds; all who wait for this load get it, and who asks again starts another one.
-            ModelSpecError: it names no local model. A runtime of another one holds nothing that is to be shared: give
-                one of ``load_model`` to as many agents as you like.
-            ServerClosedError: after ``close()``, or it came while this waited.
+            ModelLoadError: one of its subclasses. All users that wait for this load receive it; a later call starts a
+                new load.
+            ModelSpecError: the spec does not name a local model. Other runtimes have nothing to share: pass the result
+                of one ``load_model`` to as many agents as you like.
+            ServerClosedError: ``close()`` was called before or during the wait.
         """
         where = "another agent's command line" if names_program(spec) else ""
         if not where and names_remote(spec, options.get("backends", ())) is not None:
@@ -139,7 +142,7 @@ class ModelServer:
             raise
 
     def models(self) -> tuple[ServedModel, ...]:
-        """What it holds, in the order in which the models were first asked for."""
+        """Return its models, in the order of their first request."""
         with self._lock:
             return tuple(
                 ServedModel(
@@ -152,7 +155,7 @@ class ModelServer:
             )
 
     def close(self) -> None:
-        """Free all models, whoever uses them, give up all loads, and wait for it. A second call does nothing more."""
+        """Free all models, even those in use, cancel all loads, and wait for both. A second call does nothing."""
         with self._lock:
             self._closed = True
             models = tuple(self._models.values())
@@ -188,7 +191,6 @@ class ModelServer:
             model.ended.wait()  # it is being freed: a second one beside it may not fit into memory
 
     def _join(self, model: _Model) -> _Claim:
-        """Under the lock."""
         claim = _Claim(model)
         model.claims.add(claim)
         if model.progress is not None:
@@ -196,7 +198,6 @@ class ModelServer:
         return claim
 
     def _begin(self, key: Hashable, source: Source, isolate: bool | Isolation, options: LoadOptions) -> _Claim:
-        """Under the lock, which the load needs for the first time when it has something to tell."""
         model = _Model(key, source)
         thread = threading.Thread(
             target=self._run_load,
@@ -210,7 +211,7 @@ class ModelServer:
         return self._join(model)
 
     def _wait(self, claim: _Claim, on_progress: OnProgress | None) -> Runtime:
-        """Until the model stands; raises what loading raised, or that this user gave up."""
+        """Wait until the model is loaded; raises the error of loading, or that this user gave up."""
         standing = claim.model.standing
         standing.add_done_callback(lambda _standing: claim.events.put(None))
         while (event := claim.events.get()) is not None:
@@ -219,7 +220,7 @@ class ModelServer:
         return standing.result()
 
     def _leave(self, claim: _Claim) -> None:
-        """One user less; of the last one, the model is freed. Does nothing for who has left already."""
+        """Remove one user; free the model after the last. Does nothing for a user that has already left."""
         model = claim.model
         with self._lock:
             if claim not in model.claims:
@@ -232,9 +233,9 @@ class ModelServer:
     # ----------------------------------------------------------------------------------------------------- one model
 
     def _give_up(self, model: _Model) -> bool:
-        """Under the lock: nobody wants it any more. Whether it stands, and is to be freed now by the caller.
+        """Mark the model as unwanted; return whether it is loaded and the caller must free it. Call under the lock.
 
-        One that is still being loaded is freed by its load. Who wants it meanwhile gets a new one.
+        A model that is still loading is freed by its load. A new user gets a new load.
         """
         first = not model.unwanted
         model.unwanted = True
@@ -258,7 +259,7 @@ class ModelServer:
         model.ended.set()
 
     def _run_load(self, model: _Model, isolate: bool | Isolation, options: LoadOptions) -> None:
-        """On a thread of the load's own."""
+        """Runs on its own thread."""
 
         def tell(progress: LoadProgress) -> bool:
             with self._lock:
@@ -288,15 +289,14 @@ class ModelServer:
 
 
 class SharedRuntime:
-    """One user's view of a model that others may use too; see ``runtime.Runtime``. Made by ``ModelServer.acquire``.
+    """One user's view of a shared model; see ``runtime.Runtime``. Created by ``ModelServer.acquire``.
 
-    What this user submits shares the model's batches and its cache with all others', and each conversation finds its
-    own sequence again by how it begins. ``close`` gives the model back: this user's replies end as cancelled, and
-    those of others go on. So does the end of a ``with`` statement, and a view that nobody holds any more.
+    Requests share the model's batches and cache with other users; each conversation finds its cached sequence by its
+    prefix. ``close`` releases the model: this user's replies end as cancelled, those of others continue. Leaving a
+    ``with`` statement and garbage collection release it too.
     """
 
     def __init__(self, server: ModelServer, claim: _Claim, runtime: Runtime) -> None:
-        """Take over a claim whose model stands."""
         self._runtime = runtime
         self._agent = new_owner()
         self._info = runtime.describe()
@@ -311,7 +311,6 @@ class SharedRuntime:
 
     @property
     def released(self) -> bool:
-        """Whether it was given back."""
         return self._released
 
     def submit(self, request: ModelRequest) -> SharedGeneration:
@@ -331,7 +330,7 @@ class SharedRuntime:
         return self._info
 
     def close(self) -> None:
-        """Give the model back; the last user's call waits until it is freed. A second call does nothing."""
+        """Release the model; the last user's call waits until it is freed. A second call does nothing."""
         with self._door:
             self._released = True
             replies = tuple(self._replies)
@@ -354,7 +353,7 @@ class SharedRuntime:
 
 
 class SharedGeneration:
-    """A reply on its way; see ``runtime.Generation``. It holds its user's view: the model stays while it is read."""
+    """A reply in progress; see ``runtime.Generation``. It references its user's view, so the model stays loaded."""
 
     def __init__(self, user: SharedRuntime, generation: Generation) -> None:
         self._user = user

@@ -1,4 +1,4 @@
-"""Threads for what blocks: sending a request, reading a reply. One that is idle waits a while for the next task."""
+"""Worker threads for blocking tasks: sending a request, reading a reply. Idle threads wait a while for another task."""
 
 from __future__ import annotations
 
@@ -10,36 +10,34 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
 LINGER = 10.0
-"""Seconds. To start a thread takes some 50 microseconds, and to wake one 10."""
+"""Seconds. Starting a thread takes about 50 microseconds, waking one 10."""
 
 MOMENT = 0.002
-"""Seconds for which a task is left to whoever may do it without a thread."""
+"""Seconds before a deferred task runs on a thread."""
 WATCHED = 0.5
-"""Seconds for which it is watched whether such tasks come, before the thread that does so ends."""
+"""Seconds without deferred tasks after which the watching thread ends."""
 
 Task = Callable[[], None]
 
 
 class Workers:
-    """As many threads as there are tasks that have not ended. A task must not raise."""
+    """A pool with as many threads as unfinished tasks. A task must not raise."""
 
     def __init__(self) -> None:
-        """Start none yet."""
         self._idle: list[SimpleQueue[Task]] = []
         self._left: deque[tuple[float, Sequence[object], Task]] = deque()
-        """Tasks that are left to others for a moment: since when, what is empty once one is taken, and the task."""
+        """Deferred tasks: the time, a sequence that is empty once the task was taken, and the task."""
         self._watching = False
         self._changing = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
-        """The child has none of the threads."""
         self._idle.clear()
         self._left.clear()
         self._watching, self._changing = False, threading.Lock()
 
     def run(self, task: Task) -> None:
-        """Have a task done on another thread. Returns at once."""
+        """Run a task on another thread. Returns immediately."""
         try:
             seat = self._idle.pop()
         except IndexError:
@@ -48,9 +46,9 @@ class Workers:
             seat.put(task)
 
     def run_unless_taken(self, untaken: Sequence[object], task: Task) -> None:
-        """Have a task done in ``MOMENT`` at the earliest, unless ``untaken`` is empty by then.
+        """Run a task after at least ``MOMENT``, unless ``untaken`` is empty by then.
 
-        To wake a thread for what its maker does next costs more than the rest of a short request.
+        Waking a thread for a task that the caller does next costs more than the rest of a short request.
         """
         self._left.append((time.monotonic(), untaken, task))
         if not self._watching:
@@ -60,7 +58,6 @@ class Workers:
                     self.run(self._watch)
 
     def _watch(self) -> None:
-        """Do what nobody has taken; ends when nothing more comes."""
         last = time.monotonic()
         while self._watching:
             time.sleep(MOMENT)

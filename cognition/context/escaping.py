@@ -30,7 +30,7 @@ def escaped(text: str, names: tuple[str, ...]) -> str:
 
 
 def unescaped(text: str) -> str:
-    """What ``escaped`` was given."""
+    """Undo ``escaped``."""
     return READ.sub(lambda found: f"&{found[2]}" if found[1] else "<", text)
 
 

@@ -1,4 +1,4 @@
-"""From a model's text to what it says, thinks and calls: one pure machine that reads any format given as data."""
+"""The parser of model output: one pure state machine that reads any format given as data."""
 
 from cognition.parsing.formats import FORMATS, HERMES, PLAIN
 from cognition.parsing.outputs import (

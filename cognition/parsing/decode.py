@@ -1,7 +1,7 @@
-"""From the whole text of a call to the call itself. Each text is decoded once, when its end is known.
+"""Decode the whole text of a call into the call. Each text is decoded once, when its end is known.
 
-Nothing that may have been meant as an argument is left out of a call. A call that holds something without a place is
-one that can't be read, which the model is told.
+A call never drops text that may be an argument. A call with text that has no place becomes a malformed call, which is
+reported to the model.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ from cognition.parsing.values import Members, Value, json_values, members_of, sk
 from cognition.strict_json import DECODER
 
 ARGUMENT_KEYS = ("arguments", "parameters")
-"""Names of the arguments' field that models mix up. Where the other one is found, it is taken, and a repair noted."""
+"""Names of the arguments' field that models confuse. If the other name is found, it is accepted and a repair is noted.
+"""
 
 ARGUMENTS_IN_A_PARAMETER = "arguments in a parameter"
 WRAPPERS = (*ARGUMENT_KEYS, "input", "properties")
-"""Names that are no parameter of the tool, under which models write all of its arguments."""
+"""Names under which models nest all of a tool's arguments, if the tool has no parameter of that name."""
 NOT_CLOSED = "the parameter that begins with {!r} is not closed"
 MISSING_END = "missing end of the call"
 MISSING_NAME_END = "missing marker after the name"
 NAME = re.compile(r"[\w.-]+")
-"""A name that nothing marks the end of."""
+"""A name without an end marker."""
 DATA = re.compile(r"[{\[]")
-"""An object or a list, written as text: no id, index or type has one in it."""
+"""Sign of an object or a list written as text. No id, index or type contains it."""
 MISSING_PARAMETER_END = "missing end of a parameter"
 
 NO_TYPE: frozenset[str] = frozenset()
@@ -56,10 +57,10 @@ NO_TYPE: frozenset[str] = frozenset()
 def decode(
     calls: CallFormat, raw: str, *, terminated: bool = True, passed: bool = False, types: ParameterTypes = NO_TYPES
 ) -> Decoding:
-    """All calls that the text between two call markers holds: one as a rule, several when the model wrote a list.
+    """Return all calls in the text between two call markers: usually one, several if the model wrote a list.
 
-    ``terminated``: the end marker was there, or the JSON was closed. A call that was cut is never completed.
-    ``passed``: the call was not terminated, but the reply went on with another marker, so it was not cut either.
+    ``terminated``: the end marker was present, or the JSON was closed. A truncated call is never completed. ``passed``:
+    the call was not terminated, but the reply continued with another marker, so it was not truncated either.
     """
     stripped = raw.strip()
     if not stripped:
@@ -99,9 +100,9 @@ def _moved(decoding: Decoding, by: int) -> Decoding:
 
 
 def _usual(calls: CallFormat, text: str) -> ProposedCall | None:
-    """A call as most are written: its name, then its arguments, and nothing else. None for any other.
+    """Decode a call with only a name and then arguments, the usual case; None for any other.
 
-    It is what ``_from_value`` makes of it too; here it is decoded once, and without a search for its members.
+    It returns the same as ``_from_value`` would, but decodes once and does not search for members.
     """
     head = _usual_head(calls.fields.name, calls.fields.arguments).match(text)
     if head is None:
@@ -118,7 +119,7 @@ def _usual(calls: CallFormat, text: str) -> ProposedCall | None:
 
 @lru_cache(maxsize=64)
 def _usual_head(name: str, arguments: str) -> re.Pattern[str]:
-    """What stands before the second brace of JSON such as ``{"name": "f", "arguments": {}}``, with ``f`` as a group."""
+    """Match the text before the second brace of JSON such as ``{"name": "f", "arguments": {}}``, with ``f`` as a group."""
     name, arguments = (re.escape(json.dumps(key, ensure_ascii=False)) for key in (name, arguments))
     parts = ("{", name, ":", r'"([^"\\\x00-\x1f]++)"', ",", arguments, ":", "(?={)")
     return re.compile(r"[ \t\n\r]*+".join(parts))
@@ -137,7 +138,9 @@ def _from_value(calls: CallFormat, value: Value, repairs: tuple[str, ...], raw: 
 
 
 def _with_their_arguments(decoded: list[Decoded], values: list[Value]) -> list[Decoded]:
-    """The same list, in which a name alone is no call where something follows that is no call: its arguments, maybe."""
+    """Mark a call without arguments as malformed if an item that is not a call follows: maybe that item holds its
+    arguments.
+    """
     kept = list(decoded)
     for place, (one, following) in enumerate(pairwise(decoded)):
         nameless = isinstance(following, MalformedToolCall)
@@ -172,7 +175,7 @@ def _from_members(
 
 
 def _read_over(key: str, value: Any, parameters: Collection[str]) -> bool:
-    """Whether a member beside the name is one that families write there, and none of the tool's ``parameters``."""
+    """Return whether this member beside the name can be skipped: a common extra key that is not one of ``parameters``."""
     data = isinstance(value, dict | list) or (isinstance(value, str) and DATA.search(value) is not None)
     if key not in READ_OVER or data:
         return False
@@ -266,9 +269,9 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: 
 
 
 def _says_type(gap: str, string_mark: str) -> bool:
-    """Whether what stands between a key and its value says of what type the value is, and nothing else.
+    """Return whether the text between a key and its value contains only the type attribute.
 
-    ``string_mark`` is the attribute that does so, as it is where the value is text; elsewhere it has another value.
+    ``string_mark`` is that attribute with its value for strings; for other types the attribute has another value.
     """
     attribute, _, _ = string_mark.partition("=")
     return bool(string_mark) and re.fullmatch(rf'\s*{re.escape(attribute)}="\w*"\s*', gap) is not None
@@ -279,9 +282,10 @@ def _with(repairs: tuple[str, ...], *more: str) -> tuple[str, ...]:
 
 
 def _next_parameter(raw: str, begin: int, end: int, markers: ParameterMarkers, others: Collection[str]) -> int:
-    """Where a value ends whose end marker was forgotten: at a line that begins another parameter, 0 if there is none.
+    """Return the end of a value whose end marker is missing: the line where another parameter begins; 0 if there is no
+    such line.
 
-    Only one that the tool has and that is given nowhere else counts: other values may well hold such text.
+    Only a parameter that the tool has and that is not given elsewhere counts: other values may contain such text.
     """
     sign = f"\n{markers.key_start}"
     place = raw.find(sign, begin, end)
@@ -291,7 +295,7 @@ def _next_parameter(raw: str, begin: int, end: int, markers: ParameterMarkers, o
 
 
 def _unwrapped(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> dict[str, Any]:
-    """The arguments, where they stand in one parameter that the tool does not have; else none."""
+    """Return the arguments if they are nested in a single parameter that the tool does not have; else an empty dict."""
     if len(values) != 1:
         return {}
     ((key, value),) = values.items()
@@ -302,7 +306,7 @@ def _unwrapped(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> d
 
 
 def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tuple[str, int]:
-    """The name before tagged parameters, and the place behind it."""
+    """Return the name before tagged parameters, and the position after it."""
     at = 0
     if calls.name_start:
         before, at = _until(raw, 0, calls.name_start, "{!r} is missing before the name", calls.name_start)
@@ -321,7 +325,7 @@ def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tupl
 
 
 def _check_end(calls: CallFormat, rest: str, terminated: bool) -> None:
-    """See that nothing stands behind the parameters, and that the call was not cut."""
+    """Check that no text follows the parameters, and that the call was not truncated."""
     closing = calls.body_end.strip()
     if rest not in ("", closing):
         raise Unreadable(f"a parameter was expected, not {rest[:40]!r}")
@@ -341,10 +345,12 @@ def _nested(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
 def _until(
     text: str, start: int, marker: str, problem: str, subject: str, begin: int = -1, doubt: Doubt | None = None
 ) -> tuple[str, int]:
-    """The text before a marker that is looked for from ``start`` on, and the place after it.
+    """Return the text before ``marker``, searched from ``start``, and the position after it.
 
-    Without a marker, ``problem`` is raised, with ``subject`` in its braces. ``begin``: where the text begins, if not at
-    ``start``.
+    ``begin``: where the text begins, if not at ``start``.
+
+    Raises:
+        Unreadable: ``problem``, formatted with ``subject``, if the marker is missing.
     """
     end = text.find(marker, start)
     if end < 0:
@@ -353,7 +359,7 @@ def _until(
 
 
 def _behind_texts(raw: str, at: int, markers: ParameterMarkers) -> int:
-    """The place behind the marked texts that a value consists of: what they hold ends no value (``<![CDATA[``)."""
+    """Return the position after the marked texts of a value (``<![CDATA[``): an end marker inside them does not count."""
     while markers.text_start:
         stop = raw.find(markers.value_end, at)
         begin = raw.find(markers.text_start, at, max(stop, 0))
@@ -365,8 +371,8 @@ def _behind_texts(raw: str, at: int, markers: ParameterMarkers) -> int:
 
 
 def _without_line_breaks(value: str) -> str:
-    """The value without the line break that some templates write on either side, or on none.
+    """Remove the line break that some templates write on each side of a value.
 
-    One at its end alone is the value's own: Seed-OSS writes values without line breaks around them.
+    A line break only at the end belongs to the value: Seed-OSS writes values without surrounding line breaks.
     """
     return value[1:].removesuffix("\n") if value.startswith("\n") else value

@@ -1,4 +1,4 @@
-"""Calls whose values are not JSON: Python's own, and objects with strings between tokens."""
+"""Decode calls whose values are not JSON: Python literals, and objects with strings between tokens."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cognition.parsing.spec import CallFormat
 from cognition.parsing.values import Value
 
 CALL_SIGNS = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|['"()\[\]{}]""", re.DOTALL)
-"""What matters in a pythonic call that can't be read: texts, brackets, and a quotation mark that none closes."""
+"""The significant parts of a pythonic call that can't be read: strings, brackets, and an unclosed quotation mark."""
 BRACES = re.compile("[} ]++")
 
 
 def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> Decoding:
-    """``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count.
+    """Decode ``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count.
 
-    Where a format parts calls by a line break, several of them may stand without the brackets.
-    ``cut``: the reply may have ended within this text, so that a quotation mark too many leaves no call.
+    If a format separates calls by a line break, several calls may come without the brackets. ``cut``: the reply may
+    have ended within this text, so an unclosed quotation mark yields no call.
     """
     reader = Reader(text, Notation(calls.quotes, escapes=True))
     decoded: list[Decoded] = []
@@ -78,7 +78,7 @@ def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> De
 
 
 def _behind_call(text: str, start: int) -> int:
-    """The place behind a pythonic call that can't be read; -1 where its brackets or quotes leave it open."""
+    """Return the position after a pythonic call that can't be read, or -1 if its brackets or quotes stay open."""
     awaited: list[str] = []
     for found in CALL_SIGNS.finditer(text, start):
         sign = found.group()
@@ -93,7 +93,9 @@ def _behind_call(text: str, start: int) -> int:
 
 
 def named_objects(calls: CallFormat, text: str) -> Decoding:
-    """``call:f{x:1}``; some models write several calls between one pair of markers. Those before a broken one count."""
+    """Decode ``call:f{x:1}``. Some models write several calls between one pair of markers; those before a broken one
+    count.
+    """
     decoded: list[Decoded] = []
     start = 0
     while start < len(text):

@@ -1,4 +1,4 @@
-"""White space around markers: what of it is given out, and when. See ``Flow`` for the rule."""
+"""White space around markers: which part is shown, and when. See ``Flow`` for the rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cognition.parsing.state import Flow
 
 
 def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
-    """The flow after a text without markers, and the part of it to give out now."""
+    """Return the flow after a text without markers, and the part of the text to show now."""
     if not text:
         return flow, ""
     body = text.rstrip()
@@ -23,9 +23,9 @@ def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
 
 
 def parted(flow: Flow, text: str, markers: Markers) -> tuple[Flow, str]:
-    """As ``flowed``, but the rest of a text from which a marker was taken out never becomes a marker itself.
+    """Like ``flowed``, but never lets text around a removed marker join into another marker.
 
-    Without the ``</b>`` in its middle, ``</a</b>>`` would be ``</a>``; a blank is given out in the place of ``</b>``.
+    Removing ``</b>`` from ``</a</b>>`` would leave ``</a>``, so a blank replaces ``</b>``.
     """
     after, text = flowed(flow, text)
     if not text:
@@ -37,7 +37,6 @@ def parted(flow: Flow, text: str, markers: Markers) -> tuple[Flow, str]:
 
 
 def touched(flow: Flow) -> Flow:
-    """The flow after a marker."""
     if flow.touching:
         return flow
     return Flow(flow.started, True, flow.blank, flow.tail)

@@ -1,11 +1,11 @@
-"""Values that are written neither as JSON nor as bare text: Python's own, and objects with strings in quotes of tokens.
+"""Read values that are neither JSON nor bare text: Python literals, and objects with strings quoted by tokens.
 
 ::
 
     q='zebra', n=5, exact=True, tags=['a', "b"], filter={'a': None}
     q:<|"|>zebra<|"|>,n:5,exact:true,tags:[<|"|>a<|"|>],filter:{a:null}
 
-Both are read by the same few rules; ``Notation`` says what a string is.
+Both follow the same few rules; ``Notation`` defines the syntax of strings.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from attrs import frozen
 
 DEEPEST = 100
-"""The most brackets within brackets that are read."""
+"""The limit of nested brackets."""
 
 LONGEST_NUMBER = 1000
-"""The most digits of a number that is read. Python refuses integers of more than 4300, and no tool wants them."""
+"""The most digits of a number. Python refuses integers of more than 4300 digits, and no tool needs them."""
 
 WORD = re.compile(r"[^\s\[\](){},:=]+")
 NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][+-]?\d+)?")
@@ -27,28 +27,30 @@ SPACE = re.compile(r"\s*")
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U0010[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "0": "\0"}
 CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
-"""As templates write them: some write JSON's, some Python's."""
+"""As templates write them: some in JSON, some in Python."""
 BEHIND = re.compile(r"\s*(?:[,:)\]}]|$)")
 BEHIND_KEY = re.compile(r"\s*[:=]")
-"""``BEHIND`` matches what follows the quotation mark that closes a value, ``BEHIND_KEY`` what follows a key's."""
+"""``BEHIND`` matches the text after the quotation mark that closes a value, ``BEHIND_KEY`` the text after a key's."""
 UNESCAPED_QUOTE = "unescaped quotation mark"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
 class Doubt(NamedTuple):
-    """Says that strings of a call's text may not be where they seem, so that a marker in one may end the call."""
+    """A note that string boundaries in a call's text are uncertain, so a marker inside a string may really end the
+    call.
+    """
 
     place: int
-    """The place from which on this is so."""
+    """The start of the uncertain boundaries."""
     open: bool = False
-    """Whether a string that begins there is never closed: what seems to stand in it may well do so."""
+    """Whether the string that begins there is never closed. Text that seems to be inside it may really be inside."""
 
     def moved(self, by: int) -> Doubt:
         return Doubt(self.place + by, self.open)
 
 
 class Unreadable(Exception):  # noqa: N818 - never leaves this package
-    """Says what is wrong with a call."""
+    """Raised for a call that can't be read, with the reason."""
 
     def __init__(self, reason: str, doubt: Doubt | None = None) -> None:
         super().__init__(reason)
@@ -57,15 +59,15 @@ class Unreadable(Exception):  # noqa: N818 - never leaves this package
 
 @frozen
 class Notation:
-    """How strings are written."""
+    """The syntax of strings."""
 
     quotes: tuple[str, ...]
     escapes: bool
-    """Whether a backslash changes what follows it."""
+    """Whether a backslash escapes the next character."""
 
 
 class Reader:
-    """Reads values from a text, one after the other; ``at`` is how far it has come."""
+    """Reads values from a text, one after the other; ``at`` is the current position."""
 
     def __init__(self, text: str, notation: Notation, at: int = 0) -> None:
         self.text = text
@@ -74,12 +76,12 @@ class Reader:
         self._notation = notation
 
     def skip(self) -> None:
-        """Go on to what is not white space."""
+        """Skip white space."""
         found = SPACE.match(self.text, self.at)
         self.at = found.end() if found else self.at
 
     def take(self, sign: str) -> bool:
-        """Go past this sign, if it is here."""
+        """Skip ``sign`` if it comes next; return whether it did."""
         self.skip()
         if not self.text.startswith(sign, self.at):
             return False
@@ -91,7 +93,6 @@ class Reader:
             raise Unreadable(f"{sign!r} was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}")
 
     def word(self) -> str:
-        """Read a name."""
         self.skip()
         found = WORD.match(self.text, self.at)
         if found is None:
@@ -100,7 +101,7 @@ class Reader:
         return found.group()
 
     def members(self, closer: str, sign: str, depth: int = 0) -> dict[str, Any]:
-        """Read ``K=V, K=V`` up to the bracket ``closer``; ``sign`` stands between key and value."""
+        """Read ``K=V, K=V`` up to the bracket ``closer``; ``sign`` separates key and value."""
         members: dict[str, Any] = {}
         while not self.take(closer):
             if members:

@@ -1,8 +1,7 @@
-"""The reading of a reply, piece by piece, from one state to the next.
+"""Reads a reply piece by piece, from one state to the next.
 
-``Run`` is the reading under way. It is changed in place, for speed; what it gives out, its state among it, is frozen.
-It knows phases, markers and white space. What a call looks like inside is the business of ``scan_json``,
-``scan_tags`` and ``decode``.
+``Run`` is the reading in progress. It changes in place, for speed; its outputs and its ``state`` are frozen. It handles
+phases, markers and white space. The inside of a call is read by ``scan_json``, ``scan_tags`` and ``decode``.
 """
 
 from __future__ import annotations
@@ -44,11 +43,12 @@ from cognition.parsing.state import (
 from cognition.parsing.typed import NO_TYPES, ParameterTypes
 
 LONGEST_HEAD = 1024
-"""The number of characters within which a call without markers has to show its name and the beginning of its arguments.
-Text that looks like such a call is held back up to this length; calls that templates write need less than 100."""
+"""Characters within which a call without markers must show its name and the beginning of its arguments. Text that looks
+like such a call is held back up to this length. Calls that templates write need less than 100.
+"""
 
 BETWEEN_BARE_CALLS = re.compile(r"(\s*+)([,;]?)")
-"""The white space is given out if text follows; the comma or semicolon never is."""
+"""The white space is shown if text follows; the comma or semicolon never is."""
 
 IN_TEXT = InText()
 BEHIND = InText(behind=True)
@@ -95,12 +95,12 @@ class Run:
 
     @property
     def state(self) -> ParserState:
-        """Where the reading stands."""
+        """The frozen state of the reading."""
         phase = self.phase.frozen() if isinstance(self.phase, OpenCall) else self.phase
         return ParserState(phase, self.visible, self.reasoning, self.calls)
 
     def feed(self, text: str) -> tuple[Output, ...]:
-        """``read`` for a piece that is not the last, with a short way for the usual pieces, which change little."""
+        """``read`` for a piece that is not the last, with a fast path for the usual pieces, which change little."""
         phase, plan = self.phase, self.plan
         kind = type(phase)
         if kind is OpenCall:
@@ -128,7 +128,7 @@ class Run:
         return self.read(text)
 
     def _feed_call(self, phase: OpenCall, text: str) -> tuple[Output, ...]:
-        """``feed`` within a call that is sure to be one. It gives what ``read`` would give."""
+        """``feed`` within a call that is certain. It returns the same as ``read``."""
         plan = self.plan
         if phase.held:
             text = phase.held + text
@@ -152,9 +152,9 @@ class Run:
         return (ArgumentsDelta(self.calls - 1, arguments),) if arguments else ()
 
     def read(self, text: str, *, final: bool = False, reason: FinishReason = "stop") -> tuple[Output, ...]:
-        """Read a piece of text to its end, and give what was read in it.
+        """Read a piece of text to its end, and return its outputs.
 
-        ``final``: the piece is the last one, and ``reason`` says why the reply ended.
+        ``final``: the piece is the last one. ``reason``: why the reply ended.
         """
         held = self.phase.held
         self.text, self.at = held + text if held else text, 0
@@ -165,12 +165,12 @@ class Run:
         return tuple(self.outputs)
 
     def _read_on(self) -> None:
-        """Read to the end of the text, and once more where something is held back or the reply has ended."""
+        """Read to the end of the text, and once more if text is held back or the reply has ended."""
         while self._read() and (self.at < len(self.text) or self.phase.held or self.final):
             pass
 
     def _read(self) -> bool:
-        """Read on in the present phase; False when all text but what is held back was read."""
+        """Read on in the present phase. Return False once only held-back text is left."""
         phase = self.phase
         match phase:
             case OpenCall():
@@ -221,7 +221,7 @@ class Run:
         return True
 
     def _read_behind_call(self) -> bool:
-        """Read over what stands between two calls that no markers announce: it is no text."""
+        """Skip the separator between two calls without markers: it is not shown as text."""
         found = BETWEEN_BARE_CALLS.match(self.text, self.at)
         assert found is not None  # it matches nothing, too
         self._show(found[1])
@@ -263,7 +263,7 @@ class Run:
             self.outputs.append(ReasoningDelta(text))
 
     def _tell_thoughts(self, kept: Rope) -> None:
-        """Tell of what reads as a call in reasoning that never ended: it may have been meant as one."""
+        """Report calls in reasoning that never ended as malformed: the model may have intended them."""
         if not kept:
             return
         again = Run(self.plan, ParserState(calls=self.calls), self.types, quoted=IN_REASONING)
@@ -306,14 +306,14 @@ class Run:
         return True
 
     def _refuse(self, junk: Rope) -> None:
-        """Tell of text in a section that is no call, as of any call that can't be read."""
+        """Report text in a section that is not a call, like any call that can't be read."""
         text = joined(junk).strip()
         if text:
             self.outputs.append(CallMalformed(self.calls, MalformedToolCall(text, "a call was expected here")))
             self.calls += 1
 
     def _move(self, phase: InText | InReasoning | InSection, marker: str) -> None:
-        """Do what a marker says."""
+        """Act on a marker."""
         move = self.plan.move(type(phase), marker)
         if move != "try_call":  # its text may yet turn out to be text like any other
             self.visible = touched(self.visible)
@@ -387,22 +387,22 @@ class Run:
         return cut  # announced within its head: there is more of it to read
 
     def _release(self, raw: str) -> None:
-        """Read again as text what looked like a call without markers, and is not."""
+        """Read text again as plain text, after it only looked like a call without markers."""
         if self.quoted:  # nobody wants the text
             self.phase = IN_TEXT
             return
         self._read_again(InText(), raw, literal=self.literal, braces=False, final=False)
 
     def _close(self, phase: OpenCall, ending: str) -> None:
-        """Close a call whose text is complete, or was broken off by a marker."""
+        """Close a call that is complete, or that a marker interrupted."""
         marker = "" if ending == CLOSED else ending
         self._settle(phase.outer, phase.raw, marker, not marker or self.plan.ends_call(marker), phase.scan.announced)
 
     def _settle(self, outer: InText | InSection, raw: str, marker: str, terminated: bool, announced: bool) -> None:
-        """Decode a call's text. Where it can't be read but holds a marker, the call ended there after all.
+        """Decode a call's text. If that fails and the text contains a marker, end the call at the marker.
 
-        An unbalanced quote makes everything after it look like a string, the end marker and the calls behind it too.
-        They are read a second time, now with each marker counting, so each character is read at most twice.
+        An unbalanced quote makes all text after it look like a string, including the end marker and later calls. That
+        text is read a second time, and each marker then counts. So each character is read at most twice.
         """
         calls = self.plan.calls
         assert calls is not None
@@ -433,7 +433,7 @@ class Run:
             self.at += len(marker)
 
     def _tell(self, decoded: list[Decoded], raw: str, terminated: bool, announced: bool) -> None:
-        """Close the call that is being read, and give out the others that stood in its text."""
+        """Close the call being read, and output the other calls in its text."""
         if self.quoted and [item for item in decoded if isinstance(item, ProposedCall)]:
             decoded = [MalformedToolCall(raw.strip(), self.quoted)]
         for position, item in enumerate(decoded):
@@ -451,7 +451,7 @@ class Run:
                 self.outputs.append(CallMalformed(index, item))
 
     def _read_literally(self, phase: OpenCall) -> bool:
-        """Read the rest of a broken call, all of which is there: it ends at the next marker, wherever that stands."""
+        """Read the rest of a broken call, which is complete: it ends at the next marker, even inside a string."""
         at, marker = self.plan.in_call.next(self.text, self.at, True)
         raw = self.text[self.at : at]
         self.at = at
@@ -490,7 +490,7 @@ class Run:
             self.phase = Ended()
 
     def _end_flows(self) -> None:
-        """Give out the white space at the very end too, unless a marker stands before it."""
+        """Output the white space at the very end too, unless a marker precedes it."""
         for flow, delta in ((self.reasoning, ReasoningDelta), (self.visible, TextDelta)):
             if flow.blank and not flow.touching:
                 self.outputs.append(delta(joined(flow.blank)))

@@ -1,4 +1,4 @@
-"""Making a call of its name and its arguments, whatever the format: the last step of every shape's reader."""
+"""Build a call from its name and arguments, for every format: the last step of each reader."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 READ_OVER = frozenset({"id", "type", "tool_call_id", "call_id", "index"})
-"""Keys that model families write beside a call's name and arguments. Any other one may be meant as an argument."""
+"""Keys that model families write beside a call's name and arguments. Any other key may be an intended argument."""
 ATTRIBUTE = rf"\b(?:{'|'.join(sorted(READ_OVER | {'name', 'to'}))})="
 WORD = r"\b[\w.-]++(?::[\w.-]++)*+"
 ID = re.compile(
     rf"""(?:\s++|{WORD}(?!\s*+[=:])|{ATTRIBUTE}(?:{WORD}|"[\w.:-]*+"?)|<[\w:]++(?=[\s>])|>(?=\s*+(?:<|$)))*+"""
 )
-"""What may stand where an id does: words, attributes and the opening of tags. Anything else may be arguments."""
+"""Text allowed at the place of an id: words, attributes and opening tags. Any other text may be arguments."""
 SECOND_NAME = re.compile(r'\b(?:name="|to=)([\w.:-]*)')
 
 Decoded = ProposedCall | MalformedToolCall
 
 
 class Decoding(NamedTuple):
-    """What a call's text says."""
+    """The calls decoded from a text."""
 
     calls: list[Decoded]
     doubt: Doubt | None = None
-    """None where it is sure where each string begins and ends, so that a marker in one is a quoted one."""
+    """None if all string boundaries are certain, so that a marker inside a string is quoted text."""
 
     @property
     def readable(self) -> bool:
@@ -47,7 +47,11 @@ class Decoding(NamedTuple):
 
 
 def call_of(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> ProposedCall:
-    """The call, whose arguments have to be an object. They are kept to the byte unless they were mended."""
+    """Return the call. The text of the arguments stays unchanged to the byte unless it was repaired.
+
+    Raises:
+        Unreadable: the name is empty, or the arguments are not an object.
+    """
     if not name.strip():
         raise Unreadable("the call has no name")
     if arguments is None or arguments.value is None or arguments.value == "":
@@ -88,15 +92,15 @@ def _kind(value: Any) -> str:
 
 
 def name_in(calls: CallFormat, head: str) -> str:
-    """The name in what stands before the arguments."""
+    """Return the name in the text before the arguments."""
     return _parts(calls, head)[0]
 
 
 def checked_name(calls: CallFormat, head: str) -> str:
-    """``name_in`` for a head in which what is read over, such as an id, holds neither arguments nor another name.
+    """Like ``name_in``, but refuse a head whose skipped parts, such as an id, contain arguments or another name.
 
     Raises:
-        Unreadable: it may hold some, and the call without them would be another one than was meant.
+        Unreadable: they may contain some, and the call would not be the intended call without them.
     """
     name, *others = _parts(calls, head)
     for other in others:
@@ -109,7 +113,7 @@ def checked_name(calls: CallFormat, head: str) -> str:
 
 
 def _parts(calls: CallFormat, head: str) -> list[str]:
-    """The name, then the texts before and behind it that are read over."""
+    """Return the name, then the skipped texts before and after it."""
     others: list[str] = []
     if calls.name_start.strip():
         first, found, last = head.partition(calls.name_start.strip())
@@ -122,5 +126,5 @@ def _parts(calls: CallFormat, head: str) -> list[str]:
 
 
 def unescaped(calls: CallFormat, name: str) -> str:
-    """A name of a tool or a parameter without the escapes of a format that has them."""
+    """Return a name of a tool or a parameter without the format's escapes."""
     return name.replace("&quot;", '"').replace("&amp;", "&") if calls.escaped and "&" in name else name

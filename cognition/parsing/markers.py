@@ -1,7 +1,7 @@
-"""Finding markers in text that is not all there yet.
+"""Find markers in text that is still incomplete.
 
-Of several markers the leftmost is found, and of those that start at one place the longest. So the end of a chunk is
-held back exactly when it may still turn out to be (the beginning of) a marker, and never more of it than that.
+The leftmost marker wins; of several at one position, the longest. So the parser holds back the end of a chunk exactly
+if it may still become a marker or part of one, and never more than that.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from collections.abc import Callable, Iterable
 
 
 class Markers:
-    """A set of texts to look for. Immutable after construction."""
+    """A set of texts to search for. Immutable after construction."""
 
     __slots__ = ("_pattern", "longest", "prefixes", "sign", "texts")
 
     texts: tuple[str, ...]
-    """The longest first."""
+    """Longest first."""
     longest: int
-    """Length of the longest marker; at most one character less is ever held back."""
+    """Length of the longest marker. At most one character less is ever held back."""
 
     prefixes: frozenset[str]
-    """The beginnings of all markers, of every length but the whole."""
+    """All proper prefixes of the markers."""
     sign: Callable[..., re.Match[str] | None]
-    """Finds the first place where a marker could begin. Most chunks have none, which this shows most quickly."""
+    """Finds the first position where a marker could begin. Most chunks have no such position; this check is the
+    fastest.
+    """
 
     def __init__(self, markers: Iterable[str]) -> None:
         known = sorted(set(markers) - {""}, key=lambda marker: (-len(marker), marker))
@@ -35,10 +37,10 @@ class Markers:
         self.prefixes = frozenset(marker[:size] for marker in known for size in range(1, len(marker)))
 
     def next(self, text: str, start: int, final: bool = False) -> tuple[int, str]:
-        """Where the next marker starts, and the marker.
+        """Return the position and text of the next marker.
 
-        The marker is empty when there is none; the position then is that from which on the text has to be held back,
-        or the text's end. ``final``: nothing will follow, so nothing is held back.
+        Without a marker the text is empty, and the position is the start of the text to hold back, or the text's end.
+        ``final``: no text will follow, so no text is held back.
         """
         found = self._pattern.search(text, start)
         end = found.start() if found else len(text)
@@ -49,16 +51,16 @@ class Markers:
         return (end, found.group()) if found else (end, "")
 
     def begun(self, text: str) -> str:
-        """The longest end of a text that is the beginning of a marker, and not a whole one."""
+        """Return the longest suffix of ``text`` that is a proper prefix of a marker."""
         return next((text[at:] for at in range(len(text)) if text[at:] in self.prefixes), "")
 
     def goes_on(self, text: str, sign: str) -> bool:
-        """Whether an end of this text is the beginning of a marker that goes on with this character."""
+        """Return whether ``text`` ends with a prefix of a marker that continues with the character ``sign``."""
         more = (text[at:] + sign for at in range(len(text)))
         return any(beginning in self.prefixes or beginning in self.texts for beginning in more)
 
     def held(self, text: str, start: int, end: int) -> int | None:
-        """The first place from ``start`` to ``end`` at which the text may be a marker that is not all there yet."""
+        """Return the first position from ``start`` to ``end`` where the text may be an incomplete marker."""
         near = max(start, len(text) - self.longest + 1)
         if near > end:
             return None

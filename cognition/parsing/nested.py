@@ -1,12 +1,11 @@
-"""Arguments as tags in tags, as MiniMax-M3 writes them: an object's keys are tags, a list's items are tags ``item``.
+"""Read arguments written as nested tags, as in MiniMax-M3: an object's keys are tags, a list's items are tags ``item``.
 
 ::
 
     <city>Tokyo</city><tags><item>a</item><item>b</item></tags><size><x>1.5</x></size>
 
-with markers of the format's own for ``<``, ``</`` and ``>``. The format has no types, so the tool's schema says what a
-value is. Within an object or a list that the schema says nothing of, a number or truth value is read as what it is:
-only data has such values.
+The format has its own markers for ``<``, ``</`` and ``>``. It has no types, so the tool's schema decides the type of a
+value. Within an object or a list without a schema, a number or boolean is read as such.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from cognition.parsing.spec import ParameterMarkers
 from cognition.parsing.typed import ITEM, read_literal, type_at, typed
 
 Types = Mapping[str, frozenset[str]]
-"""The types that the tool's schema allows, by a value's path, such as ``size/x`` and ``tags/item``."""
+"""The types that the tool's schema allows, by the value's path, such as ``size/x`` and ``tags/item``."""
 
 
 def read_elements(raw: str, at: int, markers: ParameterMarkers, types: Types) -> tuple[dict[str, Any], int]:
-    """The parameters from a place on, and the place behind them.
+    """Return the parameters from position ``at`` on, and the position after them.
 
     Raises:
-        Unreadable: a tag is not closed, or stands twice.
+        Unreadable: a tag is not closed or occurs twice, or the nesting is too deep.
     """
     found, at = _elements(raw, at, markers, types, "")
     return _object(found), at
@@ -70,7 +69,7 @@ def _behind_space(raw: str, at: int) -> int:
 
 
 def _container(children: list[tuple[str, Any]], types: frozenset[str]) -> Any:
-    """A list where the schema says so, or where it says nothing and all children are items."""
+    """Return a list if the schema wants one, or if it allows both and all children are items; else an object."""
     items = all(key == ITEM for key, _ in children)
     if items and ("array" in types or "object" not in types):
         return [value for _, value in children]
@@ -87,7 +86,7 @@ def _object(children: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def leaf(text: str, types: frozenset[str], *, nested: bool) -> Any:
-    """The value of a text between two tags. ``nested``: whether it stands in an object or a list."""
+    """Return the value of a text between two tags. ``nested``: whether it is inside an object or a list."""
     if not text.strip() and types and "string" not in types:
         empty: dict[str, Any] = {"array": [], "object": {}}
         return next((empty[kind] for kind in empty if kind in types), text)

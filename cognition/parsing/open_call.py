@@ -1,8 +1,8 @@
-"""A call while it is read: ``InCall`` and ``Scan`` as objects that are changed in place.
+"""A call being read: ``InCall`` and ``Scan`` as mutable objects.
 
-A chunk comes with each token. Freezing the call after each chunk and opening it again, as ``parser.advance`` has to,
-takes six times as long: 5.9 us a chunk of 4 characters, beside 1.0 us for ``Parser.feed``. What leaves the parser is
-frozen (``OpenCall.frozen``), and what comes back is opened again (``opened``).
+A chunk comes with each token. ``parser.advance`` freezes the call after each chunk and opens it again, which takes six
+times as long: 5.9 us per chunk of 4 characters, against 1.0 us for ``Parser.feed``. State that leaves the parser is
+frozen (``OpenCall.frozen``), and state that comes back is opened again (``opened``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cognition.parsing.state import InCall, InSection, InText, Role, Scan
 
 
 class OpenScan:
-    """How far a call was read; see ``Scan`` for what the fields mean."""
+    """The position within a call; see ``Scan`` for the fields."""
 
     __slots__ = (
         "announced", "depth", "ended", "escaped", "key", "level", "name", "quote", "reached", "role", "since", "token",
@@ -32,11 +32,11 @@ class OpenScan:
         self.since = -1  # where arguments begin that have not ended; negative where there are none
 
     def begin_arguments(self, at: int) -> None:
-        """The call's arguments begin at this place of the text at hand."""
+        """Begin the call's arguments at position ``at`` of the current text."""
         self.role, self.reached, self.since = "arguments", True, at
 
     def end_arguments(self, text: str, at: int) -> None:
-        """The call's arguments end at this place of the text at hand."""
+        """End the call's arguments at position ``at`` of the current text."""
         self.ended, self.since = self.ended + text[self.since : at], -1
 
     def frozen(self) -> Scan:
@@ -46,9 +46,9 @@ class OpenScan:
         )  # fmt: skip
 
     def to_tell(self, arguments: str, *, tentative: bool) -> tuple[str, str]:
-        """What can be told once these arguments were read: the call's name, once, and the arguments.
+        """Return the outputs that are ready after these arguments: the call's name, once, and the arguments.
 
-        Arguments wait for the name. With ``tentative``, the text may yet turn out to be no call, and the name waits for
+        Arguments wait for the name. With ``tentative``, the text may turn out not to be a call, so the name waits for
         the arguments too.
         """
         if self.announced:
@@ -62,7 +62,7 @@ class OpenScan:
 
 
 class OpenCall:
-    """A call and where it was read to; see ``InCall`` for what the fields mean."""
+    """A call and its reading position; see ``InCall`` for the fields."""
 
     __slots__ = ("fresh", "held", "outer", "rope", "scan", "size", "tentative")
 
@@ -70,24 +70,23 @@ class OpenCall:
         self, rope: Rope, scan: Scan, outer: InText | InSection, held: str = "", *, tentative: bool = False
     ) -> None:
         self.rope = rope
-        """The call's text up to when it was frozen last."""
+        """The call's text up to the last ``frozen()``."""
         self.fresh: list[str] = []
-        """The pieces of the call's text that have come since then."""
+        """The pieces of text since then."""
         self.size = length(rope) if rope else 0
-        """The number of characters of the call so far, counted as long as it is tentative."""
+        """Characters of the call so far, counted while it is tentative."""
         self.scan = OpenScan(scan)
         self.outer = outer
         self.held = held
         self.tentative = tentative
 
     def add(self, text: str) -> None:
-        """Add text of the call that was read."""
         self.fresh.append(text)
         self.size += len(text)
 
     @property
     def raw(self) -> str:
-        """Everything since the call's start marker."""
+        """All text since the call's start marker."""
         return joined(self.rope) + "".join(self.fresh)
 
     def frozen(self) -> InCall:
@@ -97,5 +96,5 @@ class OpenCall:
 
 
 def opened(phase: InCall) -> OpenCall:
-    """The same call, to be changed in place while it is read on."""
+    """Return a mutable copy of the call."""
     return OpenCall(phase.raw, phase.scan, phase.outer, phase.held, tentative=phase.tentative)

@@ -1,8 +1,8 @@
-"""What the parser gives while it reads a reply.
+"""The outputs of the parser.
 
-Deltas come as the text comes: joined in order they give the same, however the reply was cut into chunks. A call is
-announced by ``CallStarted`` once its name is known and closed by exactly one ``CallFinished`` or ``CallMalformed``;
-only what closes it is to be acted on. A call whose name never came is closed without having been announced.
+Deltas arrive with the text. Joined in order they give the same text for any chunking of the reply. ``CallStarted``
+announces a call once its name is known, and exactly one ``CallFinished`` or ``CallMalformed`` closes it. Act only on
+the closing output. A call whose name never came is closed without an announcement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cognition.messages import MalformedToolCall, ProposedCall
 
 @frozen
 class TextDelta:
-    """More of the text that the user sees. Never empty, never holds a marker."""
+    """More of the text that the user sees. Never empty, never contains a marker."""
 
     tag: ClassVar[str] = "text_delta"
     text: str
@@ -24,7 +24,7 @@ class TextDelta:
 
 @frozen
 class ReasoningDelta:
-    """More of what the model thinks before it answers. Never empty, never holds a marker."""
+    """More of the model's reasoning before its answer. Never empty, never contains a marker."""
 
     tag: ClassVar[str] = "reasoning_delta"
     text: str
@@ -32,7 +32,7 @@ class ReasoningDelta:
 
 @frozen
 class CallStarted:
-    """A call of this name is being written. ``index`` counts the calls of a reply from 0, in order."""
+    """The model is writing a call of this tool. ``index`` counts the calls of a reply from 0, in order."""
 
     tag: ClassVar[str] = "call_started"
     index: int
@@ -41,9 +41,9 @@ class CallStarted:
 
 @frozen
 class ArgumentsDelta:
-    """More of a call's arguments, as the model writes them: JSON where the format writes JSON, else tagged text.
+    """More of a call's arguments, as the model writes them: JSON if the format writes JSON, else tagged text.
 
-    For showing only: until the call is finished nobody has checked them.
+    For display only: they are unchecked until the call is finished.
     """
 
     tag: ClassVar[str] = "arguments_delta"
@@ -53,18 +53,18 @@ class ArgumentsDelta:
 
 @frozen
 class CallFinished:
-    """A call that can be read."""
+    """A readable call."""
 
     tag: ClassVar[str] = "call_finished"
     index: int
     call: ProposedCall
     terminated: bool = True
-    """False when the reply broke off before the call's end marker, though the call itself is complete."""
+    """False if the reply ended before the call's end marker, though the call is complete."""
 
 
 @frozen
 class CallMalformed:
-    """Something meant as a call that can't be read."""
+    """Text intended as a call that can't be read."""
 
     tag: ClassVar[str] = "call_malformed"
     index: int

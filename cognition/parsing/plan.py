@@ -1,8 +1,8 @@
-"""A format made ready for reading: for each phase its markers, and what each marker does there.
+"""A format prepared for reading: for each phase its markers, and the effect of each marker there.
 
-``MOVES`` is the machine. Rows are phases, columns what a marker means, and every cell is written out; ``PLAIN`` says
-that the marker means nothing there and stays what it is, text. ``BehindCall`` has no row: it ends before any marker is
-looked for.
+``MOVES`` is the state machine. Rows are phases, columns are meanings of markers, and every cell is written out.
+``PLAIN``: the marker has no meaning there and remains text. ``BehindCall`` has no row: it ends before any marker is
+searched for.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ Meaning = Literal[
     "reasoning_start", "reasoning_end", "answer_start", "section_start", "section_end", "call_start", "call_end",
     "brace", "lead", "dropped", "stop",
 ]  # fmt: skip
-"""What a marker says. ``brace`` is the ``{``, or for pythonic calls the ``[``, of calls that begin without a marker."""
+"""The meaning of a marker. ``brace``: the ``{``, or for pythonic calls the ``[``, of calls without a start marker."""
 
 Move = Literal[
     "plain", "drop", "stray", "quote", "reason", "answer", "enter_section", "begin_call", "try_call", "close_call",
     "end",
 ]  # fmt: skip
-"""What is done about it. Markers of calls are text where they have no role:
+"""The reaction to a marker. Markers of calls without a role in the phase are text:
 
-- ``stray``: the end of a call, or of a section, in text. Directly behind one it is one too many, elsewhere it is text.
-- ``quote``: the start of one, in reasoning. What stands there is text, however much it looks like a call; see
-  ``InReasoning.kept``.
+- ``stray``: the end of a call or a section, in text. Directly after a call or a section it is redundant and dropped,
+  elsewhere it is text.
+- ``quote``: the start of a call or a section, in reasoning. Text after it remains reasoning even if it looks like a
+  call; see ``InReasoning.kept``.
 """
 PLAIN: Move = "plain"
 
@@ -107,7 +108,7 @@ MOVES: Mapping[type[ParserPhase], Mapping[Meaning, Move]] = {
 
 
 HEAD_KEYS = ("type", "id")
-"""Keys that may stand before the name and the arguments in a call that no marker announces."""
+"""Keys that may precede the name and the arguments in a call without a start marker."""
 
 
 class FormatPlan:
@@ -125,26 +126,26 @@ class FormatPlan:
         self.in_call_texts = frozenset(self.in_call.texts)
         first = ("brace", "lead")
         self.unbraced = Markers(marker for marker in self._looked_for(InText) if self.meanings[marker] not in first)
-        """The markers of text but for ``{`` and the lead, which count only where text begins."""
+        """The markers of text without ``{`` and the lead, which count only where text begins."""
         # Markers before single characters: at one place the longer one counts.
         self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
-        """Finds what matters outside of strings in a call's JSON."""
+        """Finds the significant characters and markers outside of strings in a call's JSON."""
         self.bare = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'(){}\[\]]"""]))
-        """Finds what matters outside of strings in pythonic calls that no marker announced."""
+        """The same for pythonic calls without a start marker."""
         self.firsts = frozenset(marker[0] for marker in self.in_call.texts)
         self.skimmed = re.compile("|".join(map(re.escape, sorted(self.firsts | set("\"'{}[]"))))).search
-        """Finds what ``outside`` finds but commas and colons, and of markers only the first character."""
+        """Like ``outside``, without commas and colons, and only the first character of each marker."""
         self.signs = re.compile("|".join(map(re.escape, sorted(self.firsts))) or "(?!)").search
-        """Finds where a marker may begin."""
+        """Finds a position where a marker may begin."""
         self.id_starts = frozenset(() if calls is None else (calls.id_start, *calls.more_id_starts)) - {""}
         self.head = Markers(() if calls is None else (*self.in_call.texts, calls.name_end, *self.id_starts))
-        """The markers that end a name which stands before its JSON, and the id behind that name."""
+        """The markers that end a name before its JSON, and the id after that name."""
         self.head_keys = frozenset(() if calls is None else (*HEAD_KEYS, *ARGUMENT_KEYS, *astuple(calls.fields)))
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.quoted = _quote_markers(calls, self.in_call.texts)
         self.first = _first_scan(spec)
         self.named = Scan("head")
-        """Where the reading of a call begins behind a marker that stands right before the name."""
+        """The initial scan after a marker that comes right before the name."""
         opened = spec.reasoning is not None and spec.reasoning.opened
         self.fresh = ParserState(InReasoning() if opened else InText(spec.prompted))
 
@@ -158,13 +159,13 @@ class FormatPlan:
         return MOVES[phase][self.meanings[marker]]
 
     def ends_call(self, marker: str) -> bool:
-        """Whether this marker is the end of a call, and not one at which a call only breaks off."""
+        """Return whether this marker properly ends a call. Other markers only interrupt it."""
         meaning = self.meanings[marker]
         return meaning == "call_end" or (meaning == "section_end" and self.calls is not None and not self.calls.end)
 
 
 def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
-    """Each marker of the format with its meaning; of two that are written alike, the first one."""
+    """Return each marker of the format with its meaning; of two identical markers, the first."""
     pairs: list[tuple[str, Meaning]] = []
     if spec.calls is not None:
         calls = spec.calls
@@ -187,7 +188,6 @@ def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
 
 
 def _first_scan(spec: FormatSpec) -> Scan:
-    """Where the reading of a call begins."""
     calls = spec.calls
     if calls is not None and calls.shape == "named_json":
         return Scan("head")
@@ -197,7 +197,7 @@ def _first_scan(spec: FormatSpec) -> Scan:
 
 
 def _tag_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[Role, Markers]:
-    """The markers that end each part of a call; ``skipped`` is the part between two parameters."""
+    """Return the markers that end each part of a call; ``skipped`` is the part between two parameters."""
     if calls is None or calls.parameters is None:
         return {}
     tree = calls.shape == "nested_tags"
@@ -211,7 +211,7 @@ def _tag_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[Role, 
 
 
 def _quote_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[str, Markers]:
-    """The markers outside of strings, under the key ``""``, and within strings, under the mark that quotes them."""
+    """Return the markers outside of strings, under the key ``""``, and within strings, under their quotation mark."""
     if calls is None or calls.shape not in ("pythonic", "named_object"):
         return {}
     escapes = calls.shape == "pythonic"

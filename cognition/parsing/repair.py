@@ -1,7 +1,7 @@
-"""Honest repair of JSON that a model wrote almost right. Each change has a name, and what can't be mended is refused.
+"""Repair of JSON that a model wrote almost right. Each change has a name; other defects are refused.
 
-Only changes that leave no doubt about what was meant are made. Nothing is left out but a trailing comma and braces
-behind the end, and no value is made up.
+Only unambiguous changes are applied. They remove only a trailing comma and braces after the end, and never invent a
+value.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ CLOSERS = {"{": "}", "[": "]"}
 
 @frozen
 class Repaired:
-    """A value that was mended, and how; ``repairs`` is empty when the text was right as it stood."""
+    """A repaired value; ``repairs`` names the changes and is empty if the text was valid."""
 
     value: Any
     repairs: tuple[str, ...]
 
 
 def repair_json(text: str, *, complete: bool = True) -> Repaired | None:
-    """The value that this text was meant to be, or None.
+    """Return the value that this text was intended to be, or None.
 
-    ``complete``: the text is known to have ended, so a brace that is missing at its end was forgotten. Otherwise it
-    may have been cut there, and closing it would make a call of half a call.
+    ``complete``: the text is known to have ended, so a brace missing at its end was forgotten. Otherwise the text may
+    be truncated, and closing it would turn half a call into a call.
     """
     notes: dict[str, None] = {}
     rewritten = _rewritten(text, complete, notes)
@@ -63,7 +63,7 @@ def repair_json(text: str, *, complete: bool = True) -> Repaired | None:
 
 
 def _rewritten(text: str, complete: bool, notes: dict[str, None]) -> str | None:
-    """The text token by token as JSON, with a note of each kind of change; None where no token can be read."""
+    """Return the text as JSON, token by token, and note each kind of change; None if a token can't be read."""
     written: list[str] = []
     closers: list[str] = []
     comma: int | None = None  # where in ``written`` a comma stands that nothing but blanks has followed
@@ -104,7 +104,7 @@ def _rewritten(text: str, complete: bool, notes: dict[str, None]) -> str | None:
 
 
 def _string(literal: str, notes: dict[str, None]) -> str:
-    """A string literal in either kind of quotes, as JSON."""
+    """Return a string literal in either kind of quotes as JSON."""
     if literal[0] == "'":
         notes[SINGLE_QUOTES] = None
 

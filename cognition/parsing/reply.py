@@ -1,4 +1,4 @@
-"""A whole reply, read."""
+"""A whole reply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cognition.tools import ToolSpec
 
 @frozen
 class Reply:
-    """What a model wrote: its text, its reasoning and its calls, each in order."""
+    """A model's reply: its text, its reasoning and its calls, each in order."""
 
     text: str = ""
     reasoning: str = ""
@@ -25,7 +25,7 @@ class Reply:
 
 
 def collect(outputs: Iterable[Output]) -> Reply:
-    """The whole reply whose pieces these outputs are."""
+    """Return the reply that consists of these outputs."""
     text: list[str] = []
     reasoning: list[str] = []
     calls: list[ProposedCall] = []
@@ -48,6 +48,6 @@ def collect(outputs: Iterable[Output]) -> Reply:
 def parse_reply(
     spec: FormatSpec, text: str, *, tools: Iterable[ToolSpec] = (), finish_reason: FinishReason = "stop"
 ) -> Reply:
-    """Read a whole reply at once; the same as feeding it in pieces."""
+    """Parse a whole reply. The result equals that of feeding it in pieces."""
     parser = Parser(spec, tools)
     return collect((*parser.feed(text), *parser.finish(finish_reason)))

@@ -1,8 +1,8 @@
 """Text that grows at its end, as an immutable value.
 
-A reply may come as 100,000 chunks; ``old + new`` for each would copy the whole text each time. Here pieces of like
-length are joined as in a binary counter: each character is copied at most log2(n) times, and n characters are held in
-at most log2(n) + 1 pieces, each longer than the next.
+A reply may come as 100,000 chunks, and ``old + new`` for each would copy the whole text each time. Here pieces of
+similar length are joined as in a binary counter. Each character is copied at most log2(n) times, and n characters are
+in at most log2(n) + 1 pieces, each longer than the next.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ EMPTY: Rope = ()
 
 
 def added(rope: Rope, text: str) -> Rope:
-    """The rope with this text at its end."""
+    """Return the rope with ``text`` appended."""
     if not text:
         return rope
     count = len(rope)
@@ -28,5 +28,5 @@ def joined(rope: Rope) -> str:
 
 
 def length(rope: Rope) -> int:
-    """The number of characters."""
+    """Return the number of characters."""
     return sum(map(len, rope))

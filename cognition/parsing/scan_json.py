@@ -1,7 +1,7 @@
-"""Reading a call's JSON as it comes: where its name is, which text its arguments are, and where it ends.
+"""Scan a call's JSON as it arrives: find its name, the text of its arguments, and its end.
 
-Nothing is decoded here. The scan follows quotes and brackets only, so it gets through broken JSON too; a marker counts
-outside of strings only, so a string may hold one.
+This module does not decode. The scan follows only quotes and brackets, so it also gets through broken JSON. A marker
+counts only outside of strings, so a string may contain one.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ INSIDE = {
 
 
 Scanned = tuple[int, str, str, str]
-"""What was read in a piece of a call's text:
+"""The result of scanning a piece of a call's text:
 
-- the place up to which it was read;
-- the name of the call, in the one piece where it becomes known, else an empty text;
-- more of the text of the call's arguments;
-- what ended the call: the marker that stands at that place, ``CLOSED`` where the JSON ended, ``NO_CALL`` where the text
-  turned out to be no call; empty while more of the call is to come.
+- the position reached;
+- the name of the call, in the piece where it becomes known, else empty;
+- more text of the call's arguments;
+- the ending: the marker at that position, ``CLOSED`` if the JSON ended, ``NO_CALL`` if the text is not a call; empty if
+  the call continues.
 """
 
 Scanner = Callable[[FormatPlan, OpenScan, str, int], Scanned]
-"""Reads on in a call, in a piece of text from a place on, while more of the reply follows."""
+"""Continues reading a call, from a position in a piece of text that is not the last of the reply."""
 
 
 def scan_json(
     plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool = False, tentative: bool = False
 ) -> Scanned:
-    """Read on in a call of a JSON shape."""
+    """Continue reading a call of a JSON shape."""
     if scan.role in ("head", "id"):
         start, role, ending = _scan_head(plan, scan, text, start, final)
         scan.role = role
@@ -62,7 +62,7 @@ def scan_json(
 
 
 def _follow(plan: FormatPlan, scan: OpenScan, text: str, at: int, final: bool, tentative: bool) -> tuple[int, str]:
-    """Follow quotes, brackets and markers: up to where the text was read, and the ending."""
+    """Follow quotes, brackets and markers; return the position reached and the ending."""
     calls = plan.calls
     assert calls is not None  # only formats with calls have calls to scan
     size, held = len(text), -1  # not looked for yet
@@ -115,14 +115,16 @@ def _follow(plan: FormatPlan, scan: OpenScan, text: str, at: int, final: bool, t
 
 
 def _words(scan: OpenScan, words: str, at: int, tentative: bool) -> bool:
-    """Take text outside of strings that ends at ``at``, such as a number; whether it shows that this is no call."""
+    """Take text outside of strings that ends at ``at``, such as a number. Return whether it shows that this is not a
+    call.
+    """
     if scan.role == "gap":
         scan.begin_arguments(at - len(words.lstrip()))
     return tentative and scan.role in ("key", "colon") and not (scan.name and scan.reached)
 
 
 def _read_string(scan: OpenScan, text: str, at: int) -> int:
-    """Read on in a string, up to behind its end or to the end of the text; where it ended, no quote is left."""
+    """Continue reading a string, to its end or the end of the text. If it ended, ``scan.quote`` is empty."""
     quote, escaped, size = scan.quote, scan.escaped, len(text)
     stop = text.find(quote, at)
     stop = size if stop < 0 else stop
@@ -140,7 +142,7 @@ def _read_string(scan: OpenScan, text: str, at: int) -> int:
 
 
 def _string_ended(scan: OpenScan, text: str, quote: str, begun: int, at: int) -> None:
-    """Take a string of the call's own object; this text has it from ``begun`` to its closing quote before ``at``."""
+    """Take a string of the call's own object, which extends from ``begun`` to its closing quote before ``at``."""
     role = scan.role
     if role == "arguments":
         scan.role = "skipped"
@@ -156,7 +158,7 @@ def _string_ended(scan: OpenScan, text: str, quote: str, begun: int, at: int) ->
 
 
 def _closed(scan: OpenScan, text: str, at: int) -> None:
-    """Take a bracket that closes, right before this place: the arguments' own is a part of them."""
+    """Take a closing bracket right before ``at``. The bracket that closes the arguments belongs to them."""
     scan.depth = max(scan.depth - 1, 0)
     if scan.role == "arguments" and scan.depth == scan.level:
         scan.role = "skipped" if scan.level else "after"
@@ -168,7 +170,7 @@ def _closed(scan: OpenScan, text: str, at: int) -> None:
 
 
 def _separated(plan: FormatPlan, scan: OpenScan, text: str, sign: str, at: int) -> None:
-    """Take a comma or a colon of the call's own object, right before this place."""
+    """Take a comma or a colon of the call's own object, right before ``at``."""
     calls = plan.calls
     if sign == "," and scan.role != "after":
         if scan.role == "arguments":
@@ -182,11 +184,12 @@ def _separated(plan: FormatPlan, scan: OpenScan, text: str, sign: str, at: int) 
 
 
 def skim_json(plan: FormatPlan, scan: OpenScan, text: str) -> str | None:
-    """Read on in a chunk that changes little, as most do; its arguments, or None where ``scan_json`` has to read it.
+    """Continue reading a chunk that changes little, as most do. Return its arguments, or None if ``scan_json`` must
+    read it.
 
-    Such a chunk lies wholly within the arguments, or brings neither a quote nor a bracket before or behind them. This
-    gives what ``scan_json`` would give, and is here for speed: without it, a call with long arguments takes 1.7 to 2.2
-    times as long to read, and many short calls 1.3 times as long (``benchmarks/scanning.py``).
+    Such a chunk lies wholly within the arguments, or has no quote or bracket outside of them. The result equals that of
+    ``scan_json``; this function exists for speed. Without it, a call with long arguments takes 1.7 to 2.2 times as long
+    to read, and many short calls 1.3 times as long (``benchmarks/scanning.py``).
     """
     if scan.escaped:
         return None
@@ -234,7 +237,7 @@ def skim_json(plan: FormatPlan, scan: OpenScan, text: str) -> str | None:
 
 
 def _skim_head(plan: FormatPlan, scan: OpenScan, quote: str, text: str) -> str | None:
-    """``skim_json`` for a chunk before or behind the arguments: white space, or more of a key or a name."""
+    """``skim_json`` for a chunk outside of the arguments: white space, or more of a key or a name."""
     role = scan.role
     if role in ("head", "id"):
         return None
@@ -259,7 +262,7 @@ def _role_of(plan: FormatPlan, key: str, reached: bool) -> Role:
 
 
 def _unquoted(text: str, quote: str) -> str:
-    """The content of a string, with its escapes resolved if they can be."""
+    """Return the content of a string, with escapes resolved if they are valid."""
     if "\\" not in text or quote == "'":
         return text
     try:
@@ -269,7 +272,7 @@ def _unquoted(text: str, quote: str) -> str:
 
 
 def _scan_head(plan: FormatPlan, scan: OpenScan, text: str, start: int, final: bool) -> tuple[int, Role, str]:
-    """Read a name that stands before its JSON, and the id behind it; the place reached, the next role, the ending."""
+    """Read a name before its JSON, and the id after it. Return the position reached, the next role and the ending."""
     calls, role = plan.calls, scan.role
     assert calls is not None
     while True:

@@ -1,7 +1,7 @@
-"""Reading a call of values that are not JSON as it comes: only where it ends is looked for, outside of its strings.
+"""Scan a call whose values are not JSON: find only its end, outside of its strings.
 
-Such a call is announced when it is complete: there are several of them between one pair of markers, or their text is of
-no use to anybody before it is decoded.
+Such a call is announced once it is complete: one pair of markers may enclose several calls, or their text is useless
+before it is decoded.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from cognition.parsing.scan_json import CLOSED, INSIDE, NO_CALL, Scanned
 
 HEAD = re.compile(r"[\s\w.-]*+")
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
-"""What a list of calls begins with, for it to be one."""
+"""The beginning that a list of calls must have."""
 
 
 def scan_bare(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool) -> Scanned:
-    """Read on in a list of pythonic calls that no marker announced: ``[``, a name and ``(`` begin it, ``]`` ends it."""
+    """Continue reading a list of pythonic calls without a start marker: ``[``, a name and ``(`` begin it, ``]`` ends
+    it.
+    """
     role, token, name, at, depth = scan.role, scan.token, "", start, scan.depth
     if role == "before":  # the bracket itself
         role, at, depth = "head", at + 1, 1
@@ -61,7 +63,7 @@ def scan_bare(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final:
 
 
 def scan_literals(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Scanned:
-    """Read on in a call of the shapes ``pythonic`` and ``named_object``."""
+    """Continue reading a call of the shapes ``pythonic`` and ``named_object``."""
     if plan.calls is not None and not plan.calls.start and not plan.calls.section_start:
         return scan_bare(plan, scan, text, start, final=final)
     at, quote, ending = start, scan.quote, ""
@@ -83,10 +85,10 @@ def scan_literals(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, fi
 
 
 def skim_literals(plan: FormatPlan, scan: OpenScan, text: str) -> str | None:
-    """Read on in a chunk in which neither a string nor a marker can begin or end, as ``skim_json`` does.
+    """Continue reading a chunk without the start or end of a string or marker, like ``skim_json``.
 
-    Calls that no marker announced have brackets to be counted: these take the closer look. Without this short way, a
-    call with a long argument takes 2.9 times as long to read (``benchmarks/scanning.py``).
+    Calls without a start marker are not skimmed: their brackets must be counted. Without this fast path, a call with a
+    long argument takes 2.9 times as long to read (``benchmarks/scanning.py``).
     """
     calls = plan.calls
     if (calls is not None and calls.start) and plan.quoted[scan.quote].sign(text) is None:

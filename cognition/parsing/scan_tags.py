@@ -1,6 +1,7 @@
-"""Reading a call with tagged parameters as it comes: its name, the text of its parameters, and where it ends.
+"""Scan a call with tagged parameters as it arrives: find its name, the text of its parameters, and its end.
 
-Nothing is decoded here. Inside a value only the value's own end counts, so a value may hold any other marker.
+This module does not decode. Inside a value only the value's own end marker counts, so a value may contain any other
+marker.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from cognition.parsing.scan_json import Scanned
 
 
 def scan_tags(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Scanned:
-    """Read on in a call of the shapes ``tagged_parameters`` and ``nested_tags``."""
+    """Continue reading a call of the shapes ``tagged_parameters`` and ``nested_tags``."""
     calls = plan.calls
     assert calls is not None
     assert calls.parameters is not None
@@ -61,10 +62,10 @@ def scan_tags(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final:
 
 
 def skim_tags(plan: FormatPlan, scan: OpenScan, text: str) -> str | None:
-    """Read on in a chunk in which no marker can begin; the arguments in it, or None where ``scan_tags`` has to read it.
+    """Continue reading a chunk without a possible marker. Return its arguments, or None if ``scan_tags`` must read it.
 
-    This gives what ``scan_tags`` would give, and is here for speed: without it, a call with a long parameter takes 2.2
-    times as long to read (``benchmarks/scanning.py``).
+    The result equals that of ``scan_tags``; this function exists for speed. Without it, a call with a long parameter
+    takes 2.2 times as long to read (``benchmarks/scanning.py``).
     """
     role = scan.role
     if plan.tags[role].sign(text) is not None:

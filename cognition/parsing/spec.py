@@ -1,7 +1,7 @@
 """How a model family marks reasoning and tool calls in its output: data, read by one parser.
 
-A ``FormatSpec`` is derived from a chat template or written by hand (``cognition.parsing.formats``). It is frozen,
-prints as what it is, and goes through JSON and back (``cognition.codec``).
+A ``FormatSpec`` is derived from a chat template or handwritten (``cognition.parsing.formats``). It is frozen, and
+converts to JSON and back (``cognition.codec``).
 """
 
 from __future__ import annotations
@@ -15,33 +15,31 @@ from cognition.errors import ConfigError
 CallShape = Literal[
     "json_object", "name_as_key", "named_json", "tagged_parameters", "nested_tags", "pythonic", "named_object"
 ]
-"""How one call is written between its markers; N is the name, K a parameter's name, V its value.
+"""The syntax of one call between its markers. N is the name, K a parameter's name, V its value:
 
-====================  ===============================================  =======================
-json_object           ``{"name": N, "arguments": {K: V, ...}}``        Hermes, Qwen3, Llama 3
-name_as_key           ``{N: {K: V, ...}}``                             Apertus
-named_json            ``N`` *name_end* ``{K: V, ...}``                 Mistral, DeepSeek, Kimi
-tagged_parameters     ``N`` *name_end* (*key* ``K`` *value* ``V``)*    Qwen3-Coder, GLM
-nested_tags           the same, objects and lists as tags in tags      MiniMax-M3
-pythonic              ``[N(K=V, ...), ...]``, values as in Python      LFM2, Llama 4
-named_object          ``N{K:V, ...}``, strings in *quotes*             Gemma 4, FunctionGemma
-====================  ===============================================  =======================
+- ``json_object``: ``{"name": N, "arguments": {K: V, ...}}`` (Hermes, Qwen3, Llama 3)
+- ``name_as_key``: ``{N: {K: V, ...}}`` (Apertus)
+- ``named_json``: ``N``, ``name_end``, ``{K: V, ...}`` (Mistral, DeepSeek, Kimi)
+- ``tagged_parameters``: ``N``, ``name_end``, then ``K`` and ``V`` between tags for each parameter (Qwen3-Coder, GLM)
+- ``nested_tags``: the same, with objects and lists as nested tags (MiniMax-M3)
+- ``pythonic``: ``[N(K=V, ...), ...]``, values as in Python (LFM2, Llama 4)
+- ``named_object``: ``N{K:V, ...}``, strings between ``quotes`` (Gemma 4, FunctionGemma)
 """
 
 
 @frozen
 class ReasoningMarkers:
-    """What stands around the model's reasoning."""
+    """The markers around the model's reasoning."""
 
     start: str
     end: str
     opened: bool = False
-    """The generation prompt already wrote ``start``: the reply begins inside the reasoning."""
+    """Whether the generation prompt already wrote ``start``: the reply then begins inside the reasoning."""
 
 
 @frozen
 class JsonFields:
-    """The keys of a call written as a JSON object; other keys are read over."""
+    """The keys of a call written as a JSON object; other keys are skipped."""
 
     name: str = "name"
     arguments: str = "arguments"
@@ -49,62 +47,67 @@ class JsonFields:
 
 @frozen
 class ParameterMarkers:
-    """What stands around the parameters of a call with tagged parameters.
+    """The markers around the parameters of a call with tagged parameters.
 
-    One parameter is ``key_start K key_end value_start V value_end``. A line break on either side of a value is the
-    template's, as is white space between parameters.
+    One parameter is ``key_start K key_end value_start V value_end``. A line break on either side of a value belongs to
+    the template, as does white space between parameters.
     """
 
     key_start: str
     key_end: str
     value_start: str
-    """Empty when the value follows ``key_end`` directly."""
+    """Empty if the value follows ``key_end`` directly."""
     value_end: str
     string_mark: str = ""
-    """Stands between ``key_end`` and ``value_start`` where the value is text (``string="true"``); any other value is
-    JSON. Empty: the format has no types, and the tool's schema says what a value is."""
+    """Between ``key_end`` and ``value_start`` if the value is text (``string="true"``); any other value is JSON. Empty:
+    the format has no types, and the tool's schema decides.
+    """
     text_start: str = ""
-    """Around a value that is text, where a format marks these (``<![CDATA[``), within the value's own markers."""
+    """Around a text value, within the value's own markers, if a format has such markers (``<![CDATA[``)."""
     text_end: str = ""
 
 
 @frozen
 class CallFormat:
-    """How calls are marked and what one looks like. Empty texts stand for markers that a family does without."""
+    """The markers and the shape of calls. An empty text: the family has no such marker."""
 
     shape: CallShape
     start: str = ""
-    """Before each call. Empty: a call begins with the ``{`` of its JSON, in the section if there is one, or the list of
-    pythonic calls with its ``[``."""
+    """Before each call. Empty: a call begins with the ``{`` of its JSON, in the section if there is one, or with the
+    ``[`` of a list of pythonic calls.
+    """
     more_starts: tuple[str, ...] = ()
-    """Other texts that a call may begin with. ``name_start`` may be one: the name then follows directly."""
+    """Alternative start markers. ``name_start`` may be one: the name then follows directly."""
     end: str = ""
-    """After each call. Empty: a call ends where its JSON ends."""
+    """After each call. Empty: a call ends with its JSON."""
     section_start: str = ""
     """Before all calls of a reply."""
     section_end: str = ""
     """After all calls of a reply. Empty: the section ends with its JSON, or with the reply."""
     separator: str = ""
-    """Between two calls. The parser reads over it and does without it too."""
+    """Between two calls. The parser skips it, and does not require it."""
     anywhere: bool = False
-    """Without start markers: a call may stand in the middle of text. Otherwise text ends the search for calls."""
+    """Without start markers: whether a call may come after text. Otherwise text ends the search for calls."""
     fields: JsonFields = JsonFields()
     """The keys of a call of the shape ``json_object``."""
     name_start: str = ""
-    """Between ``start`` and the name, for the shapes ``named_json``, ``tagged_parameters`` and ``named_object``. What
-    stands before it, such as an id, is read over."""
+    """Between ``start`` and the name, for the shapes ``named_json``, ``tagged_parameters`` and ``named_object``. Text
+    before it, such as an id, is skipped.
+    """
     name_end: str = ""
     """After the name, for the same shapes. Empty with tagged parameters: the name ends where the first key starts."""
     id_start: str = ""
-    """After the name and before an id of the model's own making, which is read over (``[CALL_ID]``)."""
+    """After the name and before an id that the model generates, which is skipped (``[CALL_ID]``)."""
     more_id_starts: tuple[str, ...] = ()
-    """Other texts that end the name and are read over with what follows them."""
+    """Other texts that end the name; they are skipped together with the text after them."""
     body_end: str = ""
-    """After the arguments and before ``end``, read over (``</function>``)."""
+    """After the arguments and before ``end``; skipped (``</function>``)."""
     escaped: bool = False
-    """Names of tools and parameters are written as in an XML attribute: ``&quot;`` and ``&amp;`` for these signs."""
+    """Whether names of tools and parameters are escaped as in an XML attribute: ``&quot;`` and ``&amp;``."""
     parameters: ParameterMarkers | None = None
-    """Of the shapes ``tagged_parameters`` and ``nested_tags``; there, ``value_end`` is followed by the key again."""
+    """For the shapes ``tagged_parameters`` and ``nested_tags``. In ``nested_tags``, the key follows ``value_end``
+    again.
+    """
     quotes: tuple[str, ...] = ("'", '"')
     """Around strings, for the shapes ``pythonic`` (with backslashes as in Python) and ``named_object`` (without)."""
 
@@ -129,23 +132,25 @@ class CallFormat:
 
 @frozen(cache_hash=True)
 class FormatSpec:
-    """How to read what a model writes."""
+    """How to read a model's output."""
 
     name: str
     reasoning: ReasoningMarkers | None = None
     calls: CallFormat | None = None
     dropped: tuple[str, ...] = field(default=())
-    """Other markers that are no part of the text, such as those around content."""
+    """Other markers that do not belong to the text, such as those around content."""
     stops: tuple[str, ...] = field(default=())
-    """Texts that end the reply, should a runtime let them through: nothing after them is read."""
+    """Texts that end the reply if a runtime lets them through: text after them is not read."""
     answers: tuple[str, ...] = field(default=())
-    """Those of ``dropped`` that stand before text for the user: reasoning that is still open ends there."""
+    """Those of ``dropped`` that precede text for the user: they also end open reasoning."""
     prompted: str = ""
-    """A marker, or the beginning of one, that the generation prompt has already written: the reply is read as if it
-    began with it."""
+    """A marker, or the beginning of one, that the generation prompt has already written. The reply is read as if it
+    began with it.
+    """
     lead: str = ""
-    """What the model writes before an answer in place of a marker (``助手：``). It is taken off where the visible text
-    begins, and is text like any other everywhere else."""
+    """Text that the model writes before an answer in place of a marker (``助手：``). It is removed where the visible text
+    begins, and is ordinary text elsewhere.
+    """
 
     @dropped.validator
     @stops.validator

@@ -1,4 +1,4 @@
-"""What the parser remembers between two chunks: one frozen value, small however long the reply is."""
+"""The parser's state between two chunks: one frozen value, small for replies of any length."""
 
 from __future__ import annotations
 
@@ -9,31 +9,29 @@ from attrs import frozen
 from cognition.parsing.rope import EMPTY, Rope
 
 Role = Literal["lead", "head", "id", "before", "key", "colon", "name", "skipped", "gap", "arguments", "text", "after"]
-"""What the text at hand is to a call.
+"""The role of the current text within a call:
 
-====================  ==========================================================================
-lead                  before the name, where a marker stands in front of it
-head                  the name, where it stands before the arguments
-id                    an id of the model's own making, read over
-before                before the ``{`` of the call's object
-key, colon            a key of that object, and what stands between it and its value
-name, skipped         the name as a value; a value of no interest, or what follows one
-gap, arguments        white space before the arguments; the arguments
-text                  within them, a text between markers of its own
-after                 the call is complete, its end marker is yet to come
-====================  ==========================================================================
+- ``lead``: before the name, up to a marker in front of it
+- ``head``: the name, if it precedes the arguments
+- ``id``: an id that the model generates, skipped
+- ``before``: before the ``{`` of the call's object
+- ``key``, ``colon``: a key of that object, and the text between it and its value
+- ``name``, ``skipped``: the name as a value; a value of no interest, or the text after a value
+- ``gap``, ``arguments``: white space before the arguments; the arguments
+- ``text``: within the arguments, a string between its own markers
+- ``after``: the call is complete, its end marker is still missing
 """
 
 
 class Scan(NamedTuple):
-    """How far a call was read; depth and quotes tell whether a marker is one or stands in a string."""
+    """The reading position within a call. Depth and quotes decide whether a marker counts or is inside a string."""
 
     role: Role
     level: int = 0
-    """Depth inside the call's object: 1, or 2 where it stands in a list."""
+    """Depth inside the call's object: 1, or 2 if it is in a list."""
     key: str = ""
     token: Rope = EMPTY
-    """The part of a key or a name that has come."""
+    """The part of a key or a name that has arrived."""
     name: str = ""
     """Empty until it is known."""
     waiting: Rope = EMPTY
@@ -41,41 +39,43 @@ class Scan(NamedTuple):
     reached: bool = False
     """Whether the arguments have begun."""
     announced: bool = False
-    """Whether the name was told (``CallStarted``)."""
+    """Whether ``CallStarted`` was output."""
     depth: int = 0
     """Open braces and brackets."""
     quote: str = ""
-    """The quotation mark that ends the string at hand; empty outside of strings."""
+    """The quotation mark that ends the current string; empty outside of strings."""
     escaped: bool = False
-    """Whether the chunk ended after a backslash, so that the next character ends no string."""
+    """Whether the chunk ended after a backslash: the next character then does not end a string."""
 
 
 @frozen
 class InText:
-    """Visible text."""
+    """Reading visible text."""
 
     held: str = ""
     """The unread end of the last chunk, which may be the beginning of a marker."""
     behind: bool = False
-    """Whether no marker has come since a call or a section of calls ended. As long as no text has come either, an end
-    marker is then one too many."""
+    """Whether no marker has come since a call or a section of calls ended. Until text comes too, an end marker is
+    redundant.
+    """
 
 
 @frozen
 class BehindCall:
-    """Behind a call that no marker announced: a comma or a semicolon there parts it from the next one."""
+    """After a call without markers: a comma or a semicolon here separates it from the next call."""
 
     held: str = ""
 
 
 @frozen
 class InReasoning:
-    """What the model thinks. Nothing in it is a call."""
+    """Reading reasoning. It contains no calls."""
 
     held: str = ""
     kept: Rope = EMPTY
-    """The reasoning since something came that would begin a call elsewhere. If the reasoning never ends, the model is
-    told of what reads as a call in this text."""
+    """The reasoning since the first text that would begin a call elsewhere. If the reasoning never ends, the calls in
+    this text are reported to the model.
+    """
 
 
 @frozen
@@ -84,26 +84,26 @@ class InSection:
 
     held: str = ""
     bracketed: bool = False
-    """Whether the calls stand in a JSON list."""
+    """Whether the calls are in a JSON list."""
     junk: Rope = EMPTY
-    """Text that is neither a call nor belongs between two calls."""
+    """Text that is neither a call nor allowed between two calls."""
 
 
 class InCall(NamedTuple):
-    """A call whose end is yet to come."""
+    """Reading a call that has not ended."""
 
     raw: Rope
-    """Everything since the call's start marker."""
+    """All text since the call's start marker."""
     scan: Scan
     outer: InText | InSection
     held: str = ""
     tentative: bool = False
-    """Whether no marker announced it: it is a call only if it turns out to look like one, and text otherwise."""
+    """Whether the call has no start marker: if it turns out not to look like a call, it is text."""
 
 
 @frozen
 class Ended:
-    """Behind a stop text or the end of the reply. What is fed now is not read any more."""
+    """After a stop text or the end of the reply. Text fed now is not read."""
 
     held: str = ""
 
@@ -115,25 +115,25 @@ ParserPhase = InText | BehindCall | InReasoning | InSection | InCall | Ended
 class Flow:
     """The white space of a stream of text, visible or reasoning.
 
-    Templates put line breaks around markers. White space that touches a marker is let through only where it parts two
-    pieces of text, as around a call in the middle of an answer.
+    Templates put line breaks around markers. White space next to a marker passes only if it separates two pieces of
+    text, as around a call in the middle of an answer.
     """
 
     started: bool = False
-    """Whether some of the text has been given out."""
+    """Whether some of the text has been output."""
     touching: bool = False
-    """Whether a marker stands before or in ``blank``."""
+    """Whether a marker comes before or in ``blank``."""
     blank: Rope = EMPTY
-    """The white space at the text's end, which is given out with what follows."""
+    """The white space at the text's end, output together with the next text."""
     tail: str = ""
-    """The end of what was given out, if it is the beginning of a marker: text behind a marker must not complete it."""
+    """The end of the output text, if it is the beginning of a marker: text after a marker must not complete it."""
 
 
 class ParserState(NamedTuple):
-    """A reply between two chunks. A tuple, as it is made anew with each chunk."""
+    """A reply between two chunks. A tuple for speed, as each chunk creates one."""
 
     phase: ParserPhase = InText()
     text: Flow = Flow()
     reasoning: Flow = Flow(touching=True)
     calls: int = 0
-    """The number of calls that have begun, and so the index of the next one."""
+    """The number of calls that have begun, which is the index of the next call."""

@@ -1,7 +1,7 @@
-"""The values of parameters that a format writes as bare text, typed by the tool's JSON Schema.
+"""Types the values of parameters that a format writes as bare text, by the tool's JSON Schema.
 
-``5`` stands for a number where the schema wants one and for a text where it wants a text; without a schema it is text.
-A text that does not fit its schema stays as it is: the check of the arguments then tells the model what is wrong.
+``5`` is a number if the schema wants a number, and a string if it wants a string or without a schema. A text that does
+not match its schema stays unchanged: the check of the arguments then reports the error to the model.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cognition.strict_json import DECODER, DuplicateKeyError
 from cognition.tools import ToolSpec
 
 ParameterTypes = Mapping[str, Mapping[str, frozenset[str]]]
-"""For each tool, for each of its parameters, the JSON types that its schema allows; empty where any is."""
+"""For each tool and each of its parameters, the JSON types that its schema allows; empty if any type is allowed."""
 
 NO_TYPES: ParameterTypes = {}
 
@@ -24,19 +24,19 @@ PYTHON_TYPES = {
 }  # fmt: skip
 
 ANY_TYPE = frozenset({"any type"})
-"""Where a schema refers to itself, or does not say which types it allows: texts are then left as they are."""
+"""For a schema that refers to itself, or does not state its types: texts then stay unchanged."""
 
 DEEPEST = 8
-"""Schemas within schemas that are looked into for the types of one parameter."""
+"""The limit of nested schemas searched for the types of one parameter."""
 
 ITEM, ANY_KEY = "item", "*"
-"""The names in paths of a list's items, and of keys that a schema does not name."""
+"""Names in paths: of a list's items, and of keys that a schema does not name."""
 
 
 def types_of(tools: Iterable[ToolSpec], *, nested: bool = False) -> ParameterTypes:
-    """The types that the schemas of these tools allow for their parameters.
+    """Return the types that the schemas of these tools allow for their parameters.
 
-    ``nested``: for the values within parameters too, by their paths, such as ``size/x`` and ``tags/item``.
+    ``nested``: include the values within parameters, by their paths, such as ``size/x`` and ``tags/item``.
     """
     types: dict[str, dict[str, frozenset[str]]] = {}
     for tool in tools:
@@ -49,7 +49,7 @@ def types_of(tools: Iterable[ToolSpec], *, nested: bool = False) -> ParameterTyp
 
 
 def _note_within(types: dict[str, frozenset[str]], path: str, schema: Any, root: Mapping[str, Any], depth: int) -> None:
-    """Note the types that a schema allows within its values. Those of alternatives are put together."""
+    """Record the types that a schema allows within its values. Alternatives are merged."""
     if not isinstance(schema, dict) or depth > DEEPEST:
         return
     within: list[tuple[str, Any]] = []
@@ -70,7 +70,7 @@ def _note_within(types: dict[str, frozenset[str]], path: str, schema: Any, root:
 
 
 def type_at(types: Mapping[str, frozenset[str]], path: str) -> frozenset[str]:
-    """The types of a value by its path; empty where nothing is known, or anything is allowed."""
+    """Return the types of a value by its path; empty if unknown, or if any type is allowed."""
     found = types.get(path)
     if found is None:
         found = types.get(f"{path.rpartition('/')[0]}/{ANY_KEY}", frozenset())
@@ -78,7 +78,6 @@ def type_at(types: Mapping[str, frozenset[str]], path: str) -> frozenset[str]:
 
 
 def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str]:
-    """The JSON types that a schema allows."""
     if not isinstance(schema, dict) or depth > DEEPEST:
         return ANY_TYPE
     named = schema.get("type")
@@ -106,7 +105,7 @@ def _types_of_values(values: Iterable[Any]) -> frozenset[str]:
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Any:
-    """What a reference within the schema, such as ``#/$defs/Color``, points to."""
+    """Return the target of a reference within the schema, such as ``#/$defs/Color``."""
     found: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
         found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
@@ -114,12 +113,12 @@ def _target(reference: str, root: Mapping[str, Any]) -> Any:
 
 
 def typed(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
-    """What a parameter's text says, and what had to be mended to read it.
+    """Return the value of a parameter's text, and the repairs needed to read it.
 
-    Where the schema allows texts and something else, only what is written exactly as the other is no text.
+    If the schema allows strings and another type, only text that is exactly valid for the other type is not a string.
 
     Raises:
-        Unreadable: it is no text, and gives a key twice.
+        Unreadable: the text is not a string, and has a duplicate key.
     """
     stripped = text.strip()
     if not types or types & ANY_TYPE or types == {"string"}:
@@ -143,10 +142,10 @@ def typed(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
 
 
 def read_literal(text: str) -> tuple[Any, tuple[str, ...]]:
-    """A value written as JSON, or nearly so; the text itself where it is neither.
+    """Return a value written as JSON, or nearly so; otherwise the text itself.
 
     Raises:
-        Unreadable: it is JSON with a key that is given twice.
+        Unreadable: it is JSON with a duplicate key.
     """
     if text in CONSTANTS:
         return CONSTANTS[text], ()

@@ -13,11 +13,11 @@ from cognition.strict_json import DECODER, DuplicateKeyError
 
 SPACE = re.compile(r"[ \t\n\r]*+")
 SHAPE = json.JSONDecoder()
-"""Reads whatever is JSON in its shape."""
+"""Accepts any text with the syntax of JSON, also duplicate keys and ``NaN``."""
 
 
 class Value(NamedTuple):
-    """A decoded value with its text as the model wrote it, or None where the text was mended."""
+    """A decoded value with its text as the model wrote it, or None if the text was repaired."""
 
     value: Any
     text: str | None
@@ -27,7 +27,7 @@ Members = Mapping[str, Value]
 
 
 class _WrongError(ValueError):
-    """A text is no list of values from the place ``pos`` on."""
+    """The text is not a list of values from position ``pos`` on."""
 
     def __init__(self, problem: str, place: int) -> None:
         super().__init__(f"{problem} at character {place}")
@@ -35,12 +35,12 @@ class _WrongError(ValueError):
 
 
 def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...], Doubt | None]:
-    """The values that stand side by side in a text, or in its one list; the repairs; and the ``Decoding.doubt``.
+    """Return the values side by side in a text, or in its one list; the repairs; and the ``Decoding.doubt``.
 
-    ``complete``: as in ``repair_json``, which mends what is not JSON.
+    ``complete``: as in ``repair_json``, which repairs invalid JSON.
 
     Raises:
-        Unreadable: it can't be mended, gives a key twice, or is nested too deeply.
+        Unreadable: the text can't be repaired, has a duplicate key, is an empty list, or is nested too deeply.
     """
     repairs: tuple[str, ...] = ()
     doubt = None
@@ -62,14 +62,15 @@ def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]
 
 
 def strictly(text: str, decoder: json.JSONDecoder = DECODER) -> list[Value]:
-    """The values of a text in which nothing is to be mended. Raises ValueError or RecursionError otherwise."""
+    """Return the values of a text that needs no repair. Raises ValueError or RecursionError otherwise."""
     return _listed(text, decoder) if text.startswith("[") else _side_by_side(text, decoder)
 
 
 def doubt_in(text: str) -> Doubt | None:
-    """The doubt in a text that is no JSON. It begins at the last string before the error, which may lack a quote.
+    """Return the doubt in a text that is not JSON. It begins at the last string before the error, which may lack a
+    quote.
 
-    None where the text has the shape of JSON, and only gives a key twice or holds ``NaN``.
+    None if the text has the syntax of JSON, and only has a duplicate key or ``NaN``.
     """
     try:
         strictly(text, SHAPE)
@@ -109,7 +110,7 @@ def _listed(text: str, decoder: json.JSONDecoder) -> list[Value]:
 
 
 def _side_by_side(text: str, decoder: json.JSONDecoder) -> list[Value]:
-    """Usually one value. Some models write several calls between one pair of markers, each on its line."""
+    """Return the values: usually one. Some models write several calls between one pair of markers, each on its line."""
     values: list[Value] = []
     at = 0
     while at < len(text):
@@ -120,7 +121,7 @@ def _side_by_side(text: str, decoder: json.JSONDecoder) -> list[Value]:
 
 
 def members_of(value: Value) -> Members:
-    """The members of a JSON object, each with its text."""
+    """Return the members of a JSON object, each with its text."""
     if value.text is None:
         return {key: Value(member, None) for key, member in value.value.items()}
     text, at = value.text, skip(value.text, 1)
@@ -137,7 +138,7 @@ def members_of(value: Value) -> Members:
 
 
 def skip(text: str, at: int) -> int:
-    """The place behind the white space at ``at``, or ``at`` itself if there is none."""
+    """Return the position after any white space at ``at``."""
     if text[at : at + 1] > " ":  # no white space, which is the usual case: quicker than to look for some
         return at
     found = SPACE.match(text, at)

@@ -1,7 +1,7 @@
-"""Wire formats of model servers: requests to text, and replies to the outputs that local models give.
+"""Wire formats of model servers: encode requests as text, and decode replies to the same outputs as local models give.
 
-Nothing here does I/O. A provider sends what ``encode`` gives and feeds a ``Decoder`` with the bytes that come back, or
-hands what did not come as a stream to ``decode_body``, and what came with an error's status to ``decode_error``.
+This package does no I/O. A provider sends the result of ``encode``. It feeds a streamed reply to a ``Decoder``, a reply
+in one body to ``decode_body``, and the body of an error status to ``decode_error``.
 """
 
 from cognition.wire.decoder import (

@@ -1,6 +1,6 @@
-r"""Anthropic's messages (https://docs.anthropic.com/en/api/messages).
+r"""Anthropic's Messages API (https://docs.anthropic.com/en/api/messages).
 
-A reply comes as events with names, block by block::
+A reply arrives as named events, block by block::
 
     event: message_start
     data: {"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 21}}}
@@ -22,8 +22,8 @@ A reply comes as events with names, block by block::
     event: message_stop
     data: {"type": "message_stop"}
 
-Messages of one role become one, results stand first in theirs, and a conversation begins and ends with the user.
-Thoughts are signed, and go back with their signatures: ``WireReply.continuation``.
+Adjacent messages of one role are merged, tool results come first in their message, and a conversation begins and ends
+with the user. Thinking blocks are signed, and are sent back with their signatures: ``WireReply.continuation``.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from cognition.wire.replies import Gathering
 
 PATH = "/messages"
 NO_TEXT = "(no text)"
-"""Stands for a message without any, which the server refuses."""
+"""Replaces an empty message, which the server refuses."""
 THINKING = {"type": "thinking"}
 COUNTS = ("output_tokens", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 GO_ON = "(go on)"
-"""What the user says where the conversation would begin or end with the model."""
+"""The user message added if the conversation would begin or end with the model."""
 
 # ------------------------------------------------------------------------------------------------------- a request
 
 
 def encode(making: Making) -> WireRequest:
-    """The request as Anthropic's messages have it."""
+    """Encode a request for the Messages API."""
     body, request = making.body, making.request
     body["model"] = making.model
     turns = making.turns()
@@ -109,7 +109,7 @@ def _put_tools(making: Making, turns: list[Turn]) -> None:
 
 
 def _thoughts_are_missing(turns: list[Turn]) -> bool:
-    """Whether the model goes on from calls, and what it thought before them is not known: the server insists on it."""
+    """Return whether the model continues after calls without its thinking blocks, which the server requires."""
     last = next((turn for turn in reversed(turns) if isinstance(turn, Replied)), None)
     return last is not None and bool(last.calls) and not last.kept
 
@@ -143,7 +143,7 @@ def _blocks(making: Making, turn: Turn) -> tuple[str, list[Object]]:
 
 
 def _reply(turn: Replied) -> list[Object]:
-    """Text, calls, and between them what the server wants back, each where it stood."""
+    """Return text and calls, with the parts that the server wants back at their original places."""
     told: list[Object] = [_text(turn.text)] if turn.text.strip() else []
     told += map(_call, turn.calls)
     return placed(told, len(told) - len(turn.calls), turn.kept)
@@ -169,7 +169,7 @@ def _text(text: str) -> Object:
 
 
 def read(reply: Gathering, event: Object) -> None:
-    """An event of a stream, or a whole body. Kinds that are not known are read over, as the API's versions ask."""
+    """Read an event of a stream, or a whole body. Unknown kinds are skipped, as the API's versioning asks."""
     match text_in(event, "type"):
         case "message_start":
             _read_message(reply, object_in(event, "message"), began=True)
@@ -207,7 +207,6 @@ def _read_message(reply: Gathering, message: Object, *, began: bool = False) -> 
 
 
 def _read_block(reply: Gathering, key: str, block: Object, *, whole: bool = False) -> None:
-    """A block, or the beginning of one."""
     match text_in(block, "type"):
         case "text":
             reply.say(text_in(block, "text"))
@@ -245,7 +244,9 @@ def _read_delta(reply: Gathering, key: str, delta: Object) -> None:
 
 
 def _read_usage(reply: Gathering, usage: Object) -> None:
-    """Counts so far. Those that an event leaves out stay as they were; what a cache holds is counted apart there."""
+    """Read the counts so far. An event may omit some, which then stay unchanged. Anthropic counts cached tokens
+    separately.
+    """
     if not usage:
         return
     reply.counts = {name: tokens_in(usage, name) or reply.counts.get(name, 0) for name in COUNTS}

@@ -1,4 +1,4 @@
-"""A call of a reply, read by the rules that local models' calls are read by."""
+"""Reads a call of a server's reply by the same rules as a local model's call."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cognition.parsing.values import Value, json_values
 
 
 def read_call(name: str, text: str, *, complete: bool) -> ProposedCall | MalformedToolCall:
-    """The call, or what is wrong with it.
+    """Return the call, or a malformed call with the reason.
 
     Args:
-        name: the tool's.
-        text: its arguments, as they came; to the byte, where nothing in them has to be mended.
-        complete: whether the reply is known to have gone on behind them. Otherwise they may not have begun.
+        name: the tool's name.
+        text: the arguments; they stay unchanged to the byte unless they need repair.
+        complete: whether the reply is known to have continued after them. Otherwise they may not have begun.
     """
     raw = f"{name} {text}".strip()
     try:

@@ -1,7 +1,7 @@
-"""A request's messages as any wire can say them: in turns, every call answered right behind the reply that made it.
+"""A request's messages as turns that any wire format can express: a result for every call, right after its reply.
 
-Histories are sound as an engine makes them; they may be cut by trimming, or come from other programs. Servers refuse a
-result without its call, and a call without its result: the one is told as text, the other gets a result that says so.
+The engine creates sound histories, but trimming may cut them, and other programs may write them. Servers refuse a
+result without its call, and a call without its result. Here the first becomes text, and the second gets ``NO_RESULT``.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from cognition.wire.habits import Dialect, Habits
 from cognition.wire.names import Ids, Names
 
 DATED = re.compile(r"(?:[-@:]\d[-\d]*)?")
-"""What may stand behind a model's name in a more exact one."""
+"""The suffix that a server may add to the requested model's name, such as a date."""
 NO_RESULT = "(no result: the call was interrupted)"
-"""The result of a call that has none in the messages."""
+"""The result for a call without a result."""
 SEEN = "(seen)"
-"""What the model says between results and a message of the user, for servers that insist on a reply there."""
+"""The assistant message inserted between results and a user message, for servers that require one there."""
 RESULT_NOTE = "Result of {name}:\n{content}"
-"""How a result is told as text of the user."""
+"""The text form of a result in a user message."""
 
 
 @frozen
 class Said:
-    """Something in the user's role."""
+    """A message in the user's role."""
 
     parts: tuple[Part, ...]
 
 
 @frozen
 class Called:
-    """A call in a reply, as it stands on the wire."""
+    """A call in a reply, with its id and name on the wire."""
 
     id: str
     name: str
@@ -56,12 +56,12 @@ class Replied:
     reasoning: str = ""
     calls: tuple[Called, ...] = ()
     kept: tuple[tuple[int, Mapping[str, Any]], ...] = ()
-    """What the server wants back, each with its place (``replies.Kept``)."""
+    """The values that the server wants back, each with its place (``replies.Kept``)."""
 
 
 @frozen
 class Resulted:
-    """The result of a call of the reply before it."""
+    """The result of a call of the preceding reply."""
 
     id: str
     name: str
@@ -73,7 +73,7 @@ Turn = Said | Replied | Resulted
 
 
 def turns_of(request: ModelRequest, habits: Habits, names: Names, model: str) -> list[Turn]:
-    """The messages of a request in order. With a text protocol, calls and results are texts."""
+    """Return the messages of a request as turns, in order. With a text protocol, calls and results are texts."""
     if request.protocol != "native":
         return [_as_text(message) for message in request.messages]
     turns = _native_turns(request, habits, names, model)
@@ -81,7 +81,7 @@ def turns_of(request: ModelRequest, habits: Habits, names: Names, model: str) ->
 
 
 def _native_turns(request: ModelRequest, habits: Habits, names: Names, model: str) -> list[Turn]:
-    """The messages, with each call answered."""
+    """Return the messages as turns, with a result for each call."""
     turns: list[Turn] = []
     ids = Ids(habits)
     waiting: dict[str, Called] = {}  # calls of the newest reply, by their own ids, that have no result yet
@@ -105,7 +105,7 @@ def _native_turns(request: ModelRequest, habits: Habits, names: Names, model: st
 
 
 def continuation_of(dialect: Dialect, model: str, kept: Iterable[tuple[int, Mapping[str, Any]]]) -> str:
-    """What a message keeps of a reply for the server that gave it, as JSON text; empty where there is nothing."""
+    """Return JSON text with the parts of a reply that its server wants back; empty if there are none."""
     items = [[at, value] for at, value in kept]
     if not items:
         return ""
@@ -117,9 +117,10 @@ def continuation_of(dialect: Dialect, model: str, kept: Iterable[tuple[int, Mapp
 
 
 def continued(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
-    """What a message kept, where it is for the same model in the same format; else nothing, since no other takes it.
+    """Return the stored parts if they belong to the same model and wire format; else an empty tuple, as no other
+    accepts them.
 
-    Servers name a model more exactly than it was asked for: ``m-2026-02-01`` for ``m``; ``m-mini`` is another one.
+    A server may report a longer name than the requested one: ``m-2026-02-01`` matches ``m``, ``m-mini`` does not.
     """
     if not continuation:
         return ()
@@ -140,14 +141,14 @@ def _checksum(text: str) -> int:
 
 
 def _unanswered(waiting: dict[str, Called]) -> list[Turn]:
-    """Results of the calls that have none."""
+    """Return results for the calls without a result."""
     left: list[Turn] = [Resulted(call.id, call.name, NO_RESULT, failed=True) for call in waiting.values()]
     waiting.clear()
     return left
 
 
 def _with_replies(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """The messages with a reply wherever one of the user's would stand right behind results."""
+    """Insert a reply wherever a user message would follow results directly."""
     before: Turn | None = None
     for turn in turns:
         if isinstance(turn, Said) and isinstance(before, Resulted):
@@ -168,7 +169,7 @@ def _as_text(message: Message) -> Turn:
 def placed(
     told: list[dict[str, Any]], before: int, kept: Iterable[tuple[int, Mapping[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Text and calls, of which ``before`` are text, with what the server wants back where it stood among them."""
+    """Return ``told``, text first (``before`` items) and then calls, with the ``kept`` values inserted at their places."""
     rows: list[list[dict[str, Any]]] = [[] for _ in range(len(told) - before + 1)]
     for at, value in kept:
         if told and at < len(rows):  # servers refuse a thought that nothing follows
@@ -180,14 +181,14 @@ def placed(
 
 
 def arguments_object(text: str) -> dict[str, Any]:
-    """The arguments of a call, of formats that have them as an object."""
+    """Return the arguments of a call as an object, for formats that need one."""
     return read_arguments("", text, NUMBERS)
 
 
 def _object_text(text: str) -> str:
-    """The arguments of a call as they are, or, where they are no JSON object, one that holds them.
+    """Return the arguments unchanged, or wrapped in an object if they are not a JSON object.
 
-    An engine makes no such call, but a session that somebody else wrote may have one, and servers refuse it.
+    The engine never creates such a call. A session from another program may contain it, and servers refuse it.
     """
     try:
         read_arguments("", text, NUMBERS)

@@ -1,6 +1,6 @@
-"""Dates of HTTP headers, without a calendar library or a clock: in seconds, to be subtracted from each other.
+"""Dates of HTTP headers in seconds, for subtraction, without a calendar library or a clock.
 
-All three forms of RFC 9110 5.6.7 are read::
+Reads all three forms of RFC 9110 5.6.7::
 
     Sun, 06 Nov 1994 08:49:37 GMT
     Sunday, 06-Nov-94 08:49:37 GMT
@@ -20,7 +20,9 @@ FORMS = (
 
 
 def http_date(text: str) -> int | None:
-    """Seconds since the beginning of the year 0 in the Gregorian calendar; None for what is no date."""
+    """Return the seconds since the beginning of the year 0 in the Gregorian calendar, or None if ``text`` is not a
+    date.
+    """
     for form in FORMS:
         found = form.fullmatch(text.strip().lower())
         if found and found["month"] in MONTHS:
@@ -33,6 +35,8 @@ def http_date(text: str) -> int | None:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since the beginning of the year 0. Years are counted from March, so that a leap day is the last of one."""
+    """Return the days since the beginning of the year 0. Years start in March, so that a leap day is the last of a
+    year.
+    """
     year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
     return year * 365 + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 + day - 1

@@ -1,8 +1,7 @@
-"""A server's reply, read as it comes: a pure function over (plan, state, bytes), and an object that keeps the state.
+"""Reads a server's reply as it arrives: a pure function over (plan, state, bytes), and an object that holds the state.
 
-Joined in order, its outputs are the same for every way of cutting the bytes. No bytes raise: what can't be read, and
-what the server reports, is the reply's failure; so is a connection that ended before the server said that the reply
-had.
+Joined in order, its outputs are the same for every chunking of the bytes. No bytes raise: unreadable bytes, an error
+reported by the server, and a connection that ended early become the reply's failure.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ FINISH_REASONS: Mapping[str, FinishReason] = {
     "model_length": "length",
     "model_context_window_exceeded": "length",
 }
-"""What servers call the end of a reply. Any other word is taken for ``stop``, with a warning."""
+"""The finish reasons of servers. Any other word counts as ``stop``, with a warning."""
 
 REFUSED: Mapping[str, Failure] = {
     "content_filter": Failure("the provider's content filter stopped the reply", "fatal", code="content_filter"),
@@ -60,7 +59,7 @@ REFUSED: Mapping[str, Failure] = {
         "the server stopped the reply for want of resources", "transient", code="insufficient_system_resource"
     ),
 }
-"""Ends that are no end of a reply: what had come is not the answer."""
+"""Finish reasons that make the reply a failure: its text is not the answer."""
 
 BROKE_OFF = Failure("the connection ended before the reply did", "transient", code="incomplete_stream")
 GIVEN_UP = Failure("the server gave the reply up, as for another request", "transient", code="incomplete_stream")
@@ -72,25 +71,27 @@ REFUSED_SILENTLY = Failure(
 NOTHING_CAME = Failure("the server ended the reply before anything had come", "transient", code="empty_stream")
 
 MOST_STRAY = 1 << 16
-"""Bytes that are no events and are kept, as long as no event has come: they may be an error told in plain JSON."""
+"""Bytes buffered before the first event if they are not events. They may be an error in plain JSON."""
 
 
 @frozen
 class WirePlan:
-    """All that reading a reply depends on beside its bytes."""
+    """All inputs for reading a reply, apart from its bytes."""
 
     dialect: Dialect
     names: Names
     model: str = ""
-    """The model that was asked for."""
+    """The requested model."""
     blank_behind_thoughts: bool = False
-    """As of ``Habits``, and so ``says_why`` and ``refuses_silently``."""
+    """See ``Habits``, also for ``says_why`` and ``refuses_silently``."""
     cut_at: int | None = None
-    """The tokens at which a reply counts as cut, of a server that doesn't tell; None: it does, or there is no limit."""
+    """For a server that does not report truncation: the output tokens at which a reply counts as truncated. None: the
+    server reports it, or there is no limit.
+    """
     says_why: bool = False
     refuses_silently: bool = False
     writing: Writing | None = None
-    """How its text is read, of a server that leaves thoughts and calls in it."""
+    """How to parse the text of a server that leaves reasoning and calls in it."""
 
 
 @frozen
@@ -104,11 +105,11 @@ class WireState:
     events: bool = False
     """Whether any event has come."""
     written: WrittenState | None = None
-    """What stood in its text, where the plan is to look there and any has come."""
+    """The state of parsing the reply's text, if the plan asks for it and text has come."""
 
 
 def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = "") -> WirePlan:
-    """How the reply to a request is read, which has to be encoded with the same habits, for the same model."""
+    """Return the plan for reading the reply to a request. Encode the request with the same habits, for the same model."""
     held = habits or DEFAULTS[dialect]
     cut_at = None if held.tells_cuts else request.options.max_tokens
     names = names_of(request, held)
@@ -119,19 +120,19 @@ def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = Non
 
 
 def advance(plan: WirePlan, state: WireState, data: bytes) -> tuple[WireState, Outputs]:
-    """Read the next bytes of a reply. Any are read; none raise."""
+    """Read the next bytes of a reply. Accepts any bytes and never raises."""
     run = Run(plan, state)
     outputs = run.feed(data)
     return run.state, outputs
 
 
 def finish(plan: WirePlan, state: WireState, cut: Failure | None = None) -> WireReply:
-    """The reply whose bytes have ended. ``cut``: see ``Decoder.finish``."""
+    """Return the reply after its last bytes. ``cut``: see ``Decoder.finish``."""
     return Run(plan, state).finish(cut)
 
 
 class Run:
-    """A reply being read. It is changed in place, for speed; its state is frozen."""
+    """A reply being read. It changes in place, for speed; its ``state`` is frozen."""
 
     def __init__(self, plan: WirePlan, state: WireState = WireState()) -> None:
         self._plan = plan
@@ -154,7 +155,7 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether nothing that may still come is read."""
+        """Whether further bytes are ignored."""
         return self._reply.ended or self._reply.failure is not None
 
     def feed(self, data: bytes) -> Outputs:
@@ -204,7 +205,7 @@ class Run:
             self._room -= len(line) + 1
 
     def _event(self, event: Event, *, last: bool = False) -> None:
-        """Read an event. The ``last`` one may have been cut, and is then read over."""
+        """Read an event. The ``last`` event may be truncated, and is then skipped if unreadable."""
         self._any = True
         reply = self._reply
         data = event.data.strip()
@@ -229,7 +230,7 @@ class Run:
             self._fail(str(error))
 
     def _read_stray(self) -> None:
-        """What came in place of events: an error in plain JSON, or nothing of use."""
+        """Read bytes that came instead of events: an error in plain JSON, or useless bytes."""
         text = b"\n".join(self._stray).decode("utf-8", "replace").strip()
         if not text.startswith("{"):
             return
@@ -256,7 +257,7 @@ class Run:
 
 
 def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply:
-    """The reply as it ended: with the server's word for why, or else as a failure."""
+    """Return the finished reply: with the server's finish reason, or else as a failure."""
     reason: FinishReason = "stop"
     if reply.reason:
         refused = REFUSED.get(reply.reason)
@@ -299,51 +300,51 @@ def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply
 
 
 class Decoder:
-    """Reads one reply that comes in pieces."""
+    """Reads one reply that arrives in pieces."""
 
     def __init__(
         self, dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = ""
     ) -> None:
-        """All arguments: those that were encoded.
+        """Create a decoder with the same arguments as ``encode``.
 
-        Without ``model``, what the server wants back (``continuation``) goes by the name that the server gives.
+        Without ``model``, ``continuation`` names the model as the server does.
         """
         self.plan = plan_of(dialect, request, habits, model=model)
         self._run = Run(self.plan)
 
     def feed(self, data: bytes) -> Outputs:
-        """Read the next bytes of the body. Any cut of them gives the same outputs, joined. Nothing raises."""
+        """Read the next bytes of the body. Joined, the outputs are the same for any chunking. Never raises."""
         return self._run.feed(data)
 
     def finish(self, cut: Failure | None = None) -> WireReply:
-        """The reply: no more bytes come.
+        """Return the reply, after its last bytes.
 
         Args:
-            cut: why none come, where the connection did not end by itself. It becomes the reply's failure, unless the
-                reply was whole by then, or the server had reported a failure of its own. Without one, a reply that
-                broke off is a failure of the kind ``transient``.
+            cut: why the caller ended the connection early, if it did. It becomes the reply's failure, unless the reply
+                was already complete or the server had reported its own failure. Without it, an incomplete reply is a
+                failure of the kind ``transient``.
         """
         return self._run.finish(cut)
 
     @property
     def over(self) -> bool:
-        """Whether the reply has ended, or failed: what may still come is not read."""
+        """Whether the reply has ended or failed: further bytes are ignored."""
         return self._run.over
 
     @property
     def state(self) -> WireState:
-        """Where the reading stands: ``advance`` and ``finish`` go on from there."""
+        """The state of the reading; ``advance`` and ``finish`` continue from it."""
         return self._run.state
 
 
 def decode_body(
     dialect: Dialect, request: ModelRequest, body: bytes, habits: Habits | None = None, *, model: str = ""
 ) -> WireReply:
-    """An answer that did not come as a stream. Its ``outputs`` are all that a stream of it would have given.
+    """Decode an answer that is not a stream. Its ``outputs`` are all that a stream of it would give.
 
     Args:
-        dialect: as of ``Decoder``, and so ``request``, ``habits`` and ``model``.
-        body: all of it.
+        dialect: as for ``Decoder``; also ``request``, ``habits`` and ``model``.
+        body: the whole body.
     """
     plan = plan_of(dialect, request, habits, model=model)
     reply = Gathering.of(plan.names, ReplyState(), plan.blank_behind_thoughts)

@@ -1,4 +1,4 @@
-"""A ``ModelRequest`` as the request of a server's API."""
+"""Encodes a ``ModelRequest`` as the HTTP request of a server's API."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ ENCODERS: Mapping[Dialect, Callable[[Making], WireRequest]] = {
 def encode(
     dialect: Dialect, request: ModelRequest, model: str, *, stream: bool = True, habits: Habits | None = None
 ) -> WireRequest:
-    """The request as it is sent: the same for the same request, always.
+    """Return the HTTP request. Equal model requests always give equal HTTP requests.
 
     Args:
-        dialect: the format.
-        request: what is asked.
+        dialect: the wire format.
+        request: the model request.
         model: the model's name, as the server knows it.
-        stream: whether the reply is wanted as a stream.
-        habits: what the server takes, one of ``HABITS``; None: the habits of the format's own server.
+        stream: whether to ask for the reply as a stream.
+        habits: the features that the server accepts, one of ``HABITS``; None: the habits of the format's own server.
 
     Raises:
-        UnsayableError: the server can't be asked this at all, such as a picture where it takes none.
+        UnsayableError: the server can't process this request, for example an image without image support.
     """
     try:
         return ENCODERS[dialect](Making(request, habits or DEFAULTS[dialect], model, stream))

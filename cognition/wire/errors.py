@@ -1,6 +1,6 @@
-"""What servers say of a request that failed: status, headers and body, or an error within a stream, as a ``Failure``.
+"""Decodes a server's error, from status, headers and body or from within a stream, as a ``Failure``.
 
-Its kind is left to ``cognition.retry.classify``, which goes by status, then code, then text. The forms::
+``cognition.retry.classify`` decides its kind, by status, then code, then text. The forms::
 
     {"error": {"message": "...", "type": "...", "code": "..."}}     OpenAI and most others; a list of it: Gemini
     {"type": "error", "error": {"type": "...", "message": "..."}}   Anthropic
@@ -27,11 +27,11 @@ from cognition.wire.fields import Object, without_halves
 from cognition.wire.habits import Dialect
 
 LONGEST_MESSAGE = 1000
-"""Characters of a server's message that are kept: some repeat the whole request."""
+"""Characters retained of a server's message: some repeat the whole request."""
 LONGEST_READ = 10_000
-"""Characters of it in which sizes and times are looked for."""
+"""Characters of it searched for sizes and times."""
 LARGEST_BODY = 1 << 20
-"""Bytes of a body that are looked at."""
+"""Bytes of a body that are parsed."""
 
 STATUS_OF: Mapping[str, int] = {
     "invalid_request_error": 400,
@@ -48,8 +48,9 @@ STATUS_OF: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The status that an error of a type has where it comes instead of a reply, for those that come within a stream
-(https://docs.anthropic.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes)."""
+"""For an error within a stream: the HTTP status that an error of this type has outside of streams
+(https://docs.anthropic.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes).
+"""
 
 _NUMBER = r"(\d[\d,]{0,17})"
 OVERFLOWS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
@@ -65,26 +66,26 @@ OVERFLOWS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
         (r"maximum context length (?:is|of) N tokens.{0,200}?(?:requested|resulted in|has|contains) N", False),  # vLLM
     )
 )
-"""What messages of an overflow look like; whether the prompt's size comes first in them, or the limit."""
+"""Patterns of context overflow messages, and whether the prompt's size comes first in them, or the limit."""
 
 WAIT = re.compile(
     r"(?:try again|retry) in (?:(\d{1,6})h)?(?:(\d{1,6})m(?!s))?(?:(\d{1,9}(?:\.\d{1,9})?)(ms|s))?", re.IGNORECASE
 )
-"""How a message says when to come back: ``Please try again in 6m0.5s``."""
+"""The wait in a message, such as ``Please try again in 6m0.5s``."""
 SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 TAG = re.compile(r"<[^<>]*>")
-"""Of the pages that proxies answer with."""
+"""An HTML tag, as in the error pages of proxies."""
 
 
 def decode_error(dialect: Dialect, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """The failure that an answer with an error's status tells.
+    """Return the failure that an answer with an error status describes.
 
     Args:
-        dialect: the format that was spoken. All forms are read in each: gateways answer in their own.
+        dialect: the wire format of the request. All forms are read in each: gateways answer in their own.
         status: the HTTP status.
-        headers: the answer's; case does not matter.
-        body: as it came, in any form, or a part of it.
+        headers: the answer's headers; case does not matter.
+        body: the body in any form, or a part of it.
     """
     known = {name.lower(): value for name, value in headers.items()}
     text = body[:LARGEST_BODY].decode("utf-8", "replace")
@@ -96,9 +97,9 @@ def decode_error(dialect: Dialect, status: int, headers: Mapping[str, str], body
 
 
 def failure_in(event: Object) -> Failure:
-    """The failure that an event of a stream tells, or a body that came with the status of success.
+    """Return the failure described by an event of a stream, or by a body with the status of success.
 
-    The server had taken the request by then: where nothing says what went wrong, it may go well the next time.
+    The server had accepted the request by then. So without a known reason, the failure counts as retryable.
     """
     failure = _failure(event, None, None)
     untold = failure.status is None and classify(failure) == "fatal"
@@ -123,7 +124,7 @@ def _failure(value: Any, status: int | None, retry_after: float | None) -> Failu
 
 
 def _error_in(value: Any) -> Any:
-    """The part of a body that is the error."""
+    """Return the error object in a body."""
     if not isinstance(value, dict):
         return value
     for key in ("error", "detail", "errors"):
@@ -147,7 +148,7 @@ def _message_in(error: Any) -> str:
 
 
 def _code_in(error: Any) -> str:
-    """The word for what is wrong: a code that is a text, else the type."""
+    """Return the error's code if it is a text, else its type."""
     if not isinstance(error, dict):
         return ""
     words = (error.get(key) for key in ("code", "type", "status"))
@@ -155,7 +156,7 @@ def _code_in(error: Any) -> str:
 
 
 def _status_in(error: Any, code: str) -> int | None:
-    """The status of an error that came within a stream."""
+    """Return the HTTP status of an error within a stream."""
     if isinstance(error, dict):
         for key in ("status", "status_code", "code"):
             number = error.get(key)
@@ -170,7 +171,7 @@ def _status_in(error: Any, code: str) -> int | None:
 
 
 def _sizes(error: Any, message: str) -> tuple[int | None, int | None]:
-    """The prompt's tokens and those that fit, of an overflow that names them."""
+    """Return the prompt's tokens and the limit, if an overflow error names them."""
     if isinstance(error, dict):  # llama-server
         needed, available = error.get("n_prompt_tokens"), error.get("n_ctx")
         if _is_count(needed) and _is_count(available):
@@ -187,7 +188,7 @@ def _is_count(number: Any) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, by the headers: a number of them, or a date, which is held against the answer's own."""
+    """Return the seconds to wait by the headers: a number, or a date minus the answer's own date."""
     milliseconds = _seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -208,7 +209,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _told_wait(error: Any, message: str) -> float | None:
-    """Seconds to wait, by the body."""
+    """Return the seconds to wait by the body."""
     details = error.get("details") if isinstance(error, dict) else None  # Google's RetryInfo
     for detail in details if isinstance(details, list) else ():
         told = detail.get("retryDelay") if isinstance(detail, dict) else None

@@ -1,4 +1,4 @@
-"""Reading what a server wrote: every field has the type that the API gives it, or the reply is bad output."""
+"""Reads the fields of a server's JSON. A field with a type that the API does not allow makes the reply bad output."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from cognition.shown import shown_name
 Object = dict[str, Any]
 
 SHOWN = 80
-"""Characters of a server's text that a message of ours repeats."""
+"""Characters of a server's text repeated in our messages."""
 
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 HALF = "\N{REPLACEMENT CHARACTER}"
-"""Stands for half a character, which JSON can write and UTF-8 can't."""
+"""Replaces an unpaired surrogate, which JSON can express and UTF-8 can't."""
 
 
 class BadOutputError(Exception):
-    """What a server sent is not of the form that its API has. Stays within this package: it becomes a ``Failure``."""
+    """Raised for server output that does not match its API. Stays within this package: it becomes a ``Failure``."""
 
 
 def without_halves(text: str) -> str:
-    """A text of which nothing more comes, with half characters as replacement characters."""
+    """Return a complete text with unpaired surrogates replaced."""
     return text if text.isascii() else SURROGATE.sub(HALF, text)
 
 
 def object_of(text: str) -> Object:
-    """The JSON object that a text is.
+    """Parse a JSON object.
 
     Raises:
-        BadOutputError: it is none.
+        BadOutputError: ``text`` is not a JSON object.
     """
     try:
         value = json.loads(text)
@@ -47,7 +47,7 @@ def object_of(text: str) -> Object:
 
 
 def text_in(value: Object, key: str) -> str:
-    """A text; empty where it is missing or null."""
+    """Return a text; empty if missing or null."""
     text = value.get(key)
     if text is None:
         return ""
@@ -57,7 +57,7 @@ def text_in(value: Object, key: str) -> str:
 
 
 def object_in(value: Object, key: str) -> Object:
-    """An object; an empty one where it is missing or null."""
+    """Return an object; empty if missing or null."""
     inner = value.get(key)
     if inner is None:
         return {}
@@ -67,7 +67,7 @@ def object_in(value: Object, key: str) -> Object:
 
 
 def objects_in(value: Object, key: str) -> list[Object]:
-    """A list of objects; an empty one where it is missing or null."""
+    """Return a list of objects; empty if missing or null."""
     inner = value.get(key)
     if inner is None:
         return []
@@ -77,7 +77,7 @@ def objects_in(value: Object, key: str) -> list[Object]:
 
 
 def number_in(value: Object, key: str, missing: int = 0) -> int:
-    """A place in a list, or another number that isn't negative; ``missing`` where there is none, or null."""
+    """Return an index or another non-negative number; ``missing`` if absent or null."""
     number = value.get(key)
     if number is None:
         return missing
@@ -87,13 +87,13 @@ def number_in(value: Object, key: str, missing: int = 0) -> int:
 
 
 def tokens_in(value: Object, key: str) -> int:
-    """A number of tokens; 0 for what is none, since a reply is no worse for a wrong count."""
+    """Return a number of tokens, or 0 for any other value: a wrong count does not spoil a reply."""
     number = value.get(key)
     return min(number, MOST_TOKENS) if type(number) is int and number > 0 else 0
 
 
 def inner_of(value: Object, key: str) -> Object:
-    """An object within a count; an empty one for anything else, as in ``tokens_in``."""
+    """Return an object within a count; empty for any other value, as in ``tokens_in``."""
     inner = value.get(key)
     return inner if isinstance(inner, dict) else {}
 
@@ -103,6 +103,6 @@ def _wrong(key: str, expected: str, got: object) -> BadOutputError:
 
 
 def counted(input_tokens: int, output_tokens: int, reused: int, cost: object = None) -> Usage:
-    """What was used; no more can be reused than there was."""
+    """Return the usage, with ``reused`` limited to the input tokens."""
     paid = float(cost) if type(cost) in (int, float) and 0 <= cost < 1e12 else 0.0  # type: ignore[operator,arg-type]
     return Usage(input_tokens, output_tokens, min(reused, input_tokens), paid)

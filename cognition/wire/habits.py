@@ -1,7 +1,7 @@
-"""How servers depart from the documented form of the API that they speak: data, one entry a server.
+"""Differences between servers and the documented API that they implement: data, one entry per server.
 
-What a server is not said to take is left out of a request, with a warning that names it, since some servers refuse what
-they don't know and others read over it. A server that is not here has the habits of its nearest kin::
+A request omits any feature that its server is not known to accept, with a warning that names it: some servers refuse
+unknown fields and others ignore them. For a server not listed here, adapt the habits of the most similar server::
 
     evolve(HABITS["vllm"], images=False, extra='{"top_n_sigma": 1}')
 """
@@ -20,31 +20,31 @@ from cognition.parsing.formats import HERMES
 from cognition.parsing.spec import FormatSpec
 
 Dialect = Literal["openai", "responses", "anthropic", "ollama"]
-"""A wire format.
+"""A wire format:
 
-=============  ================================================================  ======================
-``openai``     OpenAI's chat completions, which most other servers speak too     server-sent events
-``responses``  OpenAI's responses                                                server-sent events
-``anthropic``  Anthropic's messages                                              server-sent events
-``ollama``     Ollama's chat                                                     JSON, an object a line
-=============  ================================================================  ======================
+- ``openai``: OpenAI's chat completions, which most other servers implement too (server-sent events)
+- ``responses``: OpenAI's responses (server-sent events)
+- ``anthropic``: Anthropic's messages (server-sent events)
+- ``ollama``: Ollama's chat (one JSON object per line)
 """
 
 SystemRole = Literal["system", "developer", "user"]
 ToolChoices = Literal["named", "words", "names", "none"]
-"""What a server takes to say whether to call: ``auto``, ``none``, ``required`` and names of tools, the words alone,
-names alone, or nothing."""
+"""The tool choices that a server accepts: ``named`` (``auto``, ``none``, ``required`` and names of tools), ``words``
+(the three words only), ``names`` (names only) or ``none``.
+"""
 
 ReplyFormat = Literal["schema", "object_schema", "object", "none"]
-"""How a reply can be held to a schema: by ``json_schema``, by ``json_object`` with a schema, only to be JSON, or not at
-all."""
+"""How a server can constrain a reply: ``json_schema`` (``schema``), ``json_object`` with a schema (``object_schema``),
+any JSON (``object``), or not at all.
+"""
 
 ReasoningBack = Literal["never", "calls", "always"]
-"""Which messages go back with what the model thought: none, those with calls (then even where it is empty), or all."""
+"""Which messages are sent back with their reasoning: none, those with calls (also if it is empty), or all."""
 
 
 def _body(text: str | Mapping[str, Any]) -> str:
-    """JSON text of an object; empty stands for ``{}``."""
+    """Return JSON text of an object; an empty ``text`` means ``{}``."""
     try:
         value = json.loads(text or "{}") if isinstance(text, str) else text
         if not isinstance(value, Mapping):
@@ -55,7 +55,7 @@ def _body(text: str | Mapping[str, Any]) -> str:
 
 
 def names(**fields: str) -> tuple[tuple[str, str], ...]:
-    """Options with the fields that stand for them."""
+    """Return pairs of an option and its field on the wire."""
     return tuple(fields.items())
 
 
@@ -71,68 +71,73 @@ PLAIN = names(
 @checked
 @frozen(kw_only=True)
 class Habits:
-    """What a server takes, and how it calls it. The defaults are those of OpenAI's chat completions."""
+    """The features that a server accepts, and their field names. The defaults are those of OpenAI's chat completions."""
 
     dialect: Dialect = "openai"
-    """The format that these are habits of."""
+    """The wire format of the server."""
     sampling: tuple[tuple[str, str], ...] = (*PLAIN, ("logit_bias", "logit_bias"))
-    """The options of ``GenerationOptions`` that are taken, each with its field; a dot leads into an object:
-    ``options.top_k``."""
+    """The accepted options of ``GenerationOptions``, each with its field. A dot in a field leads into an object:
+    ``options.top_k``.
+    """
     max_tokens: str = "max_tokens"
-    """The field of the reply's limit."""
+    """The field of the token limit."""
     most_tokens: int | None = None
-    """The limit that is sent where a request has none, of a server that insists on one; None: none is sent."""
+    """The token limit sent for a request without a limit, for a server that requires one; None: no limit is sent."""
     stop: str = "stop"
-    """The field of the stop texts; empty: they are not taken."""
+    """The field of the stop texts; empty: stop texts are not supported."""
     most_stops: int | None = None
-    """How many of them are taken; None: any number."""
+    """The largest number of stop texts; None: any number."""
     system_role: SystemRole = "system"
-    """The role of the system prompt; ``user``: it stands in front of the first message."""
+    """The role of the system prompt; ``user``: it is prepended to the first message."""
     tools: bool = True
-    """Whether tools are taken at all."""
+    """Whether tools are supported at all."""
     tool_choice: ToolChoices = "named"
     parallel_field: bool = True
-    """Whether ``parallel_tool_calls`` (of Anthropic ``disable_parallel_tool_use``) is taken."""
+    """Whether ``parallel_tool_calls`` (Anthropic: ``disable_parallel_tool_use``) is supported."""
     usage_option: bool = True
-    """Whether a stream tells its usage only where ``stream_options`` ask for it."""
+    """Whether a stream reports its usage only if ``stream_options`` ask for it."""
     response_format: ReplyFormat = "schema"
     strict: bool = False
-    """Whether ``strict`` is said of schemas, which holds sampling to those of the kind that it takes."""
+    """Whether to send ``strict`` with schemas that support it, which constrains sampling to them."""
     images: bool = True
-    """Whether messages of the user may hold pictures."""
+    """Whether user messages may contain images."""
     any_names: bool = False
-    """Whether names of tools may have dots; else such a tool goes by another name."""
+    """Whether tool names may contain dots; else such a tool is renamed on the wire."""
     nine_ids: bool = False
-    """Whether ids of calls must have nine letters and digits."""
+    """Whether ids of calls must be nine letters and digits."""
     reply_before_user: bool = False
-    """Whether no message of the user may follow results at once: then one of the model's, of a word, stands between."""
+    """Whether a user message must not follow tool results directly. A short assistant message is then inserted."""
     tells_cuts: bool = True
-    """Whether a reply that was cut at its limit is told from one that had ended. Otherwise one that has as many tokens
-    as were allowed counts as cut, which now and then it was not."""
+    """Whether the server reports that a reply was truncated at its limit. Otherwise a reply with as many tokens as the
+    limit counts as truncated, which is sometimes wrong.
+    """
     reasoning_field: str = "reasoning_content"
-    """Where a message that goes back has what the model thought."""
+    """The field for the reasoning of an assistant message that is sent back."""
     reasoning_back: ReasoningBack = "never"
     blank_behind_thoughts: bool = False
-    """Whether the template's white space between what the model thought and its text stands in front of the text."""
+    """Whether the text begins with the template's white space between reasoning and text; it is then removed."""
     format: FormatSpec | None = None
-    """How the model writes thoughts and calls, of a server that leaves them in the text as they were written; None: it
-    reads them itself."""
+    """How the model writes reasoning and calls, for a server that leaves them in the text unparsed; None: the server
+    parses them.
+    """
     says_why: bool = False
-    """Whether the server says of every whole reply why it ended, so that one of which it says nothing was given up."""
+    """Whether the server reports a finish reason for every complete reply. A reply without a reason was then aborted.
+    """
     refuses_silently: bool = False
-    """Whether a reply that the server can't begin ends without a word, which as a rule is one to a long prompt."""
+    """Whether the server ends a reply that it can't begin without any output, usually because the prompt is too long.
+    """
     thinking_on: str = field(default="", converter=_body)
-    """What the body has for ``thinking=True``, as JSON text (a mapping is encoded); empty: it can't be said."""
+    """JSON text (or a mapping) merged into the body for ``thinking=True``; empty: not supported."""
     thinking_off: str = field(default="", converter=_body)
     """The same for ``thinking=False``."""
     thinking_takes_sampling: bool = True
-    """Whether sampling options, and forced calls, may stand beside ``thinking_on``."""
+    """Whether sampling options and forced calls are allowed together with ``thinking_on``."""
     signature: str = ""
-    """What stands for the signature of a call, of a server that wants one back which was not kept."""
+    """A placeholder for the signature of a call, for a server that requires one, if none was stored."""
     extra: str = field(default="", converter=_body)
-    """What every body has besides, in the same form. It wins over what stands there."""
+    """JSON text (or a mapping) merged into every body. It overrides other fields."""
     headers: tuple[tuple[str, str], ...] = ()
-    """Headers of the format. Never keys: those are the caller's to add."""
+    """Headers of the format. Never API keys: the caller adds those."""
 
 
 OPENAI = Habits(
@@ -330,7 +335,7 @@ HABITS: Mapping[str, Habits] = {
         signature="skip_thought_signature_validator",
     ),  # https://ai.google.dev/gemini-api/docs/openai
 }
-"""Servers by the name that ``dialect/model`` and the like have for them."""
+"""Habits by the server's name, as used in ``dialect/model``."""
 
 DEFAULTS: Mapping[Dialect, Habits] = {
     "openai": HABITS["openai"],

@@ -1,30 +1,31 @@
-"""Bytes as they come, cut anywhere, as whole lines. A line ends with CR, LF or CRLF, and none may grow without end."""
+"""Splits bytes, in chunks of any size, into lines. A line ends with CR, LF or CRLF, and has a maximum length."""
 
 from __future__ import annotations
 
 from attrs import frozen
 
 LONGEST_LINE = 1 << 24
-"""Bytes of a line, 16 MiB: the last event of a reply may hold all of it; a million tokens are some five million
-bytes."""
+"""Bytes of a line, 16 MiB. The last event of a reply may contain the whole reply: a million tokens are about five
+million bytes.
+"""
 
 BOM = b"\xef\xbb\xbf"
 
 
 @frozen
 class LineState:
-    """What is remembered between two pieces."""
+    """The state between two pieces."""
 
     held: tuple[bytes, ...] = ()
-    """The line at hand, as far as it has come."""
+    """The incomplete line so far."""
     carriage: bool = False
-    """Whether the last byte was a CR, so that an LF that follows ends no second line."""
+    """Whether the last byte was a CR: a following LF then does not end another line."""
     begun: bool = False
     """Whether the first line, which may begin with a byte order mark, has been read."""
 
 
 class Lines:
-    """Cuts bytes into lines, without their ends."""
+    """Splits bytes into lines, without their line ends."""
 
     __slots__ = ("_begun", "_carriage", "_held", "_size")
 
@@ -39,8 +40,8 @@ class Lines:
         return LineState(tuple(self._held), self._carriage, self._begun)
 
     def feed(self, data: bytes) -> tuple[list[bytes], bool]:
-        """The lines that end in this piece, and whether one is longer than any may be. It is not among them, and none
-        behind it is.
+        """Return the lines that end in this piece, and whether a line exceeds ``LONGEST_LINE``. That line and all later
+        lines are omitted.
         """
         if not data:
             return [], False
@@ -68,6 +69,6 @@ class Lines:
         return ended, self._size > LONGEST_LINE
 
     def rest(self) -> bytes:
-        """The line that has not ended."""
+        """Return the line that has not ended."""
         rest = b"".join(self._held)
         return rest if self._begun else rest.removeprefix(BOM)

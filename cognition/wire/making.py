@@ -1,4 +1,4 @@
-"""A request in the making: its body field by field, and a warning for each wish that the format has no word for."""
+"""Builds a request: its body field by field, and a warning for each option that the format can't express."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from cognition.wire.names import Names, names_of
 ENCODE = encoder(ascii_only=False, allow_nan=False)
 
 WHOLE_SAMPLING = ("temperature", "top_p", "seed", "top_k", "min_p", "typical_p", "repeat_penalty")
-"""Options that are None where nothing is asked for."""
+"""Options that are None by default."""
 PENALTIES = ("frequency_penalty", "presence_penalty")
-"""Options that are 0 where nothing is asked for."""
+"""Options that are 0 by default."""
 
 STRICT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "description", "anyOf"}
 )
-"""Keywords of the schemas that ``strict`` takes, as far as all models take them
-(https://platform.openai.com/docs/guides/structured-outputs)."""
+"""Schema keywords that all models with ``strict`` accept (https://platform.openai.com/docs/guides/structured-outputs).
+"""
 
 
 DEEPEST_STRICT = 5
-"""Objects within objects that all of them take."""
+"""Depth of nested objects that all of them accept."""
 
 
 class UnsayableError(CogstepError):
-    """A request that the server can't be asked at all.
+    """The server can't process this request at all.
 
     Attributes:
         failure: the same as a model call's failure.
@@ -51,21 +51,21 @@ class UnsayableError(CogstepError):
 
 @frozen
 class WireRequest:
-    """A request as it is sent."""
+    """An HTTP request to send."""
 
     path: str
-    """What stands behind the base URL, such as ``/chat/completions``."""
+    """The path after the base URL, such as ``/chat/completions``."""
     headers: tuple[tuple[str, str], ...]
-    """Those of the format itself. Never keys."""
+    """Headers of the format itself. Never API keys."""
     body: str
-    """JSON text: the same for the same request, always."""
+    """JSON text. Equal requests always give equal text."""
     warnings: tuple[str, ...] = ()
-    """What was asked for and the format can't say, one sentence each."""
+    """Options that the format can't express, one sentence each."""
 
 
 @define
 class Making:
-    """The body of a request, and what it can't say."""
+    """The body of a request under construction, and warnings for options that it can't express."""
 
     request: ModelRequest
     habits: Habits
@@ -79,11 +79,10 @@ class Making:
         self.names = names_of(self.request, self.habits)
 
     def turns(self) -> list[Turn]:
-        """The messages."""
         return turns_of(self.request, self.habits, self.names, self.model)
 
     def put(self, path: str, value: Any) -> None:
-        """Set a field; a dot in its name leads into an object."""
+        """Set a field; a dot in ``path`` leads into an object."""
         *outer, name = path.split(".")
         target = self.body
         for key in outer:
@@ -91,17 +90,17 @@ class Making:
         target[name] = value
 
     def warn(self, sentence: str) -> None:
-        """Say what is not said."""
+        """Add a warning about an omitted part of the request."""
         self.warnings.append(sentence)
 
     def refuse(self, option: str) -> None:
-        """Say that an option is not said."""
+        """Warn that an option is omitted."""
         self.warn(f"this server takes no {option}: it is left out")
 
     # ------------------------------------------------------------------------------------------------------ options
 
     def sampling(self) -> None:
-        """Every option of sampling that was asked for."""
+        """Set every requested sampling option."""
         options, habits = self.request.options, self.habits
         asked: dict[str, Any] = {
             name: value for name in WHOLE_SAMPLING if (value := getattr(options, name)) is not None
@@ -136,7 +135,7 @@ class Making:
         self.put(habits.stop, list(stop[:most]))
 
     def thinking(self) -> None:
-        """Whether the model reasons first."""
+        """Set whether the model reasons first."""
         wish = self.request.options.thinking
         if wish is None:
             return
@@ -148,8 +147,10 @@ class Making:
     # -------------------------------------------------------------------------------------------------------- tools
 
     def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools that are told: none where none may be called and that can't be said otherwise, and only the one to
-        call where names can't be said.
+        """Return the tools to send.
+
+        No tools if calls are disabled and ``tool_choice`` can't express that. Only the tool to call if ``tool_choice``
+        can't express a name.
         """
         request, habits = self.request, self.habits
         if request.protocol != "native" or not request.tools:
@@ -165,7 +166,7 @@ class Making:
         return request.tools
 
     def choice(self) -> str:
-        """``auto``, ``none``, ``required``, or the name of a tool as on the wire: as far as that can be said."""
+        """Return ``auto``, ``none``, ``required``, or the wire name of a tool, as far as the server supports it."""
         choice, habits = self.request.options.tool_choice, self.habits
         forced = choice not in ("auto", "none")
         unsayable = habits.tool_choice == "none" or (habits.tool_choice == "names" and choice == "required")
@@ -181,7 +182,7 @@ class Making:
         return self.habits.thinking_takes_sampling
 
     def one_call(self) -> bool:
-        """Whether a reply may have one call and no more, and that can be said."""
+        """Return whether to limit the reply to one call, if the server supports that limit."""
         if self.request.options.parallel_calls:
             return False
         if not self.habits.parallel_field:
@@ -189,16 +190,16 @@ class Making:
         return self.habits.parallel_field
 
     def strict(self, schema: Mapping[str, Any]) -> bool:
-        """Whether a schema is of the kind that ``strict`` takes, and the server knows the word."""
+        """Return whether to send ``strict`` with this schema."""
         return self.habits.strict and self.request.options.constrain and fits_strict(schema)
 
     # ------------------------------------------------------------------------------------------------------- images
 
     def check_image(self, part: Part) -> None:
-        """See that a picture can be sent.
+        """Check that an image can be sent.
 
         Raises:
-            UnsayableError: it can't.
+            UnsayableError: the server accepts only text.
         """
         if isinstance(part, Image) and not self.habits.images:
             raise UnsayableError(
@@ -211,7 +212,7 @@ class Making:
     # ------------------------------------------------------------------------------------------------------ the end
 
     def sent(self, path: str) -> WireRequest:
-        """The request as it is sent."""
+        """Return the finished request."""
         merge(self.body, json.loads(self.habits.extra))
         accept = "application/x-ndjson" if self.habits.dialect == "ollama" else "text/event-stream"
         headers = (
@@ -223,12 +224,12 @@ class Making:
 
 
 def written(body: Any) -> str:
-    """A body as JSON text, with half characters, which have no form in UTF-8, as replacement characters."""
+    """Return a body as JSON text, with unpaired surrogates replaced, as UTF-8 can't encode them."""
     return without_halves(ENCODE(body))
 
 
 def merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Put the members of an object into another one, objects within it too."""
+    """Merge an object into another, recursively."""
     for key, value in more.items():
         here = body.get(key)
         if isinstance(here, dict) and isinstance(value, Mapping):
@@ -238,7 +239,7 @@ def merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def fits_strict(schema: Any, depth: int = 0) -> bool:
-    """Whether all models that know ``strict`` take a schema: closed objects, all of whose properties are required."""
+    """Return whether all models with ``strict`` accept a schema: closed objects with all properties required."""
     if not isinstance(schema, dict) or not schema.keys() <= STRICT_KEYWORDS or depth > DEEPEST_STRICT:
         return False
     if "anyOf" in schema:

@@ -1,7 +1,7 @@
-"""Names and ids as a wire takes them. Both ways are data: what a request made of a name, its reply is read with.
+"""Names and ids that a wire format accepts. The mapping used for a request also decodes its reply.
 
-Hosted APIs take names of tools of ``[a-zA-Z0-9_-]{1,64}``. A name with a dot, such as ``mcp.server.tool``, goes by
-``mcp_server_tool`` there, and by ``mcp_server_tool-2`` where another tool has that name already.
+Hosted APIs accept tool names of ``[a-zA-Z0-9_-]{1,64}``. A name with a dot, such as ``mcp.server.tool``, becomes
+``mcp_server_tool``, or ``mcp_server_tool-2`` if another tool already has that name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64
 LONGEST_ID = 40
-"""Characters of an id: OpenAI's chat completions take no more."""
+"""Characters of an id: the limit of OpenAI's chat completions."""
 NINE = re.compile(r"[a-zA-Z0-9]{9}")
 ANY_ID = re.compile(rf"[a-zA-Z0-9_-]{{1,{LONGEST_ID}}}")
 
@@ -29,7 +29,7 @@ class Names:
     """The names of a request's tools on the wire."""
 
     to_wire: Mapping[str, str]
-    """Every name of the request with that on the wire."""
+    """Maps every tool name of the request to its wire name."""
     _back: Mapping[str, str] = field(init=False)
 
     @_back.default
@@ -38,16 +38,16 @@ class Names:
 
     @property
     def on_wire(self) -> frozenset[str]:
-        """All names that a reply may be expected to use."""
+        """All wire names that a reply is expected to use."""
         return frozenset(self._back)
 
     def of_wire(self, wire: str) -> str:
-        """The tool's own name; a name that no tool has on the wire stays as it is."""
+        """Return the tool's own name; an unknown wire name stays unchanged."""
         return self._back.get(wire, wire)
 
 
 def names_of(request: ModelRequest, habits: Habits) -> Names:
-    """The names of the tools that a request offers, and of those that its messages call."""
+    """Return the names of the tools that a request offers, and of those that its messages call."""
     called = (call.name for one in request.messages if isinstance(one, AssistantMessage) for call in one.calls)
     wanted = dict.fromkeys([*(tool.name for tool in request.tools), *called])
     if habits.any_names:
@@ -68,7 +68,7 @@ def names_of(request: ModelRequest, habits: Habits) -> Names:
 
 
 class Ids:
-    """Gives each call of a conversation the id that it goes by, in order: its own, where the wire takes that."""
+    """Maps each call id of a conversation to its wire id, in order: unchanged if the wire format accepts it."""
 
     def __init__(self, habits: Habits) -> None:
         self._allowed = NINE if habits.nine_ids else ANY_ID

@@ -1,4 +1,4 @@
-"""Ollama's chat (https://github.com/ollama/ollama/blob/main/docs/api.md): a JSON object a line.
+"""Ollama's chat (https://github.com/ollama/ollama/blob/main/docs/api.md): one JSON object per line.
 
 ::
 
@@ -6,7 +6,7 @@
     {"message": {"tool_calls": [{"function": {"name": "multiply", "arguments": {"a": 17}}}]}, "done": false}
     {"message": {"content": ""}, "done": true, "done_reason": "stop", "prompt_eval_count": 21, "eval_count": 9}
 
-Calls come whole, their arguments as objects. An error that comes within a reply is a line of its own.
+Calls arrive complete, with their arguments as objects. An error within a reply is a separate line.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from cognition.wire.openai_chat import function
 from cognition.wire.replies import Gathering
 
 PATH = "/chat"
-"""Its base URL ends with ``/api``, as those of the other formats do with ``/v1``."""
+"""Its base URL ends with ``/api``, unlike ``/v1`` of the other formats."""
 
 # ------------------------------------------------------------------------------------------------------- a request
 
 
 def encode(making: Making) -> WireRequest:
-    """The request as Ollama's chat has it."""
+    """Encode a request for Ollama's chat."""
     body, request = making.body, making.request
     body["model"] = making.model
     messages = [_message(making, turn) for turn in making.turns()]
@@ -85,7 +85,7 @@ def _message(making: Making, turn: Turn) -> Object:
 
 
 def read(reply: Gathering, event: Object) -> None:
-    """A line of a stream, or a whole body."""
+    """Read a line of a stream, or a whole body."""
     if event.get("error"):
         reply.fail(failure_in(event))
         return

@@ -1,6 +1,6 @@
-r"""OpenAI's chat completions (https://platform.openai.com/docs/api-reference/chat), as many servers speak them.
+r"""OpenAI's chat completions (https://platform.openai.com/docs/api-reference/chat), as implemented by many servers.
 
-A reply comes as server-sent events, each with a piece of it, until ``[DONE]``::
+A reply arrives in pieces as server-sent events, until ``[DONE]``::
 
     data: {"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {"content": "It is"}, "finish_reason": null}]}
 
@@ -13,10 +13,13 @@ A reply comes as server-sent events, each with a piece of it, until ``[DONE]``::
 
     data: [DONE]
 
-What servers do otherwise, and is read too: reasoning as ``reasoning_content`` (DeepSeek, llama-server), ``reasoning``
-(OpenRouter, vLLM, mlx_lm.server) or parts of the content (Mistral); calls without an index (Gemini), with their
-arguments as an object, or in the old form ``function_call``; the usage in the last chunk with a choice, in ``x_groq``
-or within the choice (Moonshot); a reply that ends without ``[DONE]``, or with ``stop`` although it holds calls.
+Deviations of servers that are read too:
+
+- reasoning as ``reasoning_content`` (DeepSeek, llama-server), ``reasoning`` (OpenRouter, vLLM, mlx_lm.server) or parts
+  of the content (Mistral);
+- calls without an index (Gemini), with their arguments as an object, or in the old form ``function_call``;
+- the usage in the last chunk with a choice, in ``x_groq`` or within the choice (Moonshot);
+- a reply that ends without ``[DONE]``, or with ``stop`` although it contains calls.
 """
 
 from __future__ import annotations
@@ -45,13 +48,13 @@ from cognition.wire.replies import Gathering
 PATH = "/chat/completions"
 DONE = "[DONE]"
 GROWING = ("text", "summary", "data", "signature")
-"""Fields of ``reasoning_details`` that come in pieces (https://openrouter.ai/docs/use-cases/reasoning-tokens)."""
+"""Fields of ``reasoning_details`` that arrive in pieces (https://openrouter.ai/docs/use-cases/reasoning-tokens)."""
 
 # ------------------------------------------------------------------------------------------------------- a request
 
 
 def encode(making: Making) -> WireRequest:
-    """The request as chat completions have it."""
+    """Encode a request for chat completions."""
     body, request = making.body, making.request
     body["model"] = making.model
     body["messages"] = _messages(making)
@@ -79,7 +82,6 @@ def encode(making: Making) -> WireRequest:
 
 
 def function(making: Making, name: str, description: str, parameters: Object) -> Object:
-    """A tool as a function."""
     told: Object = {"name": making.names.to_wire[name], "description": description, "parameters": parameters}
     if making.strict(parameters):
         told["strict"] = True
@@ -148,7 +150,7 @@ def _reply(habits: Habits, turn: Replied) -> Object:
 
 
 def _content(making: Making, parts: tuple[Part, ...]) -> Any:
-    """Plain text, where there is nothing else: some servers know no parts."""
+    """Return plain text if there are no other parts: some servers don't support parts."""
     if not any(isinstance(part, Image) for part in parts):
         return text_of(parts)
     content = []
@@ -162,7 +164,7 @@ def _content(making: Making, parts: tuple[Part, ...]) -> Any:
 
 
 def data_url(image: Image) -> str:
-    """A picture as a URL that holds it."""
+    """Return an image as a data URL."""
     return f"data:{image.media_type};base64,{image.data}"
 
 
@@ -170,7 +172,7 @@ def data_url(image: Image) -> str:
 
 
 def read(reply: Gathering, event: Object) -> None:
-    """A chunk of a stream, or a whole body."""
+    """Read a chunk of a stream, or a whole body."""
     if event.get("error"):
         reply.fail(failure_in(event))
         return
@@ -213,7 +215,7 @@ def _read_choice(reply: Gathering, choice: Object) -> None:
 
 
 def _keep_details(reply: Gathering, details: list[Object]) -> None:
-    """OpenRouter's record of the thoughts, which it wants back as it was: pieces of one index are one detail."""
+    """Store OpenRouter's record of the reasoning, which it wants back unchanged. Pieces with one index are one detail."""
     for detail in details:
         key = f"detail {number_in(detail, 'index', len(reply.kept))}"
         pieces = {name: text_in(detail, name) for name in GROWING if detail.get(name)}
@@ -221,7 +223,7 @@ def _keep_details(reply: Gathering, details: list[Object]) -> None:
 
 
 def _read_parts(reply: Gathering, parts: list[Any]) -> None:
-    """Content in parts: texts, and thoughts that are lists of texts."""
+    """Read content in parts: texts, and reasoning as lists of texts."""
     for part in parts:
         if not isinstance(part, dict):
             raise BadOutputError("the server sent content with parts that are no objects")
@@ -233,7 +235,7 @@ def _read_parts(reply: Gathering, parts: list[Any]) -> None:
 
 
 def _read_call(reply: Gathering, call: Object, place: int) -> None:
-    """A piece of a call. By its index; without one, by its id, and a piece without an id goes on with the last call."""
+    """Read a piece of a call, identified by its index, else by its id. A piece without both continues the last call."""
     if call.get("index") is not None:
         key = f"#{number_in(call, 'index')}"
     elif call.get("id"):
@@ -256,7 +258,7 @@ def _read_function(reply: Gathering, key: str, function: Object) -> None:
 
 
 def _read_usage(reply: Gathering, usage: Object) -> None:
-    """The counts of the whole reply; a later telling stands in place of an earlier one."""
+    """Read the counts of the whole reply; a later report replaces an earlier one."""
     cached = tokens_in(inner_of(usage, "prompt_tokens_details"), "cached_tokens") or tokens_in(
         usage, "prompt_cache_hit_tokens"
     )

@@ -1,7 +1,7 @@
-"""A reply while it comes, whatever the format: texts, calls and counts are put together, and told as outputs.
+"""Collects a reply as it arrives, for every wire format: joins texts, calls and counts, and outputs them.
 
-Calls are announced as soon as their names are certain, and closed when the reply has ended as the format says that it
-ends: what was cut is never a call.
+A call is announced as soon as its name is certain. It is closed when the reply has ended as the format requires, so a
+truncated call is never finished.
 """
 
 from __future__ import annotations
@@ -30,66 +30,67 @@ from cognition.wire.fields import HALF, SURROGATE, BadOutputError, without_halve
 from cognition.wire.names import Names
 
 LARGEST_REPLY = 1 << 26
-"""Characters of a reply, everything in it together: 64 Mi. What has more is no reply of a model."""
+"""Characters of a whole reply: 64 Mi. A larger reply is a server error."""
 MOST_CALLS = 1000
 """Calls of a reply."""
 LONGEST_NAME = 4096
 """Characters of the name of a call."""
 MOST_KEPT = 1000
-"""Parts of a reply that go back to the server."""
+"""Parts of a reply to send back to the server."""
 
 BROKE_OFF = "the reply broke off"
 
 
 @frozen
 class WireReply:
-    """A reply that has ended, one way or the other."""
+    """A reply that has ended or failed."""
 
     text: str = ""
-    """What all ``TextDelta`` hold, joined; of a reply that failed, as far as it had come."""
+    """All ``TextDelta`` joined; for a failed reply, the text so far."""
     reasoning: str = ""
     calls: tuple[ProposedCall, ...] = ()
-    """None where the reply failed."""
+    """Empty if the reply failed."""
     malformed: tuple[MalformedToolCall, ...] = ()
     finish_reason: FinishReason = "stop"
     usage: Usage = Usage()
-    """Zero where the server told none."""
+    """Zero if the server reported none."""
     failure: Failure | None = None
-    """Set exactly when ``finish_reason`` is ``"error"``."""
+    """Set exactly if ``finish_reason`` is ``"error"``."""
     warnings: tuple[str, ...] = ()
     model: str = ""
-    """The model that the server names, which may be another one than was asked for."""
+    """The model that the server reports, which may differ from the requested model."""
     response_id: str = ""
     continuation: str = ""
-    """What the server wants back in the next request beside text, reasoning and calls, as JSON text, such as signed
-    thoughts; empty where there is nothing."""
+    """Further parts that the server wants back in the next request, as JSON text, such as signed thinking blocks;
+    empty if there are none.
+    """
     outputs: tuple[Output, ...] = ()
-    """The outputs that only the end gave, to be told behind those of ``feed``."""
+    """The outputs that only the end produced. Show them after those of ``feed``."""
 
 
 class OpenCall(NamedTuple):
-    """A call that is being written. A tuple, as it is made anew with each piece."""
+    """A call being written. A tuple for speed, as each piece creates one."""
 
     name: str = ""
-    """As on the wire, as far as it has come."""
+    """The wire name, as far as it has arrived."""
     arguments: Rope = EMPTY
     place: int = 0
-    """Its place among the calls of the reply."""
+    """Its index among the calls of the reply."""
     told: bool = False
     """Whether it was announced."""
     half: str = ""
-    """Half a character at the end of what came."""
+    """An unpaired surrogate at the end of the received text."""
 
 
 class Kept(NamedTuple):
-    """Something that the server wants back."""
+    """A part of a reply that the server wants back."""
 
     at: int
-    """Where it stands: 0 before all text and calls, 1 behind the text, 2 behind the first call, and so on."""
+    """Its place: 0 before all text and calls, 1 after the text, 2 after the first call, and so on."""
     value: Mapping[str, Any]
     needs: str = ""
     grown: tuple[tuple[str, Rope], ...] = ()
-    """Its fields that come in pieces."""
+    """Its fields that arrive in pieces."""
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -100,40 +101,40 @@ class Kept(NamedTuple):
 
 @frozen
 class ReplyState:
-    """What is remembered between two events."""
+    """The state between two events."""
 
     text: Rope = EMPTY
     reasoning: Rope = EMPTY
     half_text: str = ""
     half_reasoning: str = ""
     calls: tuple[tuple[str, OpenCall], ...] = ()
-    """By what the server calls them: their places in the reply, their ids, or the like."""
+    """Calls by the server's key for them: an index, an id or the like."""
     size: int = 0
     reason: str = ""
-    """The server's word for why the reply ended; empty as long as it has not said."""
+    """The server's finish reason; empty until reported."""
     ended: bool = False
     """Whether the format's end marker has come."""
     usage: Usage | None = None
     counts: Mapping[str, int] = field(factory=dict)
-    """What ``usage`` was made of, of formats that tell it in parts."""
+    """The parts of ``usage``, for formats that report it in parts."""
     failure: Failure | None = None
     model: str = ""
     response_id: str = ""
     warnings: tuple[str, ...] = ()
     kept: tuple[tuple[str, Kept], ...] = ()
-    """What goes back to the server, by what it is called there."""
+    """The parts to send back to the server, by the server's key for them."""
     seen: frozenset[str] = frozenset()
-    """Parts of the reply that were read, of formats that tell them twice."""
+    """Parts of the reply already read, for formats that send them twice."""
 
 
 @define
 class Gathering:
-    """A reply being put together: ``ReplyState``, changed in place for speed, and the outputs that it gives."""
+    """A reply being collected: ``ReplyState``, mutable for speed, and its outputs."""
 
     names: Names
     outputs: list[Output]
     source: str
-    """The text of the event that is being read."""
+    """The text of the current event."""
     text: Rope
     reasoning: Rope
     half_text: str
@@ -154,7 +155,7 @@ class Gathering:
 
     @classmethod
     def of(cls, names: Names, state: ReplyState, blank_behind_thoughts: bool = False) -> Gathering:
-        """One that goes on from a state; ``blank_behind_thoughts``: of the server's ``Habits``."""
+        """Continue from a state. ``blank_behind_thoughts``: see ``Habits``."""
         fields: dict[str, Any] = {name: getattr(state, name) for name in _FIELDS}
         fields |= {"calls": dict(state.calls), "kept": dict(state.kept)}
         return cls(names, [], "", **fields, blank_behind_thoughts=blank_behind_thoughts)
@@ -167,7 +168,7 @@ class Gathering:
     # ------------------------------------------------------------------------------------------- what a reader says
 
     def say(self, text: str) -> None:
-        """More of the visible text."""
+        """Add visible text."""
         text, self.half_text = whole_characters(self.half_text, text)
         if self.blank_behind_thoughts and self.reasoning and not self.text:
             text = text.lstrip()
@@ -177,7 +178,7 @@ class Gathering:
             self.outputs.append(TextDelta(text))
 
     def think(self, text: str) -> None:
-        """More of the reasoning."""
+        """Add reasoning."""
         text, self.half_reasoning = whole_characters(self.half_reasoning, text)
         if text:
             self._grow(text)
@@ -185,7 +186,7 @@ class Gathering:
             self.outputs.append(ReasoningDelta(text))
 
     def call(self, key: str, name: str = "", arguments: str = "") -> None:
-        """More of the call that the server calls ``key``."""
+        """Add to the call that the server calls ``key``."""
         call = self.calls.get(key)
         if call is None:
             if len(self.calls) >= MOST_CALLS:
@@ -205,10 +206,10 @@ class Gathering:
         self.calls[key] = call
 
     def call_with_object(self, key: str, name: str, arguments: Mapping[str, Any]) -> None:
-        """A call whose arguments come as an object, in an event that was read from ``source``.
+        """Add a call whose arguments came as an object, in the event ``source``.
 
         Raises:
-            BadOutputError: the event gives a key twice, so that the arguments may be others than were meant.
+            BadOutputError: the event has a duplicate key, so the arguments may differ from the intended ones.
         """
         try:
             DECODER.decode(self.source)
@@ -219,10 +220,10 @@ class Gathering:
         self.call(key, name, json.dumps(arguments, ensure_ascii=False))
 
     def whole_arguments(self, key: str, arguments: str) -> None:
-        """The whole arguments of a call, told again at its end: what is missing of them is added.
+        """Add the missing rest of a call's arguments, which the server repeats as a whole at the end.
 
         Raises:
-            BadOutputError: they are not those that have come.
+            BadOutputError: they differ from the arguments received.
         """
         call = self.calls.get(key, OpenCall())
         so_far = joined(call.arguments) + call.half
@@ -231,22 +232,22 @@ class Gathering:
         self.call(key, "", arguments[len(so_far) :])
 
     def fail(self, failure: Failure) -> None:
-        """The server, or what it wrote, ends the reply with a failure. The first one counts."""
+        """End the reply with a failure. The first failure counts."""
         if self.failure is None:
             self.failure = failure
 
     def warn(self, warning: str) -> None:
-        """Say something of the reply, once."""
+        """Add a warning, once."""
         self.warnings = (*dict.fromkeys((*self.warnings, warning)),)
 
     def keep(self, key: str, value: Mapping[str, Any], needs: str = "", **pieces: str) -> None:
-        """Something that goes back to the server with the next request.
+        """Store a part of the reply to send back with the next request.
 
         Args:
-            key: what it is called within the reply.
-            value: its fields that come at once.
-            needs: the field without which the server does not take it back, if there is one.
-            pieces: more of its fields that grow.
+            key: the server's key for it within the reply.
+            value: its fields that arrive complete.
+            needs: a field without which the server refuses it, if any.
+            pieces: more text for the fields that arrive in pieces.
         """
         known = self.kept.get(key)
         if known is None:
@@ -263,7 +264,7 @@ class Gathering:
         self.kept[key] = known._replace(value=merged, grown=tuple(grown.items()))
 
     def first(self, key: str) -> bool:
-        """Whether a part of the reply is read for the first time."""
+        """Return whether a part of the reply is read for the first time."""
         if key in self.seen:
             return False
         self.seen |= {key}
@@ -271,14 +272,14 @@ class Gathering:
 
     @property
     def sent_back(self) -> list[tuple[int, dict[str, Any]]]:
-        """All that was kept and can go back, each with its place."""
+        """All stored parts that can be sent back, each with its place."""
         found = [(kept.at, kept.whole, kept.needs) for kept in self.kept.values()]
         return [(at, value) for at, value, needs in found if not needs or value.get(needs)]
 
     # ------------------------------------------------------------------------------------------------------- the end
 
     def close(self, *, cut: bool) -> tuple[tuple[ProposedCall, ...], tuple[MalformedToolCall, ...]]:
-        """Close every call. ``cut``: the reply was cut, so that its last call may be."""
+        """Close every call. ``cut``: the reply was truncated, so its last call may be too."""
         calls: list[ProposedCall] = []
         malformed: list[MalformedToolCall] = []
         if self.half_text:
@@ -310,7 +311,7 @@ class Gathering:
     # --------------------------------------------------------------------------------------------------------- calls
 
     def _longer_name(self, call: OpenCall, piece: str) -> str:
-        """The name with another piece of it; some servers tell the whole name again with each piece of arguments."""
+        """Return the name with this piece added. Some servers repeat the whole name with each piece of arguments."""
         if call.told or (piece == call.name and call.name in self.names.on_wire):
             return call.name
         if len(call.name) + len(piece) > LONGEST_NAME:
@@ -318,7 +319,7 @@ class Gathering:
         return call.name + piece
 
     def _certain(self, name: str) -> bool:
-        """Whether nothing can follow a name that has come: it is a tool's, and the beginning of no other's."""
+        """Return whether a name is complete: it is a tool's name, and not the beginning of another's."""
         known = self.names.on_wire
         return name in known and not any(other != name and other.startswith(name) for other in known)
 
@@ -331,7 +332,7 @@ class Gathering:
         return call._replace(arguments=added(call.arguments, ready), half=half)
 
     def _announced(self, call: OpenCall) -> OpenCall:
-        """The call, once its name was told and the arguments that have waited for it."""
+        """Output the call's name and the arguments that waited for it."""
         self.outputs.append(CallStarted(call.place, self.names.of_wire(call.name.strip())))
         if call.arguments:
             self.outputs.append(ArgumentsDelta(call.place, joined(call.arguments)))
@@ -347,10 +348,10 @@ _FIELDS = tuple(fields_dict(ReplyState))
 
 
 def whole_characters(half: str, text: str) -> tuple[str, str]:
-    """A text that goes on from half a character, as whole characters, and the half at its end.
+    """Return ``half`` and ``text`` joined into whole characters, and the unpaired surrogate at the end, if any.
 
-    JSON may write one character as two escapes, and a server may cut between them. Half a character that stands alone
-    is shown as the replacement character.
+    JSON may write one character as two escapes, and a server may cut between them. A surrogate without its partner
+    becomes the replacement character.
     """
     if not half and (text.isascii() or not SURROGATE.search(text)):
         return text, ""

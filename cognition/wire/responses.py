@@ -1,6 +1,7 @@
-r"""OpenAI's responses (https://platform.openai.com/docs/api-reference/responses).
+r"""OpenAI's Responses API (https://platform.openai.com/docs/api-reference/responses).
 
-A reply is a list of items. Each comes in events with its place, and whole in the last one, which says how it ended::
+A reply is a list of items. Each item arrives in events with its index. The last event contains the whole reply and its
+status::
 
     data: {"type": "response.output_item.added", "output_index": 0,
            "item": {"type": "function_call", "call_id": "call_1", "name": "multiply", "arguments": ""}}
@@ -10,7 +11,7 @@ A reply is a list of items. Each comes in events with its place, and whole in th
     data: {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": [],
            "usage": {"input_tokens": 21, "output_tokens": 9}}}
 
-Nothing is stored at the server: each request holds the whole conversation, and encrypted thoughts go back with it
+The server stores no state: each request contains the whole conversation, including encrypted reasoning
 (``WireReply.continuation``).
 """
 
@@ -42,7 +43,7 @@ KNOWN_CUTS = ("", "max_output_tokens", "content_filter")
 
 
 def encode(making: Making) -> WireRequest:
-    """The request as responses have it."""
+    """Encode a request for the Responses API."""
     body, request = making.body, making.request
     body["model"] = making.model
     body["store"] = False
@@ -111,7 +112,7 @@ def _part(making: Making, part: Part) -> Object:
 
 
 def read(reply: Gathering, event: Object) -> None:
-    """An event of a stream, or a whole body. Kinds that are not known are read over."""
+    """Read an event of a stream, or a whole body. Unknown kinds are skipped."""
     match text_in(event, "type"):
         case "response.output_item.added":
             item = object_in(event, "item")
@@ -146,7 +147,7 @@ def read(reply: Gathering, event: Object) -> None:
 
 
 def _key(event: Object) -> str:
-    """Which item an event is about: by its place; without one, as of llama-server, by its id."""
+    """Return the key of an event's item: its index, or its id if there is no index (llama-server)."""
     if event.get("output_index") is None:
         item = text_in(event, "item_id") or text_in(inner_of(event, "item"), "id")
         if item:
@@ -160,7 +161,7 @@ def _read_head(reply: Gathering, response: Object) -> None:
 
 
 def _read_item(reply: Gathering, key: str, item: Object) -> None:
-    """A whole item. What came in pieces before is not told again."""
+    """Read a whole item, and skip the parts that already arrived in pieces."""
     if not reply.first(f"item {key}"):
         return
     match text_in(item, "type"):
@@ -184,7 +185,7 @@ def _read_item(reply: Gathering, key: str, item: Object) -> None:
 
 
 def _read_response(reply: Gathering, response: Object) -> None:
-    """The last event, or a body."""
+    """Read the last event, or a body."""
     _read_head(reply, response)
     by_id = {mark.partition(" ")[2] for mark in reply.seen} | reply.calls.keys()
     for place, item in enumerate(objects_in(response, "output")):

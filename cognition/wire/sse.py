@@ -1,7 +1,7 @@
 """Server-sent events, line by line (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
-Comments, ids and retry times are read over, the first of which servers send to keep a connection alive. The field
-``error``, which the standard does not know, is an event of that name: older builds of llama-server tell failures so.
+Skips comments (servers send them to keep a connection alive), ids and retry times. The nonstandard field ``error``
+counts as an event of that name: older builds of llama-server report failures with it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class Event:
 
     data: str
     kind: str = ""
-    """Its name; empty where it has none."""
+    """The event's name, or empty."""
 
 
 @frozen
 class EventState:
-    """The fields of the event at hand."""
+    """The fields of the incomplete event."""
 
     data: tuple[str, ...] = ()
     kind: str = ""
 
 
 class Events:
-    """Puts lines together to events."""
+    """Combines lines into events."""
 
     __slots__ = ("_data", "_kind", "_size")
 
@@ -43,7 +43,7 @@ class Events:
         return EventState(tuple(self._data), self._kind)
 
     def read(self, line: bytes) -> tuple[Event | None, bool]:
-        """The event that this line ends, if it ends one; and whether the line was one of an event stream."""
+        """Return the event that this line ends, if any, and whether the line belongs to an event stream."""
         if not line:
             return self.end(), True
         if line[:6] == b"data: ":  # nearly every line
@@ -68,7 +68,7 @@ class Events:
         return None, True
 
     def end(self) -> Event | None:
-        """The event at hand, which an empty line ends; None if it has no data."""
+        """Return the current event, as an empty line would end it; None if it has no data."""
         data, kind = self._data, self._kind
         self._kind = ""
         if not data:
@@ -82,5 +82,5 @@ class Events:
 
     @property
     def too_long(self) -> bool:
-        """Whether the event at hand is longer than any may be."""
+        """Whether the current event exceeds the maximum length."""
         return self._size > LONGEST_LINE

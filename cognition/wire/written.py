@@ -1,7 +1,7 @@
-"""Thoughts and calls that a server has left in the text of a reply, as the model wrote them: read as a local model's.
+"""Parses reasoning and calls that a server has left in the text of a reply, as for a local model.
 
-It stands between what a reply's reader gives and what is told of it. Calls that the server has read itself pass by;
-from the first of them on nothing is looked for in the text any more.
+It transforms the outputs of the wire format's reader. Calls that the server has parsed pass through; after the first
+such call, the text is no longer parsed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Closing = CallFinished | CallMalformed
 
 @frozen
 class Writing:
-    """How the text of a reply is read."""
+    """How to parse the text of a reply."""
 
     format: FormatSpec
     names: Names
@@ -43,30 +43,30 @@ class Writing:
 
 @frozen
 class WrittenState:
-    """What was found in the text so far."""
+    """The parser's state and the results so far."""
 
     parser: ParserState
     text: Rope = EMPTY
     reasoning: Rope = EMPTY
     closings: tuple[Closing, ...] = ()
-    """Calls that have been read, which are closed when the reply has ended."""
+    """Parsed calls, output when the reply has ended."""
     passing: bool = False
-    """Whether the server has read a call itself."""
+    """Whether the server has parsed a call itself."""
 
 
 def writing_of(format: FormatSpec, names: Names, request: ModelRequest) -> Writing:
-    """How the text of the reply to a request is read."""
+    """Return how to parse the text of the reply to a request."""
     nested = format.calls is not None and format.calls.shape == "nested_tags"
     return Writing(format, names, types_of(request.tools, nested=nested))
 
 
 def fresh(writing: Writing) -> WrittenState:
-    """Before any text."""
+    """Return the state before any text."""
     return WrittenState(start(writing.format))
 
 
 def read(writing: Writing, state: WrittenState, outputs: Iterable[Output]) -> tuple[WrittenState, tuple[Output, ...]]:
-    """The outputs of a server's reply with what stands in its text."""
+    """Return the outputs with reasoning and calls parsed from their text."""
     told: list[Output] = []
     for output in outputs:
         if isinstance(output, TextDelta) and not state.passing:
@@ -82,7 +82,7 @@ def read(writing: Writing, state: WrittenState, outputs: Iterable[Output]) -> tu
 
 
 def ended(writing: Writing, state: WrittenState, reply: WireReply) -> WireReply:
-    """The reply that these outputs led to, with what stood in its text; its last outputs are told behind ``read``'s."""
+    """Return ``reply`` with reasoning and calls parsed from its text; show its ``outputs`` after those of ``read``."""
     told: list[Output] = []
     texts = [one for one in reply.outputs if isinstance(one, TextDelta | ReasoningDelta)]
     state, outputs = read(writing, state, texts)
@@ -111,7 +111,7 @@ def ended(writing: Writing, state: WrittenState, reply: WireReply) -> WireReply:
 
 
 def _ended(writing: Writing, state: WrittenState, reason: FinishReason, told: list[Output]) -> WrittenState:
-    """Nothing more is looked for in the text: what was held back comes out."""
+    """End the parser, and output the text that it held back."""
     parser, found = finish(writing.format, state.parser, reason, writing.types)
     return _taken(writing, evolve(state, parser=parser), found, told)
 

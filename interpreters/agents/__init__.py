@@ -1,1 +1,1 @@
-"""Agents: the faces ``Agent`` and ``AsyncAgent``, their options, and what a run gives."""
+"""The agents ``Agent`` and ``AsyncAgent``, their options and the result of a run."""

@@ -1,8 +1,8 @@
-"""The conversation of a recording that somebody else wrote, as a session of one's own may begin with it.
+"""The conversation of a recording that another user wrote, turned into the start of a new session.
 
-Nothing else of such a recording is taken over. Who wrote it chose its policy, limits and tools, what was approved "from
-now on", the mode, the plan, every counter and what is in flight: none of that is anybody's word here. So a state is
-made anew of what was said, with ids of our own and with one result for each call, whatever stood there.
+It takes over only the conversation. The other user chose the policy, limits, tools, remembered approvals, mode, plan,
+counters and open effects, so none of them can be trusted. The new state has its own message ids and exactly one result
+for each call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_RESULT = "The recording has no result of this call. It may have happened: loo
 
 
 def conversation_of(messages: Iterable[Message]) -> AgentState:
-    """A session at rest before its first turn, that knows these messages."""
+    """Return an idle state before its first turn, with these messages as its history."""
     history = History(_renamed(messages))
     size = sum((message_size(message) for message in history), 0.0)
     return AgentState(history, counters=Counters(messages=len(history)), window=Window(size=size))
@@ -33,7 +33,7 @@ def _renamed(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _answered(messages: Iterable[Message]) -> Iterator[Message]:
-    """The messages, with the results of each reply's calls right behind it, in the order of the calls."""
+    """Yield the messages; the results of each reply's calls follow it directly, in the order of the calls."""
     calls: dict[str, ToolCall] = {}
     """The open calls of the newest reply, by their ids in the recording."""
     results: dict[str, ToolMessage] = {}
@@ -61,7 +61,7 @@ def _results(calls: dict[str, ToolCall], results: dict[str, ToolMessage]) -> Ite
 
 
 def is_readable(call: ToolCall) -> bool:
-    """Whether its arguments are what an engine lets through: the text of a JSON object without a key twice."""
+    """Whether the call's arguments are the text of a JSON object without duplicate keys, as an engine requires."""
     try:
         return isinstance(DECODER.decode(call.arguments_json), dict)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The small door to all of it: an agent that keeps a conversation with a model and your tools."""
+"""The main entry point: an agent that holds a conversation between a model, your tools and a user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runtime.checking import checked_call
 T = TypeVar("T")
 
 HURRY = 0.5
-"""How long it waits where Ctrl-C came meanwhile."""
+"""Seconds ``close`` waits for tools after Ctrl-C."""
 
 IN_A_LOOP = (
     "Agent.run blocks the event loop that runs on this thread until the turn ends; in async code, use AsyncAgent"
@@ -41,24 +41,23 @@ class Agent(BaseAgent):
     '17 * 23 is 391.'
 
     Args:
-        model: what ``load_model`` gave, or a fake. It stays open when the agent is closed, for the next one;
-            ``owns_model=True`` hands it over to this one.
+        model: the result of ``load_model``, or a fake. It stays open when the agent closes, so that you can use it
+            again; with ``owns_model=True`` the agent closes it.
         tools: functions decorated with ``@tool``.
-        system: the system prompt, or a function that makes it anew for each message: it may take the deps, and the
-            ``ToolContext`` that tools are given.
-        given: see ``AgentOptions``; each has a default.
+        system: the system prompt, or a function that returns one for each message. The function may take the deps and
+            the ``ToolContext`` that tools receive.
+        given: see ``AgentOptions``; each option has a default.
 
     Raises:
-        ConfigError: the options contradict each other, or a feature misses what carries it out.
-        JournalError: the recording can't begin.
+        ConfigError: the options contradict each other, or a feature lacks the function or store it needs.
+        JournalError: the recording can't be started.
     """
 
     _kind = SyncInterpreter
     _interpreter: SyncInterpreter
     _ended = False
-    """All of ``close`` is done."""
     _warned = False
-    """That ``run`` blocks an event loop is said once."""
+    """The warning that ``run`` blocks an event loop was sent; it is sent once."""
 
     @overload
     def run(self, text: Content) -> RunResult: ...
@@ -67,21 +66,23 @@ class Agent(BaseAgent):
     @overload
     def run(self, text: Content, *, returns: Any) -> StructuredResult[Any]: ...
     def run(self, text: Content, *, returns: Any = NO_TYPE) -> RunResult:
-        """Say something and wait for the end of the turn. What goes wrong in it is in the result's ``outcome``.
+        """Send a user message and wait for the end of the turn.
+
+        Failures of the turn itself do not raise: they are in the result's ``outcome``.
 
         Args:
-            text: what the user says: a text, or a list of texts and images.
-            returns: the type of the answer, which is then in ``result.value``: an attrs class, dataclass or TypedDict,
-                or any other type that a tool's parameter may have. The model may call tools before it answers.
+            text: the message: a text, or a list of texts and images.
+            returns: the type of the answer, read into ``result.value``: an attrs class, dataclass or TypedDict, or any
+                other type that a tool's parameter may have. The model may call tools before it answers.
 
         Raises:
-            ConfigError: JSON has no form for ``returns``, or ``text`` is no message.
-            MediaError: the model doesn't take such images.
+            ConfigError: ``returns`` has no JSON form, or ``text`` is not a message.
+            MediaError: the model doesn't accept such images.
             SystemPromptError: the function that makes the system prompt failed.
-            BusyError: another turn is under way.
-            PendingError: the turn before waits for answers.
+            BusyError: another turn is running.
+            PendingError: the previous turn waits for answers.
             AgentClosedError: after ``close()``.
-            JournalWriteError: the recording can't go on.
+            JournalWriteError: the recording can't be continued.
         """
         event = user_input(text, returns)
         self._check_open()
@@ -90,13 +91,16 @@ class Agent(BaseAgent):
         return self._result(self._interpreter.began, returns)
 
     def go_on(self, *, returns: Any = NO_TYPE) -> RunResult:
-        """Carry the interrupted turn to its end; raises as ``run`` does, and CogstepError if there is none.
+        """Continue the interrupted turn to its end.
 
-        Calls that were at work run again if their tool is read-only or idempotent. Of any other the model is told that
-        it may have happened.
+        Calls that were running are repeated if their tool is read-only or idempotent. For any other call the model is
+        sent a note that it may have happened.
 
         Args:
-            returns: the type that ``run`` was given, where another process was: no recording holds it.
+            returns: the type passed to ``run``, if that happened in another process: the recording does not contain it.
+
+        Raises:
+            CogstepError: no turn was interrupted; also any error that ``run`` raises.
         """
         began = self._interrupted_at()
         self._look_for_loop()
@@ -105,15 +109,15 @@ class Agent(BaseAgent):
         return self._result(began, returns)
 
     def stream(self, text: Content, *, returns: Any = NO_TYPE) -> TurnEvents:
-        """Say something and read the turn's events as they come; takes and raises what ``run`` does.
+        """Send a user message and iterate over the turn's events as they arrive; same arguments and errors as ``run``.
 
             for event in agent.stream("Tell me a story."):
                 if isinstance(event.value, events.TextDelta):
                     print(event.value.text, end="")
 
-        The turn runs on a thread of its own, and so do ``approve`` and the like. A reader that is slow holds the model
-        up. Leaving the loop early cancels the turn; ``with agent.stream(...) as events`` says when, and keeps
-        ``events.result``.
+        The turn runs on its own thread, and so do callbacks such as ``approve``. A slow reader delays the model.
+        Leaving the loop early cancels the turn. ``with agent.stream(...) as events`` makes the time of that explicit
+        and keeps ``events.result``.
         """
         self._check_open()
         return TurnEvents(
@@ -124,19 +128,19 @@ class Agent(BaseAgent):
 
     @checked_call
     def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
-        """Hand in what the open turn waits for, and go on with it until it ends or waits again.
+        """Answer a pending effect of the open turn, and continue the turn until it ends or waits again.
 
         Args:
-            effect_id: of one of ``pending``.
-            answer: to an ``AskApproval`` True, False or an ``Approval``; to an ``AskUser`` what ``ask`` returns; to a
-                ``ReviewPlan`` True, False or a ``PlanAnswer``; to a ``CallTool`` the tool's result, or the exception
-                that it failed with.
+            effect_id: the id of an effect in ``pending``.
+            answer: for an ``AskApproval`` True, False or an ``Approval``; for an ``AskUser`` the value ``ask`` would
+                return; for a ``ReviewPlan`` True, False or a ``PlanAnswer``; for a ``CallTool`` the tool's result, or
+                the exception it failed with.
             returns: as for ``go_on``.
 
         Raises:
-            CogstepError: nothing of this id is pending; and what ``run`` raises.
-            BusyError: a turn is under way, such as that of another answer.
-            ConfigError: it is no answer to that.
+            CogstepError: no pending effect has this id; also any error that ``run`` raises.
+            BusyError: a turn is running, such as after another answer.
+            ConfigError: the answer does not fit the effect.
         """
         return self._hand_in(self._answering(effect_id, answer), returns)
 
@@ -152,20 +156,20 @@ class Agent(BaseAgent):
             self._interpreter.observers.warn(IN_A_LOOP)
 
     def reset(self) -> None:
-        """Forget the conversation. What the user allowed or refused "from now on" stays."""
+        """Forget the conversation. Approvals and refusals that the user gave "from now on" remain."""
         self._check_open()
         self._interpreter.run(SessionReset())
 
     def compact(self) -> Compacted | NotCompacted:
-        """Have the model summarise the conversation so far; later requests show that in its place.
+        """Have the model summarise the conversation so far; later requests contain the summary instead.
 
-        Says what came of it. The messages stay in the history and in the recording. Where ``compact_at`` says so, it
-        happens by itself.
+        The result reports success or the reason for failure. The messages stay in the history and in the recording.
+        With ``compact_at``, this happens automatically.
 
         Raises:
-            BusyError: a turn is under way.
-            PendingError: a turn is open: it waits for answers, or was interrupted.
-            AgentClosedError, JournalWriteError: as ``run``.
+            BusyError: a turn is running.
+            PendingError: a turn is open: it waits for answers, or was interrupted. AgentClosedError, JournalWriteError:
+                as ``run``.
         """
         self._check_between_turns()
         self._look_for_loop()
@@ -173,11 +177,11 @@ class Agent(BaseAgent):
         return self._compacted()
 
     def close(self) -> None:
-        """Stop what runs, end the recording, and close the model if ``owns_model`` says so. A second call does nothing.
+        """Stop all running work, end the recording, and close the model if ``owns_model`` is true.
 
-        What waits for an answer stays pending on file (``resume``); any other turn under way is cancelled.
-
-        Ctrl-C while it waits for tools ends it at once, and in order. A second call does what is left then.
+        A turn that waits for an answer stays pending in the recording (see ``resume``); any other running turn is
+        cancelled. Ctrl-C while tools are awaited ends the wait after 0.5 seconds and still closes everything in order.
+        A second call does only the steps that are left.
         """
         if self._ended:
             return
@@ -205,7 +209,6 @@ class Agent(BaseAgent):
                     self.model.close()
 
     def _end_session(self, seconds: float) -> None:
-        """Close the turn under way. To do it twice is to do it once."""
         left = 0 if self._resting else self._interpreter.close(seconds)  # what rests, may be resumed again
         if left:
             LOG.warning("%d tool calls still run after %g seconds and are left alone", left, seconds)

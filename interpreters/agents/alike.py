@@ -1,7 +1,7 @@
-"""Sessions that are begun with the same options share what is made of these: the configuration, and the engine.
+"""A cache of the configuration and engine, for sessions that start with the same options.
 
-A program that serves many begins thousands of sessions alike, and both take a third of the time that beginning one
-takes. Neither ever changes. Only the newest pair is kept, for the next session.
+A server starts thousands of sessions with equal options, and these two parts take a third of a session's start. Both
+are immutable. Only the newest pair is cached.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cognition.features import HookPoint
 from interpreters.program.program import Program
 
 PLAIN = (str, int, bool, type(None))
-"""Types whose values are compared; of all others only one and the same object counts."""
+"""Types compared by value; all other objects are equal only if identical."""
 
 
 class _Made(NamedTuple):
@@ -24,16 +24,16 @@ class _Made(NamedTuple):
 
 
 _NEWEST: list[_Made] = []
-"""At most one. It is replaced in one operation, since sessions begin on any thread."""
+"""At most one entry. It is replaced in a single operation, since sessions start on any thread."""
 
 
 def config_of(
     system: str, tools: tuple[ToolSpec, ...], hooks: tuple[HookPoint, ...], fields: Mapping[str, Any]
 ) -> AgentConfig:
-    """The configuration of these; ``fields`` are the others by their names.
+    """Return the configuration for these values; ``fields`` contains its other fields by name.
 
     Raises:
-        ConfigError: they contradict each other.
+        ConfigError: the values contradict each other.
     """
     parts = (system, tools, hooks, *fields, *fields.values())
     for made in _NEWEST:
@@ -45,7 +45,7 @@ def config_of(
 
 
 def engine_of(program: Program, config: AgentConfig) -> CognitiveEngine:
-    """The program's engine of this configuration; one of the program's own class is made anew for each session."""
+    """Return the program's engine for this configuration. A custom engine class is not cached."""
     if program.engine is not LLMEngine:
         return program.engine(config)
     for made in _NEWEST:
@@ -57,7 +57,7 @@ def engine_of(program: Program, config: AgentConfig) -> CognitiveEngine:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Whether both make the same part. A list may have changed since, so it is never the same."""
+    """Whether two cache keys are equal. Mutable containers never are: they may have changed since."""
     if type(one) is not type(other):
         return False
     if isinstance(one, tuple) and isinstance(other, tuple):

@@ -1,4 +1,4 @@
-"""Answers as values: from the JSON text of an answer to the type that was asked for."""
+"""Structured answers: the JSON text of an answer read into the requested type."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class AnswerError(CogstepError):
-    """An answer is not of the type that was asked for: it was cut short, or the model is not held to it.
+    """An answer does not fit the requested type: it was cut short, or sampling was not constrained to the type.
 
     Attributes:
-        text: the answer as it came.
+        text: the answer as the model wrote it.
     """
 
     def __init__(self, message: str, text: str) -> None:
@@ -36,18 +36,17 @@ class AnswerError(CogstepError):
 
 @frozen
 class StructuredResult(RunResult, Generic[T]):
-    """A turn whose answer was asked for as a value: ``agent.run("...", returns=City)``."""
+    """The result of a turn with a requested type: ``agent.run("...", returns=City)``."""
 
     returns: Any = None
-    """The type."""
 
     @property
     def value(self) -> T:
-        """The answer. Made anew each time.
+        """The answer as a new object at each access.
 
         Raises:
             TurnFailedError: there is no answer.
-            AnswerError: it is no such value; says what is wrong with it.
+            AnswerError: the answer does not fit the type; the message lists the reasons.
         """
         self.raise_for_failure()
         value: T = answer_type(self.returns).read(self.text)
@@ -55,15 +54,15 @@ class StructuredResult(RunResult, Generic[T]):
 
     @property
     def ok(self) -> bool:
-        """Whether the model answered with such a value and no limit was hit."""
+        """Whether the answer fits the type and no limit was hit."""
         return super().ok and not _wrong(self.returns, self.text)
 
 
 class AnswerType:
-    """A type that answers are asked for in: its schema, and how a value is read out of an answer's text.
+    """A type for structured answers: its schema, and the reader from an answer's text to a value.
 
     Raises:
-        ConfigError: JSON has no form for the type.
+        ConfigError: the type has no JSON form.
     """
 
     def __init__(self, kind: Any) -> None:
@@ -78,10 +77,10 @@ class AnswerType:
             self._full = FullCheck(self.schema, "answers")
 
     def read(self, text: str) -> Any:
-        """The value that an answer is the JSON of.
+        """Return the value of an answer's JSON text.
 
         Raises:
-            AnswerError: it is none; says everything that is wrong with it.
+            AnswerError: the text does not fit the type; the message lists every problem.
         """
         try:
             data = DECODER.decode(text)
@@ -105,11 +104,11 @@ class AnswerType:
 
 _READ: dict[int, tuple[Any, AnswerType]] = {}
 MOST_READ = 64
-"""The number of types that are kept as they were read: some take milliseconds."""
+"""Number of cached types; reading a type can take milliseconds."""
 
 
 def answer_type(kind: Any) -> AnswerType:
-    """How answers of a type are read; kept for the next one. Raises as ``AnswerType``."""
+    """Return the cached ``AnswerType`` of a type. Raises as ``AnswerType``."""
     known = _READ.get(id(kind))
     if known is not None and known[0] is kind:
         return known[1]
@@ -121,7 +120,6 @@ def answer_type(kind: Any) -> AnswerType:
 
 
 def _wrong(kind: Any, text: str) -> str:
-    """What is wrong with an answer; empty for nothing."""
     try:
         answer_type(kind).read(text)
     except AnswerError as error:
@@ -130,7 +128,11 @@ def _wrong(kind: Any, text: str) -> str:
 
 
 def objection_to(kind: Any, config: AgentConfig) -> Callable[[ModelReplied], str]:
-    """What looks over each reply of a turn whose answer is of a type, and says what is wrong with it as an answer."""
+    """Return a check for the replies of a turn with a requested type.
+
+    The check returns the problems of a reply as an answer. It returns an empty text for a valid answer, and for a reply
+    that is not an answer yet.
+    """
     tools = {tool.name: tool for tool in config.offered}
 
     def objection(reply: ModelReplied) -> str:
@@ -148,5 +150,5 @@ def objection_to(kind: Any, config: AgentConfig) -> Callable[[ModelReplied], str
 
 
 def answer_schema(kind: Any) -> Schema:
-    """The schema that answers of this type follow; raises as ``AnswerType``."""
+    """Return the JSON Schema for answers of this type; raises as ``AnswerType``."""
     return answer_type(kind).schema

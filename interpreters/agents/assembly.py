@@ -1,4 +1,4 @@
-"""From what a caller hands in to the parts of a session: the same for ``Agent`` and ``AsyncAgent``."""
+"""Assembles the parts of a session from the caller's arguments, for both ``Agent`` and ``AsyncAgent``."""
 
 from __future__ import annotations
 
@@ -46,19 +46,17 @@ from runtime.protocol import Runtime
 from runtime.sampling import with_own
 
 NO_TYPE: Any = object()
-"""Stands for no type of an answer, since None is one."""
+"""Marks a missing ``returns``, since None is a valid type."""
 
 REPLY_SHARE = 4
-"""Prompts leave this part of the context free for a reply without a ``max_tokens``: models that reason need much."""
+"""Without ``max_tokens``, prompts leave 1/4 of the context free for the reply: reasoning models need much."""
 
 BROUGHT = frozenset(fields_dict(Program))
-"""Options of these names are those of the ``Program``."""
+"""Names of the options that are fields of ``Program``."""
 
 
 @frozen(eq=False)
 class Parts:
-    """What a session is made of."""
-
     config: AgentConfig
     engine: CognitiveEngine
     program: Program
@@ -67,11 +65,11 @@ class Parts:
     owns_model: bool | None
     clock: Clock | None
     start: AgentState | None
-    """Where the session begins; None for a new one."""
+    """The state the session starts from; None for a new session."""
     weakened: Mapping[str, tuple[Weakened, ...]]
-    """Of each tool whose calls are not held to all of its schema: what is left to the check after the call."""
+    """For each tool, the parts of its schema that sampling can't enforce; calls are checked against them afterwards."""
     warnings: tuple[str, ...]
-    """What may be a mistake and is no error, one sentence each."""
+    """Possible mistakes that are not errors, one sentence each."""
 
 
 def assemble(
@@ -85,11 +83,11 @@ def assemble(
     veil: Veil | None = None,
     recorded_system: str = "",
 ) -> Parts:
-    """The parts of a new session; ``start``, ``origin``, ``veil`` and ``recorded_system`` are those of a fork.
+    """Return the parts of a new session; a fork passes ``start``, ``origin``, ``veil`` and ``recorded_system``.
 
     Raises:
-        ConfigError: the configuration contradicts itself, or the given state does.
-        JournalError: the recording can't begin.
+        ConfigError: the configuration or the given state is inconsistent.
+        JournalError: the recording can't be started.
     """
     tools = as_tools(tools)
     given = filled(given, AgentOptions)
@@ -157,7 +155,7 @@ def assemble(
 
 
 def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
-    """What hides secrets from a recording whose placeholders are numbered up to ``after`` already."""
+    """Return the veil that hides secrets from a recording, if placeholder numbers up to ``after`` are already used."""
     names = frozenset(tool.spec.name for tool in tools)
     return Veil(filled(given, ProgramOptions)["redact"], after=after, keep=names)
 
@@ -169,7 +167,7 @@ def make_program(
     full: ProgramOptions,
     system: Prompting | None = None,
 ) -> Program:
-    """What the embedding program brings, as one value; ``full`` are all of its options, defaults included."""
+    """Return the program with all values from the caller; ``full`` contains all options with their defaults."""
     brought: dict[str, Any] = {name: full[name] for name in BROUGHT if name in full}  # type: ignore[literal-required]  # names of options
     named = {tool.spec.name: tool for tool in tools}
     brought.update(model=model, tools=named, session=session, system=system)
@@ -185,7 +183,6 @@ def make_parts(
     start: AgentState | None,
     weakened: Mapping[str, tuple[Weakened, ...]],
 ) -> Parts:
-    """As ``make_program``, for all parts of the session."""
     unsealed = "" if journal is None else journal.warning
     untold = [left_out(config, each) for each in (program.model, *program.models.values())]
     return Parts(
@@ -203,17 +200,17 @@ def make_parts(
 
 
 def weakened_in(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weakened, ...]]:
-    """For each tool whose calls the model is not held to in all of its schema, the parts that are left to the check.
+    """Return, for each tool, the parts of its schema that sampling can't enforce and that only the check covers.
 
     Raises:
-        SchemaError: the parameters of a tool are no JSON Schema of an object.
+        SchemaError: a tool's parameters are not a JSON Schema of an object.
     """
     offered = config.offered
     return weakened_tools(offered, model.describe().format) if offered and config.options.constrain else {}
 
 
 def _idle_rules(config: AgentConfig) -> Iterator[str]:
-    """The rules that judge no tool, as a misspelt one does."""
+    """Yield a warning for each policy rule that matches no tool, as after a typo."""
     rules = config.policy.rules
     names = [tool.name for tool in config.offered] if rules else []
     for rule in rules:
@@ -223,9 +220,12 @@ def _idle_rules(config: AgentConfig) -> Iterator[str]:
 
 
 def user_input(content: Content | UserSpoke, returns: Any = NO_TYPE) -> UserSpoke:
-    """A message of the user's, with what its answer has to be; raises ConfigError for a type JSON has no form for.
+    """Return a user message as an engine input, with the schema of the answer.
 
-    The input that a message is, which hosts are sent, is taken as it is.
+    A ``UserSpoke`` (as hosts receive) is returned unchanged.
+
+    Raises:
+        ConfigError: ``returns`` has no JSON form.
     """
     if isinstance(content, UserSpoke):
         return content
@@ -240,10 +240,17 @@ def turn_result(
     pending: tuple[Postponable, ...],
     returns: Any = NO_TYPE,
 ) -> RunResult:
-    """What a run gave; ``began`` is how many messages there were before its turn, and ``pending`` what it waits for.
+    """Return the result of a run.
+
+    Args:
+        driver: the session after the run.
+        began: the number of messages before the turn.
+        finished: the end of the turn; None if it waits.
+        pending: the effects it waits for.
+        returns: the requested type of the answer.
 
     Raises:
-        CogstepError: the engine ended the turn without saying how.
+        CogstepError: the engine ended the turn without ``TurnFinished``.
     """
     if finished is None and not driver.in_flight:
         raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
@@ -258,7 +265,7 @@ def turn_result(
 
 
 def start_of_turn(state: AgentState) -> int:
-    """Where in the history the current turn begins: at the newest message of the user's."""
+    """Return the index in the history of the newest user message, which starts the current turn."""
     for position in range(len(state.history) - 1, -1, -1):
         message = state.history[position]
         if isinstance(message, UserMessage) and message.origin == "user":

@@ -1,4 +1,4 @@
-"""The small door under asyncio: ``Agent`` awaited, with a turn's events as a stream."""
+"""The asyncio version of ``Agent``, with a turn's events as an async stream."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from runtime.checking import checked_call
 T = TypeVar("T")
 
 BEHIND = 64
-"""Events that a reader of a stream may be behind before the model waits for it: some lines of text."""
+"""Maximum number of unread events before the model waits for the reader: some lines of text."""
 
 STREAMED = "a stream is opened by `async with` and read by `async for`; without an event loop, use Agent.stream"
 
 
 class AsyncAgent(BaseAgent):
-    """A conversation with a model that may call your tools, in an event loop. Thousands of them fit into one.
+    """A conversation with a model that may call your tools, in an event loop. A loop can serve thousands of agents.
 
-    Takes what ``Agent`` takes. Tools, and whatever else the agent calls, may be ``async def``; plain functions run on
-    threads, so that nothing blocks the loop.
+    Takes the arguments of ``Agent``. Tools and all other callbacks may be ``async def``; plain functions run on
+    threads, so that they don't block the loop.
 
     >>> import asyncio
     >>> from interpreters import AsyncAgent, fakes, tool
@@ -63,31 +63,32 @@ class AsyncAgent(BaseAgent):
     @overload
     async def run(self, text: Content, *, returns: Any) -> StructuredResult[Any]: ...
     async def run(self, text: Content, *, returns: Any = NO_TYPE) -> RunResult:
-        """Say something and await the end of the turn. What goes wrong in it is in the result's ``outcome``.
+        """Send a user message and await the end of the turn.
 
-        Cancelling the task that awaits this (``asyncio.timeout`` too) ends the turn as cancelled; the conversation can
-        go on. Where a person or the program outside is asked something, the turn stays open: see ``pending``.
+        Failures of the turn itself do not raise: they are in the result's ``outcome``. Cancelling the awaiting task
+        (``asyncio.timeout`` too) ends the turn as cancelled; the conversation can continue. If a person or an outside
+        program has to answer, the turn stays open: see ``pending``.
 
         Args:
-            text: what the user says: a text, or a list of texts and images.
-            returns: the type of the answer, which is then in ``result.value``: an attrs class, dataclass or TypedDict,
-                or any other type that a tool's parameter may have. The model may call tools before it answers.
+            text: the message: a text, or a list of texts and images.
+            returns: the type of the answer, read into ``result.value``: an attrs class, dataclass or TypedDict, or any
+                other type that a tool's parameter may have. The model may call tools before it answers.
 
         Raises:
-            ConfigError: JSON has no form for ``returns``, or ``text`` is no message.
-            MediaError: the model doesn't take such images.
+            ConfigError: ``returns`` has no JSON form, or ``text`` is not a message.
+            MediaError: the model doesn't accept such images.
             SystemPromptError: the function that makes the system prompt failed.
-            BusyError: another turn is under way.
-            PendingError: the turn before waits for answers.
+            BusyError: another turn is running.
+            PendingError: the previous turn waits for answers.
             AgentClosedError: after ``close()``.
-            JournalWriteError: the recording can't go on.
+            JournalWriteError: the recording can't be continued.
         """
         await self._ready()
         await self._interpreter.run(user_input(text, returns), self._turn(returns))
         return self._result(self._interpreter.began, returns)
 
     async def go_on(self, *, returns: Any = NO_TYPE) -> RunResult:
-        """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""
+        """Continue the interrupted turn to its end, as ``Agent.go_on`` does."""
         await self._ready()
         began = self._interrupted_at()
         returns = self._awaited(returns)
@@ -96,26 +97,26 @@ class AsyncAgent(BaseAgent):
 
     @checked_call
     async def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
-        """Hand in what the open turn waits for, as ``Agent.answer`` does."""
+        """Answer a pending effect of the open turn, as ``Agent.answer`` does."""
         await self._ready()
         event, returns = self._answering(effect_id, answer), self._awaited(returns)
         await self._interpreter.run(event, self._turn(returns))
         return self._result(start_of_turn(self.state), returns)
 
     def stream(self, text: Content, *, returns: Any = NO_TYPE) -> EventStream:
-        """Say something and read the turn's events as they come; takes and raises what ``run`` does:
+        """Send a user message and iterate over the turn's events as they arrive; same arguments and errors as ``run``:
 
             async with agent.stream("Tell me a story.") as events:
                 async for event in events:
                     ...
             print(events.result.text)
 
-        A reader that is slow holds the model up. Leaving the block early cancels the turn and awaits its end.
+        A slow reader delays the model. Leaving the block early cancels the turn and awaits its end.
         """
         return EventStream(self, text, returns)
 
     async def reset(self) -> None:
-        """Forget the conversation. What the user allowed or refused "from now on" stays."""
+        """Forget the conversation. Approvals and refusals that the user gave "from now on" remain."""
         await self._ready()
         await self._interpreter.run(SessionReset())
 
@@ -127,18 +128,24 @@ class AsyncAgent(BaseAgent):
         return self._compacted()
 
     async def _ready(self) -> None:
-        """What was set between turns may have to wait for the disk, and the agent may be closed meanwhile."""
+        """Wait until changes made between turns are on disk.
+
+        Raises:
+            AgentClosedError: the agent is closed, or was closed during the wait.
+        """
         self._check_open()
         await self._interpreter.ready()
         self._check_open()
 
     async def close(self) -> None:
-        """Stop what runs, end the recording, and close the model if ``owns_model`` says so. A second call does nothing.
+        """Stop all running work, end the recording, and close the model if ``owns_model`` is true. A second call does
+        nothing.
 
-        What waits for an answer stays pending on file (``resume``); any other turn under way is cancelled.
+        A turn that waits for an answer stays pending in the recording (see ``resume``); any other running turn is
+        cancelled.
 
-        If the task that awaits this is cancelled, the turn is closed on file and all is let go of nonetheless, and the
-        cancellation goes on.
+        If the awaiting task is cancelled, the turn is still closed in the recording and all resources are released. The
+        cancellation is then raised again.
         """
         if self._closed:
             return
@@ -158,7 +165,7 @@ class AsyncAgent(BaseAgent):
                     await self._close_model()
 
     async def _end_turn(self, reason: str) -> None:
-        """Stop the turn under way and close it on file, whatever is cancelled meanwhile."""
+        """Stop the running turn and close it in the recording, also if this task is cancelled."""
         self._interpreter.leave(reason)
         cancelled: asyncio.CancelledError | None = None
         wait: Callable[[], Awaitable[None]] = self._interpreter.ended
@@ -209,7 +216,7 @@ class AsyncAgent(BaseAgent):
 
 
 class EventStream:
-    """A turn's events as they come, and its result."""
+    """A turn's events as they arrive, and its result."""
 
     def __init__(self, agent: AsyncAgent, text: Content, returns: Any = NO_TYPE) -> None:
         self._agent = agent
@@ -217,17 +224,17 @@ class EventStream:
         self._returns = returns
         self._events: deque[Event] = deque()
         self._changed = asyncio.Event()
-        """Something was added, or taken, or the turn has ended."""
+        """Set when an event was added or taken, or the turn ended."""
         self._task: asyncio.Task[RunResult] | None = None
         self._taker: Inline | None = None
-        """Refers to this stream, and so does nothing once it has ended: agent and stream go when nobody holds them."""
+        """The observer that refers to this stream. It is dropped at the end, so that agent and stream can be freed."""
 
     @property
     def result(self) -> RunResult:
-        """What ``run`` would have given; there once the stream has ended.
+        """The value ``run`` would have returned; available when the stream has ended.
 
         Raises:
-            CogstepError: it has not ended yet.
+            CogstepError: the stream has not ended yet.
         """
         if self._task is None or not self._task.done():
             raise CogstepError("the turn has not ended yet; read the stream to its end first")
@@ -280,7 +287,7 @@ class EventStream:
         return self
 
     async def partials(self) -> AsyncIterator[Any]:
-        """In place of the events, what of a structured answer is there; see ``TurnEvents.partials``."""
+        """Yield partial values of a structured answer instead of events; see ``TurnEvents.partials``."""
         answer = PartialAnswer()
         async for event in self:
             for value in answer.take(event):
@@ -304,7 +311,6 @@ class EventStream:
         self._changed.set()
 
     async def _room(self) -> None:
-        """Wait until the reader has caught up."""
         while len(self._events) >= BEHIND and self._agent._interpreter.room is not None:
             self._changed.clear()
             await self._changed.wait()

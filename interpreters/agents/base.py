@@ -1,4 +1,4 @@
-"""What ``Agent`` and ``AsyncAgent`` have in common: a session that is begun, resumed or forked, and asked about."""
+"""The common base of ``Agent`` and ``AsyncAgent``: starting, resuming, forking and inspecting a session."""
 
 from __future__ import annotations
 
@@ -56,28 +56,27 @@ Model = Annotated[Runtime, "a Runtime, such as load_model() gives"]
 LOG = logging.getLogger("cogstep")
 
 CLOSE_SECONDS = 5.0
-"""How long ``close`` waits for tools that don't heed a cancellation."""
+"""Seconds ``close`` waits for tools that ignore cancellation."""
 
 
 @frozen
 class AgentInfo:
-    """What an agent is made of."""
+    """A description of an agent."""
 
     session: str
     model: ModelInfo
     tools: tuple[str, ...]
-    """The names of all that the model is offered, those of features too."""
+    """The names of all offered tools, including those of features."""
     weakened: Mapping[str, tuple[Weakened, ...]]
-    """For each tool whose calls are not held to all of its schema: what is left to the check after the call."""
+    """For each tool, the parts of its schema that sampling can't enforce; calls are checked against them afterwards."""
 
 
 class BaseAgent:
-    """A session and its interpreter. How a turn is waited for is the subclass's matter."""
+    """A session and its interpreter. Subclasses define how to wait for a turn."""
 
     _kind: ClassVar[type[Interpreter]]
-    """The class of the interpreter."""
     _delivery: ClassVar[Mapping[str, Any]] = {}
-    """How observers are reached, as options of ``Observers``."""
+    """Options of ``Observers`` for the delivery of events."""
     _interpreter: Interpreter
 
     def __init_subclass__(cls) -> None:
@@ -104,19 +103,19 @@ class BaseAgent:
         system: PromptFunction | None = None,
         **given: Unpack[ProgramOptions],
     ) -> Self:
-        """Go on with a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
+        """Continue a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
 
         Args:
-            path: the journal, a file or a ``Recorder``; no other session can write it meanwhile.
-            model: may be another one than then.
-            tools: those of the recording.
-            system: makes the system prompt for each message from now on. None: it stays what it was last.
-            given: how it is carried out from now on; see ``ProgramOptions``.
+            path: the journal, a file or a ``Recorder``. It is locked: another session can't write it.
+            model: may differ from the model of the recording.
+            tools: the same tools as in the recording.
+            system: makes the system prompt for each message from now on. None keeps the last system prompt.
+            given: see ``ProgramOptions``; these options are not recorded.
 
         Raises:
-            JournalError: the journal can't be read or written, is damaged, or is being written.
-            ForeignRecordingError: nothing shows that this user wrote it; ``fork`` can take its conversation over.
-            ConfigError: the tools are not those of the recording.
+            JournalError: the journal can't be read or written, is damaged, or another session is writing it.
+            ForeignRecordingError: there is no proof that this user wrote it; ``fork`` can take over its conversation.
+            ConfigError: the tools differ from those of the recording.
             ReplayDivergedError: it was recorded by other agent logic.
         """
         agent, reopened = cls.__new__(cls), reopen(path, model, tools, given, system)
@@ -143,23 +142,23 @@ class BaseAgent:
         files: bool = False,
         **given: Unpack[AgentOptions],
     ) -> Self:
-        """A new session that begins where a recorded one stood after a turn, and leaves that one as it is.
+        """Start a new session from the state of a recorded session after a turn. The recorded session is not changed.
 
         Args:
-            path: the journal of the recorded session, a file or a ``Recorder``.
-            model, tools, system: of the new one; without ``system`` the recorded one, as it was by then.
-            turn: its number; None for the newest that has ended.
-            foreign: whether the recording may be one that this user did not write. Of such a one only the conversation
-                is taken over, and what is not given is as for a new session: its policy and limits don't count, nor
-                what was approved "from now on".
-            files: whether the files that its tools have changed since are put back too: see ``interpreters.undo``.
-            given: see ``AgentOptions``; what is not given is as recorded. ``journal`` records the new session with its
+            path: the journal of the recorded session, a file or a ``Recorder``. model, tools, system: for the new
+                session. Without ``system``, the recorded system prompt of that time is used.
+            turn: the number of the turn; None for the newest that has ended.
+            foreign: accept a recording that another user may have written. Only its conversation is taken over: its
+                policy, limits and remembered approvals are ignored, and missing options get the defaults of a new
+                session.
+            files: also restore the files that its tools have changed since: see ``interpreters.undo``.
+            given: see ``AgentOptions``; missing options are as recorded. ``journal`` records the new session with its
                 origin.
 
         Raises:
-            ForeignRecordingError: nothing shows that this user wrote it, and ``foreign`` is not set.
-            UndoError: the files can't be put back; nothing was changed.
-            CogstepError: there is no such turn; and what the constructor raises.
+            ForeignRecordingError: there is no proof that this user wrote it, and ``foreign`` is not set.
+            UndoError: the files can't be restored; nothing was changed.
+            CogstepError: there is no such turn; also any error that the constructor raises.
         """
         if files:  # what stands in the way is told before anything is begun or changed
             turn = state_after(path, turn, foreign=foreign).turn
@@ -183,9 +182,8 @@ class BaseAgent:
         self._journal = parts.journal
         self._closed = False
         self._returns: Any = NO_TYPE
-        """The type of the answer that the open turn waits to give."""
         self._resting = False
-        """Taken up again, and not gone on with yet."""
+        """Resumed, but no method has continued it yet."""
         try:
             keeper = checkpoints_of(parts.journal, self.session)
             self._interpreter = self._kind(
@@ -213,7 +211,9 @@ class BaseAgent:
             raise
 
     def __del__(self) -> None:
-        """Dropped without ``close``: recording and model are let go of at once, before any garbage is collected."""
+        """Release the recording and the model immediately if the agent was not closed, without waiting for a garbage
+        collection.
+        """
         # The constructor may have failed before. Not by way of `__dict__`: made only now, it would be nothing that the
         # garbage collector knows, and keep what it refers to for another round.
         journal = getattr(self, "_journal", None)
@@ -225,11 +225,11 @@ class BaseAgent:
 
     @property
     def state(self) -> AgentState:
-        """Everything the agent knows now: an immutable value that may be kept and compared."""
+        """The complete current state: an immutable value that may be stored and compared."""
         return self._interpreter.driver.state
 
     def describe(self) -> AgentInfo:
-        """What the agent is made of. Works after ``close()`` too."""
+        """Return the agent's session, model, tools and weakened schemas. Works after ``close()`` too."""
         tools = tuple(tool.name for tool in self.config.offered)
         return AgentInfo(self.session, self.model.describe(), tools, self._weakened)
 
@@ -237,31 +237,33 @@ class BaseAgent:
     def unfinished(self) -> bool:
         """Whether a turn of this session is open: a crash interrupted it, or it waits for answers.
 
-        ``go_on`` carries it on, and asks again what is pending. ``run`` would cancel what a crash interrupted.
+        ``go_on`` continues it and asks the pending questions again. ``run`` cancels an interrupted turn.
         """
         return bool(self._interpreter.driver.in_flight) and not self._summarising
 
     @property
     def _summarising(self) -> bool:
-        """Whether a summary is written between two turns; what comes next gives up one that a crash interrupted."""
+        """Whether a summary is being written between two turns. The next input abandons a summary that a crash
+        interrupted.
+        """
         phase = getattr(self.state, "phase", None)  # an engine may have states of its own
         return isinstance(phase, Compacting) and phase.attempt is None
 
     @property
     def pending(self) -> tuple[Postponable, ...]:
-        """What waits for an answer, oldest first: approvals, questions, plans, calls of external tools.
+        """The effects that wait for an answer, oldest first: approvals, questions, plans, calls of external tools.
 
-        Empty while a turn is under way. See ``answer``.
+        Empty while a turn is running. See ``answer``.
         """
         return self._interpreter.driver.revealed(tuple(self._interpreter.waiting()))
 
     def _answering(self, effect_id: str, answer: object) -> Input:
-        """The input that an answer to something pending means.
+        """Return the input for an answer to a pending effect.
 
         Raises:
-            CogstepError: nothing of this id is pending.
-            BusyError: a turn is under way.
-            ConfigError: it is no answer to that.
+            CogstepError: no pending effect has this id.
+            BusyError: a turn is running.
+            ConfigError: the answer does not fit the effect.
         """
         return read_answer(self._waiting_under(effect_id), answer, self._interpreter.program.tools)
 
@@ -272,26 +274,25 @@ class BaseAgent:
         return waiting_under(effect_id, self._interpreter.waiting())
 
     def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none.
+        """Stop the running turn, or the turn that waits for answers. Return False if there is no turn.
 
-        A turn that waits for answers is given up.
-
-        When this has returned True, nothing of the turn begins any more.
+        May be called from any thread, a tool, an observer or a signal handler. After it returned True, no further
+        effect of the turn starts.
         """
         return self._interpreter.cancel(reason)
 
     @checked_call
     def set_mode(self, mode: Mode) -> None:
-        """Let more or less happen without being asked: from now on, in the turn under way too, from any thread."""
+        """Set how much may happen without approval: from now on, also in the running turn; callable from any thread."""
         self._check_open()
         self._interpreter.hand_in(ModeChanged(mode))
 
     @checked_call
     def use_model(self, name: str) -> None:
-        """Have another model answer from the next call on, in the turn under way too, from any thread.
+        """Have another model answer from the next call on, also in the running turn; callable from any thread.
 
         Args:
-            name: one of ``models``, or empty for the agent's own.
+            name: a name in ``models``, or empty for the agent's own model.
 
         Raises:
             ConfigError: the agent has no model of this name.
@@ -304,8 +305,8 @@ class BaseAgent:
 
     @property
     def active_model(self) -> str:
-        """The name of the model that is called first to answer, empty for the agent's own: the one that was chosen, and
-        where none was that of ``routes``.
+        """The name of the model called first for answers, empty for the agent's own: the model set by ``use_model``,
+        otherwise the one in ``routes``.
         """
         return order_of(self.state.model, self.config.routes, (), "answer")[0]
 
@@ -313,13 +314,13 @@ class BaseAgent:
     def undo(
         self, turn: int | None = None, *, redo: bool = False, force: bool = False, dry_run: bool = False
     ) -> Restored:
-        """Put the files that this session's own tools have changed back: ``interpreters.undo`` of its recording.
+        """Restore the files that this session's tools have changed: ``interpreters.undo`` of its recording.
 
-        The model is not told. Its tools know: what it has read of these files counts no more.
+        The model is not informed. The tools are: they treat these files as unread.
 
         Raises:
-            BusyError: a turn is under way.
-            UndoError: there is nothing to undo, or a file stands in the way; nothing was changed.
+            BusyError: a turn is running.
+            UndoError: there is nothing to undo, or a file prevents it; nothing was changed.
         """
         self._check_open()
         if self._interpreter.under_way is not None:
@@ -330,17 +331,17 @@ class BaseAgent:
 
     @property
     def remembered(self) -> tuple[Rule, ...]:
-        """What the user said "from now on", oldest first. See ``forget``."""
+        """The approvals and refusals that the user gave "from now on", oldest first. See ``forget``."""
         remembered: tuple[Rule, ...] = getattr(self.state, "remembered", ())  # an engine may have states of its own
         return self._interpreter.driver.revealed(remembered)
 
     def forget(self, *patterns: str) -> None:
-        """Take back what the user said "from now on", refusals too: the rules with these patterns, or all of them.
+        """Remove approvals and refusals given "from now on": the rules with these patterns, or all of them.
 
-        As ``set_mode``: for the turn under way too and its workers, from any thread.
+        Applies to the running turn and its workers too; callable from any thread, as ``set_mode``.
 
         Raises:
-            ConfigError: no rule with such a pattern is remembered, and nothing was forgotten.
+            ConfigError: no remembered rule has such a pattern; nothing was removed.
         """
         self._check_open()
         known = [rule.tool for rule in self.remembered]
@@ -351,11 +352,11 @@ class BaseAgent:
         self._interpreter.hand_in(ApprovalsForgotten(patterns))
 
     def _check_between_turns(self) -> None:
-        """See that no turn is open.
+        """Check that no turn is open.
 
         Raises:
-            BusyError: one is under way.
-            PendingError: one waits for answers, or was interrupted.
+            BusyError: a turn is running.
+            PendingError: a turn waits for answers, or was interrupted.
         """
         self._check_open()
         if self._interpreter.under_way is not None:
@@ -364,21 +365,16 @@ class BaseAgent:
             raise PendingError("a turn is open; carry it on with go_on() or answer(), or give it up with cancel()")
 
     def _compacted(self) -> Compacted | NotCompacted:
-        """What came of the summary that was asked for.
-
-        Raises:
-            CogstepError: the engine makes none.
-        """
         done = self._interpreter.compacted
         if done is None:
             raise CogstepError("this engine makes no summaries: it decided nothing on CompactionAsked")
         return self._interpreter.driver.revealed(done)
 
     def _interrupted_at(self) -> int:
-        """Where in the history the turn began that a crash interrupted.
+        """Return the start of the interrupted turn, as an index in the history.
 
         Raises:
-            CogstepError: none was.
+            CogstepError: no turn was interrupted.
         """
         self._check_open()
         if not self.unfinished:
@@ -386,10 +382,11 @@ class BaseAgent:
         return start_of_turn(self.state)
 
     def _awaited(self, returns: Any) -> Any:
-        """The type of the answer that the open turn is to give: as given now, or to ``run``.
+        """Return the requested type of the open turn's answer: ``returns`` if given, otherwise the type passed to
+        ``run``.
 
         Raises:
-            ConfigError: the turn was begun for another type.
+            ConfigError: the turn was started with another type.
         """
         if returns is NO_TYPE:
             return self._returns
@@ -398,11 +395,9 @@ class BaseAgent:
         return returns
 
     def _turn(self, returns: Any) -> Turn:
-        """A run whose answer has to be of a type."""
         return Turn(objection=None if returns is NO_TYPE else objection_to(returns, self.config))
 
     def _result(self, began: int, returns: Any = NO_TYPE) -> RunResult:
-        """What the turn gave that has just ended; ``began`` is how many messages there were before it."""
         finished = self._interpreter.finished
         pending = self.pending if finished is None else ()
         self._returns = returns if pending else NO_TYPE
@@ -414,7 +409,7 @@ class BaseAgent:
             raise AgentClosedError("the agent is closed; make a new one")
 
     def _let_go(self) -> None:
-        """Nothing has begun: release the journal."""
+        """Release the journal of an agent that failed to start."""
         self._closed = True
         if self._journal is not None:
             self._journal.close()
@@ -422,7 +417,9 @@ class BaseAgent:
 
 @contextmanager
 def closing_after(error: BaseException | None) -> Iterator[None]:
-    """Around the ``close`` at the end of a ``with`` block: an error that left the block tells more than one of this."""
+    """Wrap the ``close`` at the end of a ``with`` block: after an error in the block, an error of ``close`` is only
+    logged.
+    """
     try:
         yield
     except CogstepError:
@@ -432,6 +429,6 @@ def closing_after(error: BaseException | None) -> Iterator[None]:
 
 
 def loop_runs_here() -> bool:
-    """Whether an event loop waits for this thread. Not so in a notebook, where nothing else is served by the loop."""
+    """Whether an event loop runs on this thread. False in a notebook, whose loop serves nothing else."""
     running = sys.modules.get("asyncio.events")  # a program that never imported it has no loop
     return running is not None and running._get_running_loop() is not None and not hasattr(builtins, "__IPYTHON__")

@@ -1,4 +1,4 @@
-"""Conversations in the form of OpenAI's chat API, which many programs keep: read with care, and written.
+"""Import and export of conversations in the format of OpenAI's chat API, which many programs store.
 
     imported = import_messages(json.loads(row))
     agent = Agent(model, tools, imported.system, state=imported.state)
@@ -45,36 +45,35 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "assistant": ("tool_calls", "reasoning_content", "refusal"),
     "tool": ("tool_call_id",),
 }
-"""The fields of a message by its role, beside ``role`` and ``content``."""
+"""The fields of a message by its role, apart from ``role`` and ``content``."""
 
 
 class MessagesError(CodecError):
-    """Messages that are no conversation: each problem with its place, such as ``$[3].tool_call_id``."""
+    """Messages that are not a conversation: each problem with its path, such as ``$[3].tool_call_id``."""
 
 
 @frozen
 class ImportedMessages:
-    """A conversation that was read."""
+    """An imported conversation."""
 
     state: AgentState
-    """A session at rest before its first turn, that knows what was said."""
+    """An idle state before its first turn, with the messages as its history."""
     system: str
-    """What stood in messages of the roles ``system`` and ``developer`` before all others; empty if there were none."""
+    """The text of the ``system`` and ``developer`` messages before all others; may be empty."""
     left_out: tuple[str, ...]
-    """What a session has no place for, one sentence each; empty where all of it was carried over."""
+    """The parts that a session can't represent, one sentence each; empty if all of it was imported."""
 
 
 def import_messages(messages: Iterable[Mapping[str, Any]]) -> ImportedMessages:
-    """The conversation in messages of OpenAI's chat API, as a state to begin a session with.
+    """Import messages of OpenAI's chat API as a state to start a session with.
 
-    Each call has to have one result, behind the reply that asked for it and before anybody speaks again; results may
-    stand in any order, and are put into that of their calls. Ids are given anew. A part that is neither a text nor a
-    picture of the user's, fields such as ``name``: what has no place in a session is left out, and said in
-    ``left_out``.
+    Each call needs exactly one result, after the reply with the call and before the next message of another role.
+    Results may be in any order; they are sorted by their calls. Ids are replaced. Content that a session can't
+    represent, such as audio parts or the field ``name``, is dropped and listed in ``left_out``.
 
     Raises:
-        MessagesError: they are no such messages: an unknown role, a result without a call or a call without a result, a
-            missing id, arguments that are no JSON object; names each place.
+        MessagesError: the messages are invalid: an unknown role, a result without a call or a call without a result, a
+            missing id, arguments that are not a JSON object. The error lists each path.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise MessagesError(("$", f"expected a list of messages, got {shown(messages)}; decode it with json.loads"))
@@ -90,18 +89,17 @@ def import_messages(messages: Iterable[Mapping[str, Any]]) -> ImportedMessages:
 def export_messages(
     state: AgentState | Iterable[Message], *, system: str = "", reasoning: bool = False
 ) -> list[dict[str, Any]]:
-    """A conversation as messages of OpenAI's chat API.
+    """Export a conversation as messages of OpenAI's chat API.
 
-    Every call is answered by exactly one ``tool`` message with its id, right behind the reply that asked for it; one
-    that still waits, by a text that says so. How a call ended, whether a reply was cut, and what is not a message (the
-    plan, tasks, mode, approvals "from now on", budgets) have no place there: ``to_data(state)`` keeps all of it.
+    Exactly one ``tool`` message with the call's id follows each call, directly after the reply; for a call that still
+    waits, its text reports that. The format has no fields for a call's status, a reply's cut, or state that is not a
+    message (plan, tasks, mode, remembered approvals, budgets): ``to_data(state)`` contains all of it.
 
     Args:
-        state: what ``agent.state`` gave; or messages, such as ``result.messages``.
-        system: the system prompt. Empty: the one that came with the newest message of the state, if any did; a state
-            holds no other.
-        reasoning: whether to add what the model thought, as ``reasoning_content``: several servers know that field,
-            and OpenAI's own refuses it.
+        state: the value of ``agent.state``; or messages, such as ``result.messages``.
+        system: the system prompt. If empty, the state's own is used: the one sent with the newest message, if any.
+        reasoning: whether to add the model's reasoning as ``reasoning_content``. Several servers accept that field;
+            OpenAI's own rejects it.
     """
     given: Any = state.history if isinstance(state, AgentState) else state
     if not isinstance(given, Iterable):
@@ -123,18 +121,14 @@ def export_messages(
 
 @define
 class _Reader:
-    """Reads messages one by one, and notes every problem with its place."""
-
     messages: list[Message] = field(factory=list)
     system: list[str] = field(factory=list)
     problems: list[tuple[str, str]] = field(factory=list)
     left_out: list[str] = field(factory=list)
     _open: dict[str, str] = field(factory=dict)
-    """The calls of the newest reply that have no result yet: each id with its place."""
+    """The calls of the newest reply without a result yet: id to path."""
     _answered: set[str] = field(factory=set)
-    """Those that have one."""
     _names: dict[str, str] = field(factory=dict)
-    """The name of each of them."""
 
     def read(self, path: str, message: Any) -> None:
         if not isinstance(message, Mapping):
@@ -164,13 +158,12 @@ class _Reader:
             self.system.append(text)
 
     def close_calls(self) -> None:
-        """See that the newest reply's calls all have their results: somebody else speaks, or nobody any more."""
+        """Report every call of the newest reply without a result: another message follows, or the conversation ends."""
         for call, path in self._open.items():
             self._wrong(path, f"the call {shown(call)} has no result; a message of the role 'tool' has to follow")
         self._open, self._answered, self._names = {}, set(), {}
 
     def _read_said(self, path: str, message: Mapping[str, Any]) -> None:
-        """What the user said: a text, or texts and pictures."""
         parts = self._parts(path, message, pictures=True)
         if not any(isinstance(part, Image) for part in parts):
             self.messages.append(UserMessage("", text_of(parts)))
@@ -215,7 +208,7 @@ class _Reader:
         return ToolCall(call_id, name, arguments)
 
     def _arguments(self, path: str, arguments: Any) -> str:
-        """As text, to the byte; of an object, as several servers give them, as JSON."""
+        """Return the arguments as text: a string unchanged, an object (as several servers send) as JSON."""
         if isinstance(arguments, Mapping):
             try:
                 arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
@@ -254,13 +247,13 @@ class _Reader:
     # ------------------------------------------------------------------------------------------------------- fields
 
     def _text(self, path: str, message: Mapping[str, Any], *, may_miss: bool = False) -> str:
-        """What was said: a text, or the texts of a list of parts, an empty line between them."""
+        """Return the content as text; the texts of a list of parts are separated by an empty line."""
         return text_of(self._parts(path, message, may_miss=may_miss))
 
     def _parts(
         self, path: str, message: Mapping[str, Any], *, may_miss: bool = False, pictures: bool = False
     ) -> tuple[Part, ...]:
-        """The parts that can be carried over; of a text, itself."""
+        """Return the parts that can be imported; a plain text is a single part."""
         content, path = message.get("content"), f"{path}.content"
         if isinstance(content, str):
             return (TextPart(content),)
@@ -317,7 +310,6 @@ class _Reader:
         return "" if data.get(name) is None else self._required_text(path, data, name, may_be_empty=True)
 
     def _note_rest(self, path: str, message: Mapping[str, Any], role: str) -> None:
-        """Say of each field that a session has no place for; without a value it says nothing."""
         for name, value in message.items():
             if name in ("role", "content", *KNOWN[role]) or value in (None, "", [], {}):
                 continue

@@ -1,8 +1,8 @@
-"""What may be said of a session beside its model, tools and system prompt: each option once, with its default.
+"""The options of a session apart from its model, tools and system prompt: each declared once, with its default.
 
-The classes below are the declaration: type checkers read them, ``runtime.checking`` checks what is given against them,
-``help(Agent)`` and docs/options.md print them, and ``filled`` puts the defaults in. An option that stands for ``Agent``
-and for sessions of a host stands here once.
+Type checkers read the classes below, ``runtime.checking`` checks the caller's values against them, and ``filled`` adds
+the defaults. ``help(Agent)`` and docs/options.md print them. An option that applies both to ``Agent`` and to hosted
+sessions is declared once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from runtime.stores.memory import Memory
 
 @frozen(eq=False)
 class Option:
-    """An option's default, and what the option means."""
+    """An option's default, and its meaning."""
 
     default: Any
     meaning: str
@@ -60,7 +60,7 @@ NO_PERFORMERS: Mapping[type[Effect], Callable[..., Any]] = MappingProxyType({})
 
 
 class Carrying(TypedDict, total=False):
-    """How a session is carried out, wherever it runs. None of it is recorded: it may be another at each resume."""
+    """How a session is carried out, wherever it runs. These options are not recorded and may change at each resume."""
 
     approve: Annotated[
         Approve | None, Option(None, "Asked for calls that need an approval. Without it they are refused.")
@@ -106,7 +106,7 @@ class Carrying(TypedDict, total=False):
 
 
 class Configuring(TypedDict, total=False):
-    """What a new session is made of. It is recorded, and stays as it is at a resume."""
+    """The settings of a new session. They are recorded and stay the same at a resume."""
 
     options: Annotated[GenerationOptions | None, Option(None, "How replies are sampled. None: `GenerationOptions()`.")]
     limits: Annotated[Limits | None, Option(None, "The budgets of a turn. None: `Limits()`.")]
@@ -153,7 +153,7 @@ class Configuring(TypedDict, total=False):
 
 
 class Recording(Configuring, total=False):
-    """What a new session is made of, and where it is recorded."""
+    """The settings of a new session, and the place of its recording."""
 
     journal: Annotated[
         Where | None,
@@ -162,7 +162,7 @@ class Recording(Configuring, total=False):
 
 
 class ProgramOptions(Carrying, total=False):
-    """What `Agent.resume` and `AsyncAgent.resume` take beside the recording, the model and the tools."""
+    """Options of `Agent.resume` and `AsyncAgent.resume`, in addition to the recording, the model and the tools."""
 
     memory: Annotated[
         Memory | None,
@@ -196,7 +196,7 @@ class ProgramOptions(Carrying, total=False):
 
 
 class Routing(TypedDict, total=False):
-    """Which of an agent's models is called. It is recorded, and stays as it is at a resume."""
+    """Which of an agent's models is called. These options are recorded and stay the same at a resume."""
 
     fallback: Annotated[
         Iterable[str],
@@ -221,7 +221,7 @@ class Routing(TypedDict, total=False):
 
 
 class AgentOptions(ProgramOptions, Recording, Routing, total=False):
-    """What `Agent`, `AsyncAgent` and their `fork` take beside the model, the tools and the system prompt."""
+    """Options of `Agent`, `AsyncAgent` and their `fork`, in addition to the model, the tools and the system prompt."""
 
     session: Annotated[str | None, Option(None, "The name of the session. None: a new one, drawn at random.")]
     state: Annotated[
@@ -231,7 +231,7 @@ class AgentOptions(ProgramOptions, Recording, Routing, total=False):
 
 
 class HandleOptions(Carrying, Configuring, total=False):
-    """What `AgentHost.open` takes beside the session's name, its tools and its system prompt."""
+    """Options of `AgentHost.open`, in addition to the session's name, its tools and its system prompt."""
 
     notes: Annotated[
         str,
@@ -255,20 +255,20 @@ class HandleOptions(Carrying, Configuring, total=False):
 Options = TypeVar("Options", ProgramOptions, AgentOptions, HandleOptions)
 
 CONFIGURED = tuple(Configuring.__annotations__)
-"""The options that are fields of an ``AgentConfig`` under the same names."""
+"""The options that are fields of ``AgentConfig`` with the same name."""
 
 USUAL = AgentConfig()
-"""Stands in for the options that are None; immutable, and shared by all sessions."""
+"""The values that replace None; immutable, and shared by all sessions."""
 
 
 def configured(full: Any) -> dict[str, Any]:
-    """The fields of an ``AgentConfig`` that options set, given all options with their defaults."""
+    """Return the ``AgentConfig`` fields set by options; ``full`` contains all options with their defaults."""
     fields = {name: usual if full[name] is None else full[name] for name, usual in _USUAL_FIELDS}
     return {**fields, "features": tuple(full["features"]), "sections": tuple(fields["sections"])}
 
 
 def routed(full: AgentOptions) -> dict[str, Any]:
-    """As ``configured``, of the options that say which model is called."""
+    """Return the ``AgentConfig`` fields set by the options for several models."""
     models = full["models"]
     if not models and not full["fallback"] and not full["routes"]:
         return {}
@@ -281,11 +281,11 @@ def routed(full: AgentOptions) -> dict[str, Any]:
 
 
 _USUAL_FIELDS: tuple[tuple[str, Any], ...] = tuple([(name, getattr(USUAL, name)) for name in CONFIGURED])
-"""Looked up once, since each session begins with them."""
+"""Computed once, since each session starts with them."""
 
 
 def declared(kind: type) -> dict[str, Option]:
-    """The options of one of the classes above, in their order."""
+    """Return the options declared by one of the classes above, in their order."""
     if kind not in _DECLARED:
         hints = get_type_hints(kind, include_extras=True)
         _DECLARED[kind] = {name: get_args(hint)[1] for name, hint in hints.items()}
@@ -293,11 +293,11 @@ def declared(kind: type) -> dict[str, Option]:
 
 
 _DECLARED: dict[type, dict[str, Option]] = {}
-"""Read once: types are slow to look at."""
+"""A cache: reading type hints is slow."""
 
 
 def as_help(kind: type) -> str:
-    """The options as a section of a docstring."""
+    """Return the options as a section of a docstring."""
     return "\n".join(
         textwrap.fill(
             f"{name}: {one.meaning}", 110, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
@@ -307,5 +307,4 @@ def as_help(kind: type) -> str:
 
 
 def filled(given: Options, kind: type[Options]) -> Options:
-    """What was given, and the defaults for the rest."""
     return cast(Options, {**{name: one.default for name, one in declared(kind).items()}, **given})

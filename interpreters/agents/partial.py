@@ -1,4 +1,4 @@
-"""A structured answer while it is being written: as much of its JSON as is there, closed where it stops."""
+"""Partial values of a structured answer while the model writes it: the JSON so far, closed at its end."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import Any
 from interpreters.observing.events import Event, ReasoningDelta, TextDelta, ToolProgress, WarningRaised
 
 NOTHING: Any = object()
-"""No part of a value is there yet."""
+"""No part of a value has arrived yet."""
 
 TOKEN = re.compile(
     r"""[ \t\r\n]*(?:("[^"\\]*+(?:\\.[^"\\]*+)*+")|([{}\[\],:])|([^\s{}\[\],:"]+)(?=[\s,}\]])"""
     r"""|("[^"\\]*+(?:\\.[^"\\]*+)*+)\\?\Z)""",
     re.S,
 )
-"""A whole string, a sign, a number or word that has ended, or a string that the text stops in."""
+"""A complete string, a punctuation sign, a complete number or word, or a string cut by the end of the text."""
 
 HALF_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{0,3}\Z|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\u?[0-9a-fA-F]{0,3})?\Z")
 
 
 def partial_json(text: str) -> Any:
-    """The part of a JSON value that is there: a string is cut where the text stops, and a number, a word or a key that
-    may go on is left out. ``NOTHING`` if there is none yet, or it is no JSON.
+    """Return the value of the JSON text so far, or ``NOTHING`` if no value has begun or the text is not JSON.
+
+    A string is cut at the end of the text. A number, word or key that may continue is omitted.
     """
     open_: list[str] = []
     kept, place, key = 0, 0, False
@@ -62,28 +63,30 @@ def _read(text: str) -> Any:
 
 
 SHORT = 2048
-"""Characters of an answer of which every piece is looked at."""
+"""Up to this number of characters, an answer is parsed after each piece."""
 SHARE = 32
-"""A longer one is read again each time that it has grown by one part in so many, so that what all readings take
-together is a multiple of its length, and not its square."""
+"""A longer answer is parsed again when it has grown by 1/32. So the total work is linear in its length, not quadratic.
+"""
 
 BETWEEN = (ReasoningDelta, ToolProgress, WarningRaised)
-"""What may be told between two pieces of a text."""
+"""Events that may arrive between two pieces of a text."""
 
 
 class PartialAnswer:
-    """Follows the events of a turn, and tells what of its answer is there."""
+    """Follows the events of a turn and yields the partial values of its answer."""
 
     def __init__(self) -> None:
         self._session: str | None = None
         self._reply: tuple[int, int] | None = None
         self._pieces: list[str] = []
         self._length, self._read = 0, 0
-        """Characters of the reply, and of what was read of it."""
+        """Characters of the reply, and of its part parsed so far."""
         self._told: Any = NOTHING
 
     def take(self, event: Event) -> Iterator[Any]:
-        """Take the next event; gives the partial value, if it has changed. At the reply's end that is all of it."""
+        """Take the next event and yield the partial value if it has changed. At the reply's end it is the complete
+        value.
+        """
         if self._session is None:
             self._session = event.session  # the first event is never a worker's
         if event.session != self._session or isinstance(event.value, BETWEEN):

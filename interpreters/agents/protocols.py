@@ -1,4 +1,4 @@
-"""How a model writes its calls, where the program leaves that open."""
+"""The format of a model's calls, if the program sets no ``protocol``."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from cognition.text_protocol import TextProtocol
 from runtime.protocol import ModelInfo, Runtime
 
 USED_WITHOUT_TOOLS: Final = "tool_tags"
-"""The protocol for models whose template has no place for tools: an answer in it is plain text."""
+"""The protocol for models whose template does not support tools: an answer in it is plain text."""
 
 
 def has_place_for_tools(info: ModelInfo) -> bool:
-    """Whether the model's template tells the model of tools, and its calls can be read.
+    """Whether the model's template supports tools and its calls can be parsed.
 
-    A runtime that tells of no features at all is taken to do so.
+    A runtime that lists no features at all is assumed to support them.
     """
     return not info.features or "tools" in info.features
 
 
 def chosen_by_itself(model: Runtime, any_tools: bool, options: GenerationOptions) -> tuple[TextProtocol, str]:
-    """The protocol of a session whose program names none, and a warning where it is not the model's own.
+    """Return the protocol of a session whose program sets none, and a warning if it is not the model's own.
 
     Args:
-        model: what it is for.
-        any_tools: whether it would be told of any.
+        model: the session's model.
+        any_tools: whether the session offers any tools.
         options: how replies are sampled.
 
     Raises:
-        ConfigError: its options can't be had in a text protocol.
+        ConfigError: a text protocol can't fulfil the options.
     """
     if not any_tools or options.tool_choice == "none":
         return "native", ""
@@ -50,7 +50,9 @@ def chosen_by_itself(model: Runtime, any_tools: bool, options: GenerationOptions
 
 
 def left_out(config: AgentConfig, model: Runtime) -> str:
-    """A warning where the model is not told of the tools, since it was asked to write calls natively and can't."""
+    """Return a warning if ``protocol="native"`` is set and the model does not support it, so that it never sees the
+    tools.
+    """
     if config.protocol != "native" or not config.offered or config.options.tool_choice == "none":
         return ""
     info = model.describe()
@@ -63,6 +65,6 @@ def left_out(config: AgentConfig, model: Runtime) -> str:
 
 
 def _why(info: ModelInfo) -> str:
-    """Why a model is not told of tools natively; one that has no file here has no template of ours either."""
+    """Return the reason. A model without a local file has no chat template here that could be blamed."""
     whose = f"the chat template of {info.name!r}" if info.path else repr(info.name)
     return f"{whose} has no place for tools"

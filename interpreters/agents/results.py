@@ -1,4 +1,4 @@
-"""What a run gives."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from interpreters.program.later import Postponable, told
 
 @frozen
 class FinishedCall:
-    """One tool call of a turn with its result."""
+    """A tool call of a turn with its result."""
 
     call: ToolCall
     content: str
-    """The result as the model saw it."""
+    """The result as shown to the model."""
     status: ResultStatus
 
     @property
@@ -47,23 +47,23 @@ class Suspended:
 
     tag: ClassVar[str] = "suspended"
     pending: tuple[Postponable, ...]
-    """What is waited for, oldest first: approvals, questions, plans, calls of external tools."""
+    """The open effects, oldest first: approvals, questions, plans, calls of external tools."""
 
 
 @frozen
 class RunResult:
-    """One turn: the answer, how it ended, what it took."""
+    """The result of a turn: the answer, its outcome and its usage."""
 
     outcome: Outcome | Suspended
     usage: Usage
-    """What all model calls of this turn and its workers used."""
+    """Usage of all model calls of this turn and its workers."""
     messages: tuple[Message, ...]
-    """What this turn added to the history, the user's message first."""
+    """The messages this turn added to the history, the user's message first."""
     turn: int
 
     @property
     def pending(self) -> tuple[Postponable, ...]:
-        """What the turn waits for, oldest first; empty where it has ended."""
+        """The effects the turn waits for, oldest first; empty if it has ended."""
         return self.outcome.pending if isinstance(self.outcome, Suspended) else ()
 
     @property
@@ -73,8 +73,10 @@ class RunResult:
 
     @property
     def text(self) -> str:
-        """The answer; empty while the turn waits, and when it was cancelled or failed (``outcome.text`` holds what had
-        arrived). Where a limit cut the answer (``max_tokens``, ``seconds``), what had arrived of it; ``ok`` is False.
+        """The answer; empty while the turn waits, and if it was cancelled or failed (``outcome.text`` has the partial
+        text).
+
+        If a limit cut the answer (``max_tokens``, ``seconds``), this is the partial text and ``ok`` is False.
         """
         return self.outcome.text if isinstance(self.outcome, Completed | LimitReached) else ""
 
@@ -89,11 +91,11 @@ class RunResult:
         )
 
     def raise_for_failure(self) -> RunResult:
-        """This result, if there is an answer in it.
+        """Return this result if it contains an answer.
 
         Raises:
-            TurnFailedError: the turn failed, was cancelled, or hit a limit that cut the answer or left no room for one.
-            PendingError: it waits for answers.
+            TurnFailedError: the turn failed, was cancelled, or hit a limit that cut or prevented the answer.
+            PendingError: the turn waits for answers.
         """
         match self.outcome:
             case Suspended(pending=pending):

@@ -1,7 +1,7 @@
-"""Sessions on file, taken up again: to go on with one after a crash, or to go another way from one of its turns.
+"""Resuming and forking of recorded sessions.
 
-Either folds the recorded inputs; nothing that stands on file is carried out a second time. What the crash interrupted
-is settled by ``settling`` once the session goes on.
+Both replay the recorded inputs; no recorded effect is carried out again. ``settling`` settles the effects that a crash
+interrupted, when the session continues.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ from runtime.protocol import Runtime
 
 @frozen(eq=False)
 class Reopened:
-    """A session as its journal leaves it."""
-
     parts: Parts
     header: Header
     records: tuple[Record, ...]
@@ -57,12 +55,12 @@ def reopen(
     given: ProgramOptions,
     system: PromptFunction | None = None,
 ) -> Reopened:
-    """The parts of a session that goes on in its own journal, which is locked from here on.
+    """Return the parts of a session that continues in its own journal, and lock the journal.
 
     Raises:
-        JournalError: it can't be read or written, is damaged, was not written by this user, or another session writes
-            it.
-        ConfigError: the tools are not those that it was recorded with.
+        JournalError: it can't be read or written, is damaged, was not written by this user, or another session is
+            writing it.
+        ConfigError: the tools differ from the recorded tools.
     """
     tools = as_tools(tools)
     full = filled(given, ProgramOptions)
@@ -89,14 +87,14 @@ def reopen(
 
 
 def take_up(records: Iterable[Record], driver: Driver) -> None:
-    """Fold records into a driver that stands at the session's start.
+    """Replay records into a driver at the session's start.
 
-    The newest record, and the newest that asks the model, have to be decided as they were then. The digest of a request
-    covers the whole conversation, so that what differed earlier shows there; comparing every record would take most of
+    Only the newest record and the newest with a model call must have the same decisions as recorded. The digest of a
+    request covers the whole conversation, so it reveals earlier differences. Comparing every record would take most of
     the time of a resume.
 
     Raises:
-        ReplayDivergedError: this engine is not the one that recorded the session.
+        ReplayDivergedError: another engine recorded the session.
     """
     asked = newest = None
     for record in records:
@@ -114,16 +112,15 @@ def take_up(records: Iterable[Record], driver: Driver) -> None:
 
 @frozen(eq=False)
 class Standing:
-    """Where a recorded session stood after a turn."""
+    """The state of a recorded session after a turn."""
 
     header: Header
     state: AgentState
     turn: int
-    """The turn's number."""
     secrets: int
-    """The highest number of a secret until then."""
+    """The highest secret number used so far."""
     foreign: str
-    """Why the recording doesn't count as this user's own; empty if it does."""
+    """The reason why the recording is not trusted as this user's own; empty if it is."""
 
 
 def fork_parts(
@@ -135,13 +132,13 @@ def fork_parts(
     foreign: bool,
     given: AgentOptions,
 ) -> Parts:
-    """The parts of a new session that begins where a recorded one stood after a turn.
+    """Return the parts of a new session that starts from the state of a recorded session after a turn.
 
-    Of a recording that somebody else wrote, the state is made of its conversation alone, and nothing is as recorded.
+    If another user wrote the recording, only its conversation is used, not its options.
 
     Raises:
-        JournalError: the recorded one can't be read, or the new one's recording can't begin.
-        ForeignRecordingError: somebody else wrote it, and ``foreign`` doesn't allow that.
+        JournalError: the recording can't be read, or the new recording can't be started.
+        ForeignRecordingError: another user wrote the recording, and ``foreign`` is False.
         CogstepError: there is no such turn.
     """
     tools = as_tools(tools)
@@ -177,10 +174,10 @@ def fork_parts(
 
 
 def state_after(path: Where, turn: int | None, *, foreign: bool = False) -> Standing:
-    """What a recorded session knew after a turn; None: after the newest that has ended.
+    """Return the state of a recorded session after a turn; None: after the newest that has ended.
 
-    Of a recording that somebody else wrote, which ``foreign`` allows, only the conversation; and after the newest turn
-    also what an interrupted one came to, since nobody can resume it.
+    If another user wrote the recording, which ``foreign`` allows, only the conversation is used. With ``turn=None`` it
+    includes an interrupted last turn, since such a recording can't be resumed.
     """
     with JournalReader(path) as reader:
         if not foreign:
@@ -238,15 +235,16 @@ def _check_tools(recorded: tuple[ToolSpec, ...], given: tuple[ToolSpec, ...]) ->
 
 
 def _first_difference(recorded: ToolSpec, given: ToolSpec) -> str:
-    """Where two tools of one name differ, such as ``parameters.required[1]``; not how, since what is given may hold a
-    secret that is hidden of what is recorded.
+    """Return the path of the first difference between two tools of the same name, such as ``parameters.required[1]``.
+
+    It omits the values: the given tool may contain a secret that is hidden in the recording.
     """
     first = next(differences(to_data(recorded), to_data(given), ""), None)
     return "what no JSON tells" if first is None else first.field.lstrip(".")
 
 
 def _is_recorded_as(given: ToolSpec | None, recorded: ToolSpec) -> bool:
-    """Whether a tool is the recorded one, apart from what was hidden of it."""
+    """Whether a tool equals the recorded tool, ignoring redacted texts."""
     if given == recorded:
         return True
     hidden = to_data(recorded) if given is not None else None

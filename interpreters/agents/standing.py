@@ -1,6 +1,6 @@
-"""A session's state as the program kept it: whether a session can go on from it, and what is in flight in it.
+"""Checks of a state that the program stored: whether a session can continue from it, and its open effects.
 
-A state holds no effects, and need not: what a phase waits for follows from it, the history and the configuration.
+A state contains no effects. They follow from the phase, the history and the configuration.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ MADE_BY_HAND = "keep what agent.state gave, or make a state of messages by impor
 
 
 def check_state(state: AgentState) -> None:
-    """See that a session can go on from a state: its parts have to fit each other, whoever kept it.
+    """Check that a session can continue from a state: its parts must be consistent.
 
     Raises:
-        ConfigError: they don't, or the session has ended.
+        ConfigError: they are not, or the session is closed.
     """
     if isinstance(state.phase, Closed):
         raise ConfigError("state: this session was closed for good; begin a new one")
@@ -104,7 +104,6 @@ def _problems(state: AgentState) -> Iterator[str]:
 
 
 def _odd_summary(state: AgentState) -> Iterator[str]:
-    """What a summary can't stand for, or be of."""
     history, window, phase = state.history, state.window, state.phase
     summary = window.summary
     asked, first = summary.asked, window.first
@@ -119,7 +118,7 @@ def _odd_summary(state: AgentState) -> Iterator[str]:
 
 
 def _odd_numbers(state: AgentState) -> Iterator[str]:
-    """Numbers that no session has, as data may hold them."""
+    """Yield the numbers that no session can have but stored data may."""
     spent, window, phase = state.spent, state.window, state.phase
     asked_at = phase.asked_at if isinstance(phase, Acting) else None
     floats = (spent.started_at, asked_at or 0.0, window.size, window.scale, spent.usage.cost, state.total.cost)
@@ -132,17 +131,18 @@ def _odd_numbers(state: AgentState) -> Iterator[str]:
 
 
 def _was_decided(effect_id: EffectId, state: AgentState) -> bool:
-    """Whether the counters have passed an effect's id, as they have for every effect that was decided in this turn."""
+    """Whether the counters have passed an effect's id, as after every effect decided in this turn."""
     place, counters = parse_effect_id(effect_id), state.counters
     return place is not None and (counters.turn, 0, 0) <= place < (counters.turn, counters.step, counters.index)
 
 
 def in_flight_of(engine: CognitiveEngine, state: AgentState) -> dict[EffectId, Effect]:
-    """The effects that a state waits for, as they were decided, oldest first. Of a timer nobody knows how long it has
-    run: it is over. A model call has the turn's whole time once more.
+    """Return the effects that a state waits for, as they were decided, oldest first.
+
+    A timer ends immediately, since its elapsed time is unknown. A model call gets the turn's full time again.
 
     Raises:
-        ConfigError: a turn is open, and the engine's own logic has to say in what.
+        ConfigError: a turn is open, and the engine is not an ``LLMEngine`` or lacks the tools or hooks for it.
     """
     if not in_flight(state.phase):
         return {}
@@ -217,6 +217,5 @@ def _effect_of(
 
 
 def _said(state: AgentState) -> str:
-    """The message that began the turn."""
     said = (one.text for one in reversed(state.history) if isinstance(one, UserMessage) and one.origin == "user")
     return next(said, "")

@@ -1,6 +1,6 @@
-"""A turn's events as they come, without an event loop: ``for event in agent.stream(text)``.
+"""A turn's events without an event loop: ``for event in agent.stream(text)``.
 
-The turn runs on a thread of its own, and its events come through a queue of a fixed length to whoever iterates.
+The turn runs on its own thread and sends its events to the reader through a bounded queue.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from interpreters.observing.events import Event, Inline
 from interpreters.threads.pool import ThreadPool
 
 BEHIND = 64
-"""Events that a reader may be behind before the turn waits for it: some lines of text."""
+"""Maximum number of unread events before the turn waits for the reader: some lines of text."""
 
 
 class TurnEvents(Iterator[Event]):
-    """The events of one turn, and its result. The turn begins with the first event that is asked for.
+    """The events of a turn, and its result. The turn starts when the first event is requested.
 
-    A reader that is slow holds the model up. One that stops early cancels the turn and waits for its end: at the end of
-    a ``with`` block, at ``close()``, or when the loop over it is left and nothing refers to it any more.
+    A slow reader delays the model. Stopping early cancels the turn and waits for its end: at the end of a ``with``
+    block, at ``close()``, or when the loop over it is left and the last reference is gone.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class TurnEvents(Iterator[Event]):
 
     @property
     def result(self) -> RunResult:
-        """What ``run`` would have given; there once the events have ended.
+        """The value ``run`` would have returned; available when the events have ended.
 
         Raises:
-            CogstepError: they have not ended yet; or what ``run`` would have raised.
+            CogstepError: the events have not ended yet; also any error that ``run`` would have raised.
         """
         if self._turn.error is not None:
             raise self._turn.error
@@ -50,8 +50,9 @@ class TurnEvents(Iterator[Event]):
         return self._turn.result
 
     def partials(self) -> Iterator[Any]:
-        """In place of the events, what of a structured answer is there: JSON data that grows, its last string cut where
-        the model is. Begins anew with each reply. ``result.value`` is the whole one, checked.
+        """Yield partial values of a structured answer instead of events: JSON data that grows, with a cut last string.
+
+        Each reply restarts it. ``result.value`` is the complete, checked value.
         """
         answer = PartialAnswer()
         for event in self:
@@ -82,9 +83,9 @@ class TurnEvents(Iterator[Event]):
 
 
 class StreamedTurn:
-    """The turn behind ``TurnEvents``. Its thread refers to this and not to them, so that they can be dropped.
+    """The turn behind ``TurnEvents``. Its thread refers only to this object, so that the ``TurnEvents`` can be freed.
 
-    Queues and plain attributes only: an interrupt in the reader's thread must leave no lock behind.
+    It uses only queues and plain attributes: an interrupt in the reader's thread must not leave a lock held.
     """
 
     def __init__(
@@ -93,13 +94,12 @@ class StreamedTurn:
         self.result: RunResult | None = None
         self.error: BaseException | None = None
         self.left = False
-        """Nobody reads any more."""
         self._interpreter = interpreter
         self._run = run
         self._given_up = given_up
-        """What the turn gave, where what it waited for has been given up since."""
+        """Returns the turn's result if the effects it waited for were cancelled since."""
         self._events: SimpleQueue[Event | None] = SimpleQueue()
-        """What is unread; None at the end."""
+        """The unread events; None marks the end."""
         self._room: SimpleQueue[None] = SimpleQueue()
         """An entry for each event that may still be added."""
         for _ in range(BEHIND):
@@ -107,12 +107,10 @@ class StreamedTurn:
         self._ended: SimpleQueue[None] = SimpleQueue()
         self._pool: ThreadPool | None = None
         self._thread = 0
-        """The identifier of the turn's thread."""
         self._over = False
-        """The end was read."""
 
     def take(self) -> Event | None:
-        """The next event; None at the end."""
+        """Return the next event; None at the end."""
         if self._over or self.left:
             return None
         if self._pool is None:
@@ -140,7 +138,6 @@ class StreamedTurn:
                 self.result = self._given_up()
 
     def _drive(self) -> None:
-        """On the turn's thread."""
         self._thread = get_ident()
         observers, taker = self._interpreter.observers, Inline(self._add)
         observers.add(taker)

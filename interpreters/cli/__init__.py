@@ -1,1 +1,1 @@
-"""The ``cogstep`` command. ``main.py`` is where it starts; what a subcommand needs is imported when it runs."""
+"""The ``cogstep`` command. It starts in ``main.py``; each subcommand imports its dependencies when it runs."""

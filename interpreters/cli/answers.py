@@ -1,4 +1,4 @@
-"""Answers to what an open turn waits for, as they are typed: with ``resume --answer`` or /answer in a chat."""
+"""Read typed answers to the pending questions of a turn: from ``resume --answer``, or ``/answer`` in a chat."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from interpreters.program.approvals import Approval
 from interpreters.program.later import Postponable
 
 APPROVALS = {"yes": "y", "no": "n", "always": "a", "never": "v", "edit": "e"}
-"""What can be said of a call, each word with its letter: those of the question at the terminal (``deciding``)."""
+"""Possible answers to an approval, each with its letter, as in the question at the terminal (``deciding``)."""
 SAID = "yes, no REASON, always RULE, never RULE or edit JSON"
 LEFT_OUT = "REASON may be left out, and RULE, for every call of the tool"
 
 
 def read_answer(effect: Postponable, text: str, tools: Iterable[ToolSpec] = ()) -> Any:
-    """What was typed, as ``Agent.answer`` takes it.
+    """Convert typed text to an answer for ``Agent.answer``.
 
     Args:
-        effect: what waits.
-        text: what was typed.
-        tools: what is offered in the session: how a rule is read depends on the tool that it is for.
+        effect: the pending effect.
+        text: the typed text.
+        tools: the session's tools; reading a rule depends on its tool.
 
     Raises:
-        CommandError: it is no answer to that.
+        CommandError: the text is not an answer to this effect.
     """
     match effect:
         case AskApproval():
@@ -77,7 +77,7 @@ def _approval(call: ToolCall, text: str, tools: Iterable[ToolSpec]) -> Approval:
 
 
 def _rule(action: Action, text: str, call: ToolCall, tools: Iterable[ToolSpec]) -> str:
-    """A rule that is good for this call; empty for the whole tool, as if nothing had been typed."""
+    """Return a rule that fits this call; empty for the whole tool, as if no rule was typed."""
     tool = _tool(call, tools)
     if text in ("", tool.name):
         return ""
@@ -90,7 +90,7 @@ def _rule(action: Action, text: str, call: ToolCall, tools: Iterable[ToolSpec]) 
 
 
 def _arguments(call: ToolCall, text: str) -> dict[str, Any] | None:
-    """Other arguments; None where they are the same."""
+    """Return the typed arguments, or None if they are the same as before."""
     try:
         return unlike(call.arguments, read_arguments(text))
     except EditError as error:
@@ -112,7 +112,7 @@ def _lines(text: str) -> list[str]:
 
 
 def waiting_lines(pending: tuple[Postponable, ...], person: Person, tools: Iterable[ToolSpec] = ()) -> Iterator[str]:
-    """What an open turn waits for, and how it is answered."""
+    """Describe the pending effects of an open turn, and how to answer them."""
     for effect in pending:
         yield f"! {effect.effect_id} waits for {_wanted(effect)}"
     if not pending:

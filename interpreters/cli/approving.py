@@ -1,4 +1,4 @@
-"""Who answers where a tool asks for approval; the question at the terminal is that of ``deciding``."""
+"""Choose who answers approval requests. For the question at the terminal see ``deciding``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from interpreters.program.later import LATER
 
 
 def approver(chosen: str | None, person: Person) -> Approve | None:
-    """Who answers when a tool asks for approval, as ``--approve`` says it; None where such calls are to be refused.
+    """Return the ``approve`` function for ``--approve``; None to refuse such calls.
 
     Raises:
-        CommandError: what is chosen can't be used.
+        CommandError: the choice can't be used.
     """
     match chosen:
         case "all":
@@ -46,7 +46,7 @@ def _refuse(person: Person, request: ApprovalRequest) -> Approval:
 
 
 def refused_lines(person: Person) -> Iterator[str]:
-    """What was refused in a turn for want of anybody to ask, and what lets it run."""
+    """Describe the calls refused in a turn because no user was there to ask, and how to allow them."""
     if person.unasked:
         names = ", ".join(shown_name(name) for name in person.unasked)
         person.unasked.clear()

@@ -1,6 +1,6 @@
-"""What commands share of the command line: the parser, checked values, and options that several commands take.
+"""Shared parts of the command line: the parser, checked values, and options of several commands.
 
-Loads nothing that ``--help`` does not need; each command declares its own options beside what it does.
+Imports only what ``--help`` needs. Each command declares its own options in its own module.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ output:
 
 
 PROTOCOLS: tuple[TextProtocol, ...] = ("native", "short_keys", "tool_tags")
-"""Those of ``cognition.text_protocol``, as below: --help must not load the core."""
+"""As in ``cognition.text_protocol``; repeated here so that ``--help`` does not import the core."""
 FEATURES: tuple[Feature, ...] = ("questions", "tasks", "plan", "memory", "workers")
 VOCABULARIES: tuple[Vocabulary, ...] = ("cogstep", "claude")
 MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan", "acceptEdits", "bypassPermissions")
-"""Those of ``cognition.features``."""
+"""As in ``cognition.features``."""
 SMALL = "the model that ships"
 APPROVALS = ("ask", "all", "none", "later")
-"""Who answers for calls that ask for approval, beside a function of the user's."""
+"""The choices for ``--approve``, besides a function of the user."""
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with errors of one line, and without guessing at abbreviated options."""
+    """argparse with one-line errors and without abbreviated options."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -58,12 +58,12 @@ class Parser(argparse.ArgumentParser):
         self.color = False  # from Python 3.14 on help is coloured, and the gate would show the sequences
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """As argparse does it, but a disk that is full or a pipe that is closed is no secret. It is all our own."""
+        """Like argparse, but a full disk or a closed pipe raises. The text is our own and needs no escaping."""
         if message:
             (out() if file is sys.stdout else err()).steer(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does it, but what a command does not know is its own error: its help has the options."""
+        """Like argparse, but an unknown argument is an error of the subcommand, whose help lists the options."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Version(argparse.Action):
-    """Prints the version. An action of our own, because looking it up costs more than all other parsing together."""
+    """Prints the version. Not argparse's own action, because the lookup costs more than all other parsing together."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)
@@ -86,7 +86,7 @@ class Version(argparse.Action):
 
 
 def version() -> str:
-    """The version of the installed distribution."""
+    """Return the version of the installed distribution."""
     from importlib.metadata import PackageNotFoundError, version as installed
 
     try:
@@ -96,7 +96,6 @@ def version() -> str:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
     found = tuple(name.strip() for name in text.split(","))
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas between them, not {text!r}")
@@ -120,15 +119,15 @@ def _approval(text: str) -> str:
 def add_command(
     commands: Any, name: str, summary: str, page: str, act: Callable[[argparse.Namespace], int] | None, *more: str
 ) -> Parser:
-    """Add a command to what ``add_subparsers`` gave.
+    """Add a command to the result of ``add_subparsers``.
 
     Args:
-        commands: where it is added.
-        name: as it is typed.
-        summary: stands in the list of commands.
+        commands: the result of ``add_subparsers``.
+        name: the command's name.
+        summary: its line in the list of commands.
         page: its help, with two examples.
-        act: carries it out and returns the exit code; None for one that only has commands of its own.
-        more: stands below its options, above the exit codes.
+        act: carries it out and returns the exit code; None for a command that only has subcommands.
+        more: texts below its options, above the exit codes.
     """
     command: Parser = commands.add_parser(name, help=summary, description=page, epilog="\n".join((*more, EXIT_CODES)))
     command.set_defaults(act=act)
@@ -136,7 +135,7 @@ def add_command(
 
 
 def add_session_options(command: Parser) -> None:
-    """Of commands that begin a session of their own."""
+    """Add the options of commands that start a new session."""
     model = command.add_argument_group("model")
     add_model_options(model)
     add_fallback_option(model)
@@ -167,18 +166,18 @@ def add_session_options(command: Parser) -> None:
 
 
 def add_resumed_options(command: Parser) -> None:
-    """Of commands that begin with a recording."""
+    """Add the options of commands that continue from a recording."""
     add_secrets_option(command)
     add_place_options(command.add_argument_group("agent"))
     add_output_options(command.add_argument_group("output"))
 
 
 OWN = "the model's own, else "
-"""How an option is said to be what the model's files say."""
+"""Begins a default in the help text that comes from the model's files."""
 
 
 def add_sampling_options(group: Any, usual: str = "") -> None:
-    """How the model is asked. ``usual`` stands for what holds without a word, where that is not the same for all."""
+    """Add the sampling options. ``usual`` replaces the defaults in the help text, for commands with other defaults."""
 
     def add(name: str, kind: Callable[[str], Any], metavar: str, text: str, default: str) -> None:
         group.add_argument(name, type=kind, metavar=metavar, help=f"{text} (default: {usual or default})")
@@ -263,12 +262,11 @@ def add_tool_options(group: Any, default: str) -> None:
 
 
 def add_own_tools_option(group: Any, text: str) -> None:
-    """The option of the user's own tools. The module is looked for in the working directory first."""
+    """Add the option for the user's own tools. The module is looked up in the working directory first."""
     group.add_argument("--tools", type=names, action="extend", metavar="NAME,...", help=f"{text}; may be repeated")
 
 
 def add_mcp_option(group: Any) -> None:
-    """The option of servers of tools."""
     group.add_argument(
         "--mcp",
         action="append",
@@ -314,7 +312,7 @@ def add_output_options(group: Any) -> None:
 
 
 def add_engine_option(command: Any) -> None:
-    """Of commands that fold a recording to show what was said in it."""
+    """Add ``--engine``, for commands that fold a recording to show its content."""
     command.add_argument(
         "--engine", metavar="MODULE:NAME", help="for sessions of an engine that only its program knows; makes it"
     )

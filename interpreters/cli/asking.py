@@ -1,4 +1,4 @@
-"""Asking at the terminal what the model wants to know, and whether its plan is the right one."""
+"""Ask the user the model's questions, and whether to approve its plan."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ NOBODY = PlanAnswer(False, "nobody is here to review it")
 
 
 def questioner(person: Person) -> AskQuestions:
-    """Who answers the model's questions. Where nobody is here they wait in the recording; without one nobody answers,
-    which cancels the turn.
+    """Return the function that answers the model's questions.
+
+    Without a terminal the questions wait in the recording. Without a recording they stay unanswered, which cancels the
+    turn.
     """
     if not person.is_here:
         return lambda _request: None if person.recording is None else LATER
@@ -29,14 +31,17 @@ def questioner(person: Person) -> AskQuestions:
 
 
 def reviewer(person: Person) -> ReviewPlans:
-    """Who judges the model's plans. Where nobody is here they wait in the recording; without one they are refused."""
+    """Return the function that reviews the model's plans.
+
+    Without a terminal the plans wait in the recording. Without a recording they are refused.
+    """
     if not person.is_here:
         return lambda _request: NOBODY if person.recording is None else LATER
     return lambda request: review(request, person)
 
 
 def ask_all(request: QuestionRequest, person: Person) -> Asked:
-    """Ask one question after the other; None if one of them gets no answer."""
+    """Ask all questions in order. Returns None if a question gets no answer."""
     answers: list[tuple[str, ...]] = []
     count = len(request.questions)
     person.output.clear()
@@ -61,7 +66,7 @@ def review(request: PlanRequest, person: Person) -> PlanAnswer | Later:
 
 
 def question_lines(question: Question, which: str = "") -> Iterator[tuple[str, Style]]:
-    """The question with its options, one a line."""
+    """Yield the question and its options, one per line."""
     header = f"{shown_name(question.header)}: " if question.header else ""
     yield f"? {which}{header}{shown_name(question.text, LONGEST_LINE)}", "warning"
     described = question.descriptions or ("",) * len(question.options)
@@ -71,14 +76,14 @@ def question_lines(question: Question, which: str = "") -> Iterator[tuple[str, S
 
 
 def review_lines(plan: Plan) -> Iterator[tuple[str, Style]]:
-    """The plan with the question whether it may be carried out."""
+    """Yield the plan, and the question whether to approve it."""
     yield "? the model proposes a plan; may it be carried out?", "warning"
     for number, step in enumerate(plan.steps, 1):
         yield f"  {number}. {shown_name(step, LONGEST_LINE)}", "plain"
 
 
 def labels(question: Question) -> str:
-    """By what the options are chosen: digits, or letters where an option is a number itself."""
+    """Return the labels of the options: digits, or letters if an option is itself a number."""
     return "abcd" if any(option.strip().isdecimal() for option in question.options) else "1234"
 
 
@@ -89,8 +94,8 @@ def choice_prompt(question: Question) -> str:
 
 
 def read_choice(question: Question, line: str) -> tuple[str, ...] | None:
-    """The options that a line names by label or word, or the line itself as an answer of the user's own; None for an
-    empty line and for a digit that is no label.
+    """Return the options that a line names by label or text, or the line itself as a free answer. None for an empty
+    line, or a digit without an option.
     """
     parts = [part.strip() for part in line.split(",")] if question.multiple else [line.strip()]
     parts = [part for part in parts if part]
@@ -106,7 +111,7 @@ def read_choice(question: Question, line: str) -> tuple[str, ...] | None:
 
 
 def read_review(line: str) -> PlanAnswer | None:
-    """A plan's judgement: yes, no, or else what is to change; None for an empty line."""
+    """Read the answer to a plan: yes, no, or a change request. None for an empty line."""
     match line.strip().casefold():
         case "":
             return None

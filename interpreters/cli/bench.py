@@ -1,4 +1,4 @@
-"""``cogstep bench``: how fast a model runs on this machine, and what it takes."""
+"""``cogstep bench``: measure speed and memory of a model on this machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Measure, print each figure as it is known, and return the exit code."""
+    """Measure, print each figure as soon as it is known, and return the exit code."""
     from attrs import asdict
 
     from interpreters.cli.measures import measure

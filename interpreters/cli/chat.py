@@ -49,7 +49,7 @@ A trailing \\ continues a line; a line of \"\"\" opens and closes a block of lin
 Ctrl-C cancels the answer under way; a second one leaves at once."""
 
 OWN_MODEL = "own"
-"""What ``/model`` calls the model of ``--model``."""
+"""The name that ``/model`` shows for the model of ``--model``."""
 
 
 def add(commands: Any) -> None:
@@ -57,7 +57,7 @@ def add(commands: Any) -> None:
 
 
 def chat(options: argparse.Namespace) -> int:
-    """Talk until the user leaves, and return the exit code."""
+    """Chat until the user leaves, and return the exit code."""
     from interpreters.cli.session import open_session
     from runtime.files import state_directory
 
@@ -86,7 +86,7 @@ def chat(options: argparse.Namespace) -> int:
 
 
 def answer(session: Session, message: str) -> None:
-    """Answer one message of the user: a command of the chat, or a message to the model."""
+    """Handle one line of the user: a chat command, or a message to the model."""
     word, _, rest = message.strip().partition(" ")
     command = COMMANDS.get(word)
     if command is not None:
@@ -181,7 +181,7 @@ def _compact(session: Session, _: str) -> None:
 
 
 def _undo(session: Session, text: str) -> None:
-    """``/undo`` of the newest turn that changed files, or ``/undo N``."""
+    """``/undo`` for the newest turn that changed files, or ``/undo N``."""
     if text and not text.isdecimal():
         session.output.note("! write /undo, or /undo N with the number of a turn", "warning")
     else:
@@ -206,7 +206,7 @@ def _put_back(session: Session, which: dict[str, Any]) -> None:
 
 
 def _answer(session: Session, text: str) -> None:
-    """``/answer ID ANSWER``, or only ``/answer ANSWER`` where one thing waits."""
+    """``/answer ID ANSWER``, or only ``/answer ANSWER`` if a single question is pending."""
     from interpreters.cli.answers import read_answer
 
     pending = {str(effect.effect_id): effect for effect in session.agent.pending}
@@ -246,11 +246,11 @@ COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     "/answer": _answer,
     "/cancel": _cancel,
 }
-"""What can be typed besides messages, by its first word; each gets the rest of the line."""
+"""The chat commands, by first word. Each receives the rest of the line."""
 
 
 def greeting(agent: Agent) -> str:
-    """The first line of a chat."""
+    """Return the first line of a chat."""
     info = agent.model.describe()
     count = len(agent.config.offered)
     tools = f"{count} tool{'' if count == 1 else 's'}" if count else "no tools"
@@ -258,7 +258,7 @@ def greeting(agent: Agent) -> str:
 
 
 def tool_lines(agent: Agent) -> Iterator[str]:
-    """The tools with what the model is told of them."""
+    """Yield the tools with their descriptions for the model."""
     from cognition.shown import shown_name
 
     tools = agent.config.offered
@@ -271,6 +271,5 @@ def tool_lines(agent: Agent) -> Iterator[str]:
 
 
 def notes(output: Output, lines: Iterable[str]) -> None:
-    """Notes of several lines."""
     for line in lines:
         output.note(line)

@@ -1,4 +1,4 @@
-"""Tables on the terminal: cells in columns, each on one line."""
+"""Tables on the terminal: cells in columns, one row per line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 
 def columns(rows: Sequence[Sequence[str]], right: Collection[int]) -> Iterator[str]:
-    """Rows of equally many cells as lines, the columns of these numbers aligned to the right."""
+    """Format rows of equal length as lines. The columns in ``right`` are right-aligned."""
     from cognition.shown import shown_name
 
     shown = [[shown_name(cell) for cell in row] for row in rows]

@@ -1,4 +1,4 @@
-"""``/context``: what the model was shown last in a chat."""
+"""``/context``: show the model's last request in a chat."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from interpreters.recording.requests import OPEN, LongResults, ending_of
 
 
 class LastRequest:
-    """An observer that remembers the newest request of an agent: the state that it shows, not the request itself.
+    """An observer that remembers an agent's newest request, as the agent's state at that moment.
 
-    It has to be called where the session runs, since it looks at the agent's state at that moment.
+    Call it synchronously (``Inline``), since it reads the agent's state during the event.
 
     Attributes:
-        agent: the agent, from the moment when it is made.
+        agent: the agent, once it exists.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class LastRequest:
         self._called: ModelCalled | None = None
         self._state: AgentState | None = None
         self._assembled: ContextAssembled | None = None
-        """Of the request that is about to be made."""
+        """For the request that is about to be made."""
         self._shown: ContextAssembled | None = None
         self._chosen: ContextChosen | None = None
         self._ending = OPEN
@@ -75,7 +75,7 @@ class LastRequest:
                 pass
 
     def lines(self) -> list[Line]:
-        """The newest request for people; one line that says so where there is none."""
+        """Return the newest request as lines, or one line if there is no request yet."""
         agent, called, state = self.agent, self._called, self._state
         if agent is None or called is None or state is None:
             return [("the model was not asked yet", "dim")]

@@ -1,4 +1,4 @@
-"""``cogstep context``: what the model was shown at each step of a recorded session, and why."""
+"""``cogstep context``: show what each request of a recorded session contained, and why."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ examples:
 NAME = re.compile(r"[1-9][0-9]{0,17}(\.[0-9]{1,18}(\.[0-9]{1,18})?)?|last")
 
 SHIPPED = ""
-"""What ``--model`` without a SPEC stands for."""
+"""The value of ``--model`` without a SPEC: the model that ships."""
 
 OTHERWISE = (
     "this version of cogstep asks the model something else than was recorded from record {record} on, so that what is "
@@ -68,14 +68,14 @@ def add(commands: Any) -> None:
 
 
 def step_name(text: str) -> str:
-    """The name of a request, as ``requests.request_named`` has them."""
+    """Check the name of a request, as in ``requests.request_named``."""
     if NAME.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(f"expected a number from 1, TURN.STEP such as 3.2, or last, not {text!r}")
     return text
 
 
 def context(options: argparse.Namespace) -> int:
-    """Fold the recording, show what was asked for, and return the exit code."""
+    """Fold the recording, show the requested part, and return the exit code."""
     from interpreters.recording.requests import RecordedRequests
 
     if options.diff is not None and (options.step is not None or options.prompt):
@@ -96,7 +96,7 @@ def context(options: argparse.Namespace) -> int:
 
 
 def _all(requests: RecordedRequests, options: argparse.Namespace) -> int:
-    """All requests in one line each, and the last one whole; up to which record was shown."""
+    """Show all requests, one line each, and the last one in full. Returns the number of the last record shown."""
     from interpreters.cli.context_lines import request_lines, row_cells, row_data, table_lines
     from interpreters.recording.context_report import report_of
 
@@ -120,7 +120,9 @@ def _all(requests: RecordedRequests, options: argparse.Namespace) -> int:
 
 
 def _chosen(requests: RecordedRequests, options: argparse.Namespace) -> int:
-    """One request, its prompt, or what changed between two; up to which record was shown."""
+    """Show one request, its prompt, or the difference between two requests. Returns the number of the last record
+    shown.
+    """
     from interpreters.cli.context_lines import change_lines, changes_data, report_data, request_lines
     from interpreters.recording.context_report import changes_between, report_of
     from interpreters.recording.requests import request_named

@@ -1,4 +1,4 @@
-"""What ``cogstep context`` and ``/context`` show of requests: as lines for people, and as plain data."""
+"""The output of ``cogstep context`` and ``/context``, as lines and as plain data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ HEADS = (
     "reused",
 )
 NUMBERS = (0, *range(3, len(HEADS)))
-"""The columns of numbers."""
 
 FATES: Mapping[Fate, str] = {
     "whole": "whole",
@@ -47,7 +46,6 @@ FATES: Mapping[Fate, str] = {
     "left_out": "left out",
     "added": "added",
 }
-"""What each is called in lines."""
 
 Line = tuple[str, Style]
 
@@ -55,7 +53,9 @@ Line = tuple[str, Style]
 
 
 def row_cells(request: RecordedRequest, config: AgentConfig | None, before: RecordedRequest | None) -> tuple[str, ...]:
-    """A request as a row of the table; ``before`` is the one before it, of which it may be another attempt."""
+    """Return a request as a table row. ``before`` is the previous request, to recognize another attempt at the same
+    step.
+    """
     data = row_data(request, config)
     again = before is not None and before.step == request.step
     return (
@@ -71,12 +71,11 @@ def row_cells(request: RecordedRequest, config: AgentConfig | None, before: Reco
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The table of all requests."""
     yield from columns([HEADS, *rows], NUMBERS)
 
 
 def row_data(request: RecordedRequest, config: AgentConfig | None) -> dict[str, Any]:
-    """A request in a few words, at a price that does not grow with the conversation."""
+    """Summarize a request, at a cost that does not grow with the conversation."""
     made, summary, call = request.assembled, request.state.window.summary, request.call
     budget, used = room_of(request.state, call.request, config, call.purpose, made)
     # Of those that a summary stands for, one may be shown beside it: the message that began the turn.
@@ -119,7 +118,6 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def report_data(report: ContextReport) -> dict[str, Any]:
-    """A report as plain data."""
     return {
         "request": report.number,
         "step": report.effect_id.rpartition(".")[0],
@@ -162,7 +160,7 @@ def report_data(report: ContextReport) -> dict[str, Any]:
 
 
 def message_data(one: MessageReport) -> dict[str, Any]:
-    """A message of a report as plain data."""
+    """Return a message of a report as plain data."""
     return {
         "id": one.id,
         "role": one.role,
@@ -177,7 +175,7 @@ def message_data(one: MessageReport) -> dict[str, Any]:
 
 
 def request_lines(report: ContextReport, count: int = 0) -> Iterator[Line]:
-    """A report for people; ``count`` is the number of requests that there are, 0 where that is not known."""
+    """Yield a report as lines. ``count`` is the number of requests, 0 if unknown."""
     of = f" of {count}" if count else ""
     record = f", record {report.record}" if report.record else ""
     yield f"request {report.number}{of}: step {report.effect_id.rpartition('.')[0]}, {report.purpose}{record}", "call"
@@ -251,7 +249,7 @@ def _sum(messages: Sequence[MessageReport], about: str) -> str:
 
 
 def _message_rows(messages: Iterable[MessageReport]) -> Iterator[tuple[str, ...]]:
-    """A row for each message; those that are not shown, and stand together, share one."""
+    """Yield a row per message. Consecutive messages that are not shown share one row."""
     for fate, group in groupby(messages, lambda one: one.fate):
         found = list(group)
         if fate in NOT_SHOWN and len(found) > 1:
@@ -293,7 +291,6 @@ def _share(ratio: float | None) -> str:
 
 
 def changes_data(changes: ContextChanges) -> dict[str, Any]:
-    """What changed as plain data."""
     return {
         "before": _side(changes.before),
         "after": _side(changes.after),
@@ -314,7 +311,6 @@ def _side(report: ContextReport) -> dict[str, Any]:
 
 
 def change_lines(changes: ContextChanges) -> Iterator[Line]:
-    """What changed, for people."""
     before, after = changes.before, changes.after
     names = [f"{one.number} (step {one.effect_id.rpartition('.')[0]}, {one.purpose})" for one in (before, after)]
     yield f"from request {names[0]} to request {names[1]}", "call"

@@ -1,4 +1,4 @@
-"""The text that a model was given: as a chat template writes it, or in a plain form where none is named."""
+"""The text of a prompt: from a chat template, or in a plain form if no template is given."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class Prompt:
 
     text: str
     template: str | None
-    """Where the chat template comes from; None for the plain form."""
+    """Origin of the chat template; None for the plain form."""
     notes: tuple[str, ...]
-    """What a reader has to know of it, one sentence each."""
+    """Notes for the reader, one sentence each."""
 
 
 def prompt_of(request: RecordedRequest, model: str | None) -> Prompt:
-    """The text of a request of a recording.
+    """Return the text of a recorded request.
 
     Args:
         request: the request.
-        model: whose chat template writes it, as ``find_template`` takes it; empty for the model that ships, None for
-            the plain form.
+        model: the owner of the chat template, as in ``find_template``; empty for the model that ships, None for the
+            plain form.
 
     Raises:
         ModelLoadError: there is no such template, or it can't be used.
-        TemplateError: it refuses the conversation.
+        TemplateError: the template refuses the conversation.
     """
     asked = request.call.request
     if model is None:
@@ -62,7 +62,7 @@ def prompt_of(request: RecordedRequest, model: str | None) -> Prompt:
 
 
 def _day_of(request: RecordedRequest) -> datetime:
-    """For templates that write the date: they wrote that of the day."""
+    """Return the day of the request, for templates that write the date."""
     try:
         return datetime.fromtimestamp(request.at)
     except (OverflowError, ValueError, OSError):  # a recording may say anything
@@ -70,7 +70,7 @@ def _day_of(request: RecordedRequest) -> datetime:
 
 
 def plain_parts(request: ModelRequest) -> Iterator[str]:
-    """A request as text in cogstep's own form: a heading for each part, and below it what stands there."""
+    """Yield a request in cogstep's own plain form: each part as a heading and its text."""
     if request.system:
         yield from _part("system", request.system)
     if request.tools:

@@ -1,4 +1,4 @@
-"""The question whether a call may run, and what can be answered: for this call, from now on, with other arguments."""
+"""Ask whether a call may run, and read the answer: for this call, from now on, or with other arguments."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ WORDS = {
     "s": ("s", "show"),
     "h": ("h", "help", "?"),
 }
-"""What is typed for each letter. Nothing else means it: "you must not" is no yes."""
+"""The accepted words for each letter. No other text counts: "you must not" is not a yes."""
 
 NO_ANSWER = "that is no answer: one of the letters, or its word; to say why not, n and the reason"
 
 EACH = "  A narrower rule of your own, such as {name}(git:*), has to cover each command in the line."
 
 LONGEST_CALL = 2000
-"""Characters of a call that are shown before the user asks for all of it."""
+"""Characters of a call shown until the user asks for the whole call."""
 
 
 class Decision:
@@ -62,16 +62,16 @@ class Decision:
         self._tool = request.tool or ToolSpec(request.call.name)
         self._call = request.call
         self._arguments: dict[str, Any] | None = None
-        """Those that the user has made of the model's."""
+        """The arguments as edited by the user."""
         self._preview: Preview | None = None
         self._is_cut = False
-        """Whether there is more to see than is shown at first."""
+        """Whether the first view omits anything."""
 
     def ask(self) -> Approval:
-        """What the person says.
+        """Ask until the user has answered.
 
         Raises:
-            KeyboardInterrupt, Terminated: the question waits in the recording, and the command is to end.
+            KeyboardInterrupt, Terminated: the question waits in the recording, and the command must end.
         """
         self._person.output.clear()
         self._show()
@@ -84,7 +84,6 @@ class Decision:
         )
 
     def _show(self) -> None:
-        """The question, and what the call would do."""
         self._preview = self._request.preview(self._arguments)
         whole = call_text(self._call, whole=True)
         self._is_cut = len(whole) > LONGEST_CALL
@@ -141,7 +140,7 @@ class Decision:
         self._show()
 
     def _from_now_on(self, *, allowed: bool) -> Approval | None:
-        """The answer with a rule that holds from now on; None to go back to the question."""
+        """Ask for a rule that applies from now on. Returns None to go back to the question."""
         rules = proposed_rules(self._call, self._tool)
         for text in rule_lines(rules, self._tool.name):
             self._person.tell(text, "plain")
@@ -164,7 +163,6 @@ class Decision:
 
 
 def rule_lines(rules: tuple[str, ...], name: str) -> Iterator[str]:
-    """The rules that there are to choose from."""
     for number, rule in enumerate(rules, 1):
         all_of_it = ", every call of this tool" if rule == name else ""
         in_ascii = "" if rule.isascii() else f"  = {ascii(rule)[1:-1]}"
@@ -174,14 +172,17 @@ def rule_lines(rules: tuple[str, ...], name: str) -> Iterator[str]:
 def question_lines(
     call: ToolCall, reason: str, longest: int | None, *, brief: bool = False
 ) -> Iterator[tuple[str, Style]]:
-    """The question. The call's values stand as JSON in it, so that no text can pass for something outside its quotes;
-    where letters might pass for others (a Cyrillic one for a Latin one), a second line has the call in ASCII.
+    """Yield the question.
+
+    The values of the call are JSON, so no text can imitate anything outside its quotes. If the call has characters
+    beyond ASCII, which could look like other letters (Cyrillic and Latin), a second line shows it in ASCII.
 
     Args:
-        call: what may run.
-        reason: why it is asked.
-        longest: characters of the call that are shown; of a longer one both ends are, and how much is not. None: all.
-        brief: only the beginning of long arguments is shown, since a preview follows.
+        call: the call to approve.
+        reason: why the user is asked.
+        longest: characters shown of the call. A longer call is cut in the middle, with the number of omitted
+            characters. None for all.
+        brief: show only the beginning of long arguments, since a preview follows.
     """
     whole = call_text(call, whole=True)
     text = call_text(call) if brief else whole

@@ -1,4 +1,4 @@
-"""``cogstep doctor``: what is installed, what works, what to install."""
+"""``cogstep doctor``: check the installation, and recommend packages to install."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Look, say what was found, and return the exit code."""
+    """Examine the machine, print the findings, and return the exit code."""
     if options.tools is not None:
         from interpreters.cli.doctor_tools import doctor_tools
 

@@ -1,4 +1,6 @@
-"""``cogstep doctor --tools FILE``: which of a list's tools can be offered, and what of them calls are not held to."""
+"""``cogstep doctor --tools FILE``: check which tools of a list can be offered, and which keywords sampling does not
+enforce.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,18 @@ from runtime.constrained.tools import read_tool
 
 @frozen
 class ToolReport:
-    """One tool."""
+    """The findings about one tool."""
 
     place: int
     name: str
     problem: str
-    """Why it can't be offered; empty where it can."""
+    """Why it can't be offered; empty if it can."""
     weakened: tuple[Weakened, ...]
-    """What of its schema is left to the check after the call."""
+    """Keywords of its schema that only the check after the call enforces."""
 
 
 def doctor_tools(path: str, *, as_json: bool) -> int:
-    """Look at each, say what was found, and return the exit code."""
+    """Check each tool, print the findings, and return the exit code."""
     reports = tuple(map(examine_tool, list_tools(path)))
     usable = not any(report.problem for report in reports)
     if as_json:
@@ -43,7 +45,7 @@ def doctor_tools(path: str, *, as_json: bool) -> int:
 
 
 def examine_tool(listed: Listed) -> ToolReport:
-    """What becomes of one tool when it is offered."""
+    """Check whether one tool can be offered."""
     if listed.spec is None:
         return ToolReport(listed.place, listed.name, listed.problem, ())
     spec = listed.spec
@@ -55,7 +57,6 @@ def examine_tool(listed: Listed) -> ToolReport:
 
 
 def tool_lines(path: str, reports: tuple[ToolReport, ...]) -> Iterator[tuple[str, Style]]:
-    """The report for people: each line with its style."""
     for report in reports:
         name = shown_name(report.name) or f"tool {report.place}"
         if report.problem:

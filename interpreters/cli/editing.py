@@ -1,4 +1,4 @@
-"""Other arguments for a call, made in the user's editor or typed on a line."""
+"""Edit the arguments of a call, in the user's editor or on one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AGAIN = "Enter edits it again, any letter leaves the arguments as they are: "
 
 
 class EditError(Exception):
-    """Says why what was edited is no arguments, or was not edited."""
+    """The edited text is not a set of arguments, or it could not be edited. The message has the reason."""
 
 
 @frozen
@@ -38,11 +38,11 @@ class Editor:
     words: tuple[str, ...]
 
     def edited(self, text: str, interrupts: Interrupts) -> str:
-        """A text as the user has left it.
+        """Return a text after the user has edited it.
 
         Raises:
             EditError: the editor can't be run, or failed.
-            Terminated: SIGTERM came meanwhile.
+            Terminated: SIGTERM arrived during the edit.
         """
         with tempfile.TemporaryDirectory(prefix="cogstep-edit-") as folder:  # what editors write beside goes with it
             path = Path(folder) / "arguments.json"
@@ -80,7 +80,7 @@ class Editor:
 
 
 def editor() -> Editor | None:
-    """The user's: VISUAL, else EDITOR; None where neither says one."""
+    """Return the user's editor: VISUAL, or else EDITOR; None if both are unset."""
     for name in ("VISUAL", "EDITOR"):
         try:
             words = shlex.split(os.environ.get(name, ""))
@@ -92,10 +92,10 @@ def editor() -> Editor | None:
 
 
 def edited_arguments(arguments: Mapping[str, Any], person: Person) -> dict[str, Any] | None:
-    """The arguments as the user wants them; None to leave them as they are.
+    """Let the user edit the arguments. Returns None to leave them unchanged.
 
     Raises:
-        EOFError, KeyboardInterrupt, Terminated: as ``Person.line``.
+        EOFError, KeyboardInterrupt, Terminated: as in ``Person.line``.
     """
     chosen = editor()
     if chosen is None:
@@ -124,15 +124,15 @@ def _typed(arguments: Mapping[str, Any], person: Person) -> dict[str, Any] | Non
 
 
 def unlike(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:
-    """Arguments that were edited; None where they are what they were."""
+    """Return the edited arguments, or None if they are unchanged."""
     return None if json_object_text(after) == json_object_text(before) else after
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """The arguments that a text is.
+    """Parse arguments.
 
     Raises:
-        EditError: it is none; says where.
+        EditError: the text is not valid; the message has the place.
     """
     try:
         found = DECODER.decode(text.strip())

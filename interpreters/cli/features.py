@@ -1,4 +1,4 @@
-"""How what an agent does besides calling tools is shown: tasks, plans, notes, modes, workers."""
+"""Render the features of an agent besides tool calls: tasks, plans, notes, modes, workers."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ from interpreters.observing import events
 MARKS: Mapping[TaskStatus, str] = {"open": "[ ]", "in_progress": "[>]", "done": "[x]"}
 
 MOST_LINES = 20
-"""Tasks or steps that are shown at each change; /tasks and /plan show all."""
+"""Tasks or steps shown at each change; /tasks and /plan show all."""
 
 SHOWN_OTHERWISE = frozenset(
     {"update_tasks", "enter_plan_mode", "finish_step", "remember", "TodoWrite", "EnterPlanMode"}
 )
-"""The tools of the engine whose effect is shown, so that a result that only says "done" need not be."""
+"""Tools of the engine whose effect is shown, so that their "done" result is not shown."""
 
 
 def task_lines(tasks: Iterable[Task]) -> Iterator[str]:
-    """The list of tasks, one a line."""
     for task in tasks:
         yield f"  {MARKS[task.status]} {shown_name(task.title, LONGEST_LINE)}"
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """A plan under way, one step a line."""
+    """Yield the steps of a running plan, one per line."""
     for number, step in enumerate(plan.steps):
         status: TaskStatus = "done" if number < plan.done else "in_progress" if number == plan.done else "open"
         yield f"  {MARKS[status]} {number + 1}. {shown_name(step, LONGEST_LINE)}"
 
 
 def is_shown(view: View, message: events.ToolMessage, content: str) -> bool:
-    """Whether what a result says was shown by what it is the result of."""
+    """Return whether the effect of a call has already shown the content of its result."""
     if message.name in WORKER_TOOLS:
         return any(text in content if text else not content for text in view.reported)
     return message.name in SHOWN_OTHERWISE and message.status == "ok"
@@ -111,4 +110,3 @@ FEATURES: Mapping[type, Callable[[View, Any], Rendered]] = {
     events.WorkerFailed: _worker_failed,
     events.WorkerStalled: _worker_stalled,
 }
-"""The part of ``render.RENDERERS`` that is about features."""

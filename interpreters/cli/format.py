@@ -1,4 +1,6 @@
-"""``cogstep format``: how a model writes reasoning and calls, how that was found out, and what its template can do."""
+"""``cogstep format``: show how a model writes reasoning and calls, the evidence for it, and the features of its
+template.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def add(commands: Any) -> None:
 
 
 def show_format(options: argparse.Namespace) -> int:
-    """Look at a template, say what was found, and return the exit code."""
+    """Examine a template, print the findings, and return the exit code."""
     from interpreters.cli.formats import NO_TEMPLATE, format_data, format_lines, sample_of
     from runtime.templates.files import find_template, open_template
     from runtime.templates.limits import one_allowance

@@ -1,4 +1,4 @@
-"""What ``cogstep format`` shows of a template: as plain data, and as lines for people."""
+"""The output of ``cogstep format`` about a template, as plain data and as lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAMPLE = History(
         ToolMessage("m3", SAMPLE_CALL.id, "multiply", "391"),
     )
 )
-"""A turn in its middle: the model has called a tool and is asked to go on."""
+"""An unfinished turn: the model has called a tool and must continue."""
 PLAIN_SAMPLE = History(
     (UserMessage("m1", "Hello"), AssistantMessage("m2", "Hello!"), UserMessage("m3", "How are you?"))
 )
@@ -43,18 +43,18 @@ PLAIN_SAMPLE = History(
 
 @frozen
 class Sample:
-    """The sample conversation as the template renders it."""
+    """The sample conversation as rendered by the template."""
 
     text: str
     notes: tuple[str, ...]
-    """How the conversation had to be bent for this template, or why it is refused."""
+    """How the conversation was adapted to this template, or why the template refuses it."""
 
 
 def sample_of(template: ChatTemplate) -> Sample:
-    """The longest sample that the template takes.
+    """Return the longest sample that the template accepts.
 
     Raises:
-        TemplateStoppedError: it was stopped.
+        TemplateStoppedError: the template was stopped.
     """
     refusal = ""
     for messages, tools in ((SAMPLE, (SAMPLE_TOOL,)), (PLAIN_SAMPLE, ())):
@@ -71,7 +71,7 @@ def sample_of(template: ChatTemplate) -> Sample:
 
 
 def supported(template: ChatTemplate) -> Mapping[str, bool]:
-    """What the template does anything about, by the names that ``--json`` uses."""
+    """Return which features the template supports, by the names in ``--json``."""
     found = template.derivation
     return {
         "system": "system" in found.features,
@@ -91,13 +91,12 @@ MEANING: Mapping[str, str] = {
     "thinking": "reasoning is told apart from the answer",
     "thinking_option": "reasoning can be asked for or not (--no-thinking)",
 }
-"""What stands for each of them in the report for people."""
 
 NO_TOOLS_SAID = {"empty": "without tools it gets an empty list", "undefined": "without tools it gets no such variable"}
 
 
 def format_data(file: TemplateFile, template: ChatTemplate, sample: Sample, notes: tuple[str, ...]) -> dict[str, Any]:
-    """The report as plain data; ``format`` is what ``cogstep parse --format`` and ``cognition.codec`` read."""
+    """Return the report as plain data. ``cogstep parse --format`` and ``cognition.codec`` read its ``format``."""
     found = template.derivation
     return {
         "source": file.origin,
@@ -120,7 +119,6 @@ def format_data(file: TemplateFile, template: ChatTemplate, sample: Sample, note
 def format_lines(
     file: TemplateFile, template: ChatTemplate, sample: Sample, notes: tuple[str, ...]
 ) -> Iterator[tuple[str, Style]]:
-    """The report for people: each line with its style."""
     found = template.derivation
     yield f"{file.origin}: {found.spec.name}", "plain"
     for what, text in spec_lines(found.spec):
@@ -151,7 +149,7 @@ def format_lines(
 
 
 def spec_lines(spec: FormatSpec) -> Iterator[tuple[str, str]]:
-    r"""The parts of a format with their markers as they stand in a reply, line breaks as ``\\n``."""
+    r"""Yield the parts of a format with their markers as in a reply; line breaks as ``\n``."""
     if spec.reasoning is not None:
         opened = ", begun by the prompt" if spec.reasoning.opened else ""
         yield "reasoning", f"{_shown(spec.reasoning.start)} ... {_shown(spec.reasoning.end)}{opened}"
@@ -176,7 +174,7 @@ def _around(calls: CallFormat) -> str:
 
 
 def _picture(calls: CallFormat) -> str:
-    """One call, without what stands around it: N is its name, K a parameter, V a value."""
+    """Return one call without its markers: N is its name, K a parameter, V a value."""
     match calls.shape:
         case "json_object":
             return f'{{"{calls.fields.name}": N, "{calls.fields.arguments}": {{K: V}}}}'

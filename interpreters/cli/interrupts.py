@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM: the first one cancels the turn under way and keeps everything, a second one leaves at once.
+"""Ctrl-C and SIGTERM: the first signal cancels the current turn and keeps everything, a second one exits immediately.
 
-Handlers run on the main thread between two instructions of whatever runs there. So all they do is to note what
-happened and to call ``cancel``, which is made for that; nothing here takes a lock or writes through a buffer.
+Handlers run on the main thread between two instructions of any code. So they only set flags and call ``cancel``, which
+is designed for it. This module takes no locks and writes through no buffers.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class Interrupts:
 
     def __init__(self, *, restore: bool = False) -> None:
         self.terminated = False
-        """SIGTERM has arrived: after the turn, the command ends."""
+        """SIGTERM has arrived: the command ends after the turn."""
         self._cancel: Callable[[], bool] | None = None
         self._asked = 0
         self._asking = False
         self._elsewhere = False
         """Another program has the terminal."""
         self._raised = False
-        """A signal was raised as an exception, and the command is on its way out."""
+        """A signal was raised as an exception, and the command is ending."""
         self._restore = restore
-        """Whether stderr is a terminal whose colour and last line have to be put right on leaving."""
+        """Whether stderr is a terminal whose colour and last line must be reset on exit."""
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[Interrupts]:
-        """Handle signals here until the end of the block."""
+        """Handle signals until the end of the block."""
         before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
@@ -45,7 +45,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def turn(self, cancel: Callable[[], bool]) -> Iterator[None]:
-        """In this block the first signal calls ``cancel``. It returns False if nothing runs yet or any more."""
+        """In this block the first signal calls ``cancel``. It returns False if no turn is running."""
         self._asked, self._raised = 0, False
         self._cancel = cancel
         try:
@@ -55,7 +55,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        """In this block signals are raised as exceptions, during a turn too: a line is being waited for."""
+        """In this block signals are raised as exceptions, even during a turn, since the command waits for a line."""
         self._asking, self._raised = True, False
         try:
             yield
@@ -64,7 +64,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def elsewhere(self) -> Iterator[None]:
-        """In this block Ctrl-C is for another program, such as an editor, which gets it too. SIGTERM is raised."""
+        """In this block another program, such as an editor, handles Ctrl-C. SIGTERM is raised."""
         self._elsewhere = True
         try:
             yield
@@ -72,7 +72,7 @@ class Interrupts:
             self._elsewhere = False
 
     def cancel(self) -> None:
-        """Cancel the turn under way, if there is one."""
+        """Cancel the current turn, if any."""
         if self._cancel is not None:
             self._cancel()
 
@@ -93,9 +93,9 @@ class Interrupts:
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     def _leave(self, number: int) -> NoReturn:
-        """End the process without waiting for anything: a tool or native code may be what hangs.
+        """Exit immediately, since a tool or native code may hang.
 
-        Nothing is lost by it: the recording is written line by line, past Python's buffers.
+        Nothing is lost: the recording is written line by line, without Python's buffers.
         """
         if self._restore:
             with contextlib.suppress(OSError):

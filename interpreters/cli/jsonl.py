@@ -1,4 +1,4 @@
-"""Events as JSON, one a line: what ``--json`` prints. The data are the codec's, with the tags that recordings have."""
+"""Events as JSON, one per line, for ``--json``. The codec writes them, with the same tags as recordings."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from interpreters.observing.events import Event
 
 
 def event_line(event: Event) -> str:
-    """One event as one line without its end; ``from_data`` reads it again. Fields with their default are left out."""
+    """Return one event as a line without its newline, readable by ``from_data``. Omits fields with default values."""
     return json_text(to_data(event), separators=(",", ":"), allow_nan=False)

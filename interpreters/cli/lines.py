@@ -1,4 +1,4 @@
-"""What the user types in a chat: lines with history, and messages of several lines."""
+"""Read the user's lines in a chat, with history, and messages of several lines."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from interpreters.cli.errors import CommandError
 from interpreters.cli.terminal import err, out
 
 ReadLine = Callable[[str], str | None]
-"""Shows a prompt and gives a line without its end; None at the end of input."""
+"""Shows a prompt and returns a line without its newline; None at the end of input."""
 
 FENCE = '"""'
 PROMPT, MORE = "> ", ". "
 
 LONGEST_HISTORY = 1000
-"""Lines that are kept from one chat to the next."""
+"""Lines of history saved for the next chat."""
 LONGEST_HISTORY_FILE = 1 << 24
-"""Bytes of the file that they are in."""
 LONGEST_INPUT = 1 << 26
-"""Characters that are read of stdin as one text, 64 Mi."""
+"""Characters read from stdin as one text, 64 Mi."""
 
 
 def read_stdin() -> str:
-    """All of stdin; raises CommandError where it is no text, or longer than anything that is meant."""
+    """Read all of stdin. Raises CommandError if it is not text or longer than ``LONGEST_INPUT``."""
     return _bounded(sys.stdin.read)
 
 
@@ -41,9 +40,10 @@ def _bounded(read: Callable[[int], str]) -> str:
 
 
 def read_message(read: ReadLine) -> str | None:
-    r"""One message: a line; lines that each end with ``\`` and one more; or all lines between two lines of ``\"\"\"``.
+    r"""Read one message: a line; lines that end with ``\`` and the next line; or all lines between two lines of three
+    double quotes.
 
-    Input that ends in the middle of a message ends the message. None when there is no more.
+    The end of input also ends a message. Returns None at the end of input.
     """
     line = read(PROMPT)
     if line is None:
@@ -62,7 +62,7 @@ def read_message(read: ReadLine) -> str | None:
 
 @contextlib.contextmanager
 def line_reader(history: Path) -> Iterator[ReadLine]:
-    """Reads lines from stdin: with editing and a history on a terminal, plainly and without prompts elsewhere."""
+    """Return a reader of stdin: with editing and history on a terminal, without either and without prompts elsewhere."""
     if not sys.stdin.isatty():
         yield _read_plain
     elif not out().is_terminal:  # input() would write its prompts to stdout, among the answers
@@ -94,7 +94,7 @@ def _read_editing(prompt: str) -> str | None:
 
 @contextlib.contextmanager
 def _history_kept(path: Path) -> Iterator[None]:
-    """Load the lines of earlier chats, and write all of them at the end. The directory is made only then."""
+    """Load the history of earlier chats, and save it at the end. Creates the directory only then."""
     try:
         import readline
     except ImportError:  # Pythons built without it: plain lines

@@ -1,4 +1,4 @@
-"""What ``cogstep doctor`` finds out about this machine, which install lines fit it, and how both are said."""
+"""Examine this machine for ``cogstep doctor``, choose the install lines for it, and format both."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ NAMES: Mapping[BackendName, str] = {"llama": "llama.cpp", "mlx": "MLX"}
 DISTRIBUTIONS: Mapping[BackendName, tuple[str, ...]] = {"llama": ("llama-cpp-python",), "mlx": ("mlx-lm", "mlx")}
 
 WHEELS = "https://abetlen.github.io/llama-cpp-python/whl/"
-"""The extra package indexes that llama-cpp-python's README documents (0.3.36), each named after what it was built for:
-``cpu``, ``metal``, ``cu124``, ..."""
+"""The extra package indexes in the README of llama-cpp-python (0.3.36), named by their build: ``cpu``, ``metal``,
+``cu124``, ...
+"""
 
 CUDA_WHEELS = ((11, 8), (12, 1), (12, 2), (12, 3), (12, 4), (12, 5), (13, 0), (13, 2))
-"""CUDA versions with an index, by the same README. A driver runs what was built for its own version or an older one."""
+"""CUDA versions with an index, from the same README. A driver runs builds for its own version or an older one."""
 
 WHEEL_PYTHONS = ((3, 10), (3, 11), (3, 12))
-"""For which Pythons the same README promises wheels with CUDA or Metal; with others pip compiles."""
+"""Python versions with CUDA or Metal wheels in the same README. For others pip compiles."""
 
 MLX_GLIBC = (2, 35)
-"""The oldest that the Linux wheels of MLX run on (their tag is ``manylinux_2_35``)."""
+"""The oldest glibc for MLX's Linux wheels (tag ``manylinux_2_35``)."""
 
 NVIDIA_SECONDS = 15
-"""nvidia-smi takes some seconds on a machine with many GPUs, and hangs with a driver that is broken."""
+"""Seconds for nvidia-smi. It is slow on machines with many GPUs, and hangs with a broken driver."""
 
 
 @frozen
 class Machine:
-    """What an install line depends on."""
+    """The properties of a machine that decide its install lines."""
 
     system: str
     """``Linux``, ``Darwin``, ..."""
@@ -54,15 +55,15 @@ class Machine:
     """``x86_64``, ``arm64``, ..."""
     python: tuple[int, int]
     glibc: tuple[int, int] | None = None
-    """None where there is another C library."""
+    """None with another C library."""
     nvidia: tuple[str, ...] = ()
     """Names of the GPUs that the NVIDIA driver reports."""
     cuda: tuple[int, int] | None = None
-    """The newest CUDA that the driver runs."""
+    """The newest CUDA that the driver supports."""
 
     @property
     def metal(self) -> bool:
-        """Whether there is a GPU that Metal drives well: Apple silicon."""
+        """Whether it has a GPU with good Metal support: Apple silicon."""
         return self.system == "Darwin" and self.processor == "arm64"
 
 
@@ -76,12 +77,12 @@ class InstallLine:
 
 
 def install_lines(machine: Machine) -> tuple[InstallLine, ...]:
-    """The install line of each backend that fits the machine."""
+    """Return the install line of each backend for the machine."""
     return (llama_line(machine), mlx_line(machine))
 
 
 def llama_line(machine: Machine) -> InstallLine:
-    """llama.cpp: from the extra index that fits, else compiled."""
+    """llama.cpp: from the matching extra index, or compiled."""
     wheels = machine.python in WHEEL_PYTHONS
     if machine.metal:
         if wheels:
@@ -106,7 +107,7 @@ def _compiled(option: str, note: str) -> InstallLine:
 
 
 def mlx_line(machine: Machine) -> InstallLine:
-    """MLX: wheels for Apple silicon and for Linux with a C library that is new enough."""
+    """MLX: wheels for Apple silicon, and for Linux with a new enough C library."""
     command = "pip install 'cogstep[mlx]'"
     if machine.metal:
         return InstallLine("mlx", command, "wheels, with Metal")
@@ -116,7 +117,7 @@ def mlx_line(machine: Machine) -> InstallLine:
 
 
 def this_machine() -> Machine:
-    """The machine that this runs on."""
+    """Return the properties of this machine."""
     nvidia, cuda = _nvidia()
     return Machine(
         platform.system(), platform.machine(), (sys.version_info[0], sys.version_info[1]), _glibc(), nvidia, cuda
@@ -133,7 +134,7 @@ def _glibc() -> tuple[int, int] | None:
 
 
 def _nvidia() -> tuple[tuple[str, ...], tuple[int, int] | None]:
-    """The GPUs that ``nvidia-smi`` lists, and the CUDA version of its heading."""
+    """Return the GPUs that ``nvidia-smi`` lists, and the CUDA version in its heading."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return (), None
@@ -155,13 +156,13 @@ def _said_by(*command: str) -> str:
 
 @frozen
 class BackendReport:
-    """One backend."""
+    """The findings about one backend."""
 
     backend: BackendName
     installed: bool
     versions: Mapping[str, str]
     finding: Finding | None = None
-    """None when it is not installed."""
+    """None if it is not installed."""
 
     @property
     def works(self) -> bool:
@@ -170,7 +171,7 @@ class BackendReport:
 
 @frozen
 class Place:
-    """A directory that is, or will be, used."""
+    """A directory that cogstep uses or will use."""
 
     path: str
     exists: bool
@@ -180,7 +181,7 @@ class Place:
 
 @frozen
 class Report:
-    """All that the doctor found."""
+    """All findings of the doctor."""
 
     cogstep: str
     python: str
@@ -188,15 +189,15 @@ class Report:
     machine: Machine
     backends: tuple[BackendReport, ...]
     hub_version: str | None
-    """Of huggingface_hub; None when it is not installed."""
+    """Version of huggingface_hub; None if it is not installed."""
     hub_cache: Place
     state: Place
     install: tuple[InstallLine, ...]
     shell: str = ""
-    """What runs the commands of the tool ``Bash``, and whether it can be confined."""
+    """The shell of the tool ``Bash``, and whether it can be confined."""
     shell_found: bool = False
     programs: tuple[InstalledProgram, ...] = ()
-    """Other agents' command lines, which can be models."""
+    """Command lines of other agents that can serve as models."""
 
     @property
     def healthy(self) -> bool:
@@ -205,7 +206,7 @@ class Report:
 
 
 def examine(seconds: float, status: StatusLine) -> Report:
-    """Gather everything; each installed backend is given this many ``seconds``."""
+    """Examine the machine. Each installed backend is tried for at most ``seconds``."""
     status.spin("looking at this machine")
     machine = this_machine()
     backends = []
@@ -236,7 +237,7 @@ def examine(seconds: float, status: StatusLine) -> Report:
 
 
 def hub_cache(environment: Mapping[str, str] | None = None) -> Path:
-    """Where huggingface_hub keeps downloads, by its documented variables (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME)."""
+    """Return huggingface_hub's download folder, by its documented variables (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME)."""
     environment = os.environ if environment is None else environment
     if environment.get("HF_HUB_CACHE"):
         return Path(environment["HF_HUB_CACHE"]).expanduser()
@@ -247,7 +248,7 @@ def hub_cache(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def place(path: Path) -> Place:
-    """What can be done with a directory; nothing is created to find out."""
+    """Check a directory, without creating anything."""
     anchor = path
     try:
         while not anchor.exists() and anchor != anchor.parent:  # where creating it would begin
@@ -270,7 +271,6 @@ GOOD, BAD, NEUTRAL = "✓", "✗", "·"
 
 
 def report_lines(report: Report) -> Iterator[tuple[str, Style]]:
-    """The report for people: each line with its style."""
     yield f"{NEUTRAL} cogstep {report.cogstep}, Python {report.python}, {report.platform}", "plain"
     for backend in report.backends:
         yield _backend_line(backend)

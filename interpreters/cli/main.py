@@ -1,7 +1,6 @@
-"""Where ``cogstep`` starts: reads the command line, runs the command, turns what went wrong into a line and a code.
+"""Entry point of ``cogstep``: parse the command line, run the command, and turn errors into one line and an exit code.
 
-Commands import little at the top, so that ``cogstep --help`` answers at once: a command imports what it needs when it
-runs.
+To keep ``cogstep --help`` fast, commands import their dependencies only when they run.
 """
 
 from __future__ import annotations
@@ -70,11 +69,11 @@ COMMANDS = (
     bench,
     doctor,
 )
-"""In the order of their list; each declares itself and its options with ``add``."""
+"""In the order of the help. Each module declares its command and options with ``add``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. Prints; raises nothing, and a fault of its own is a traceback."""
+    """Run one command and return its exit code. Prints errors and raises nothing; a bug prints its traceback."""
     _prepare_streams()
     with gates():
         try:
@@ -136,7 +135,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _possible(argument: str) -> bool:
-    """Whether a system could have handed it over. A program that calls ``main`` can say anything."""
+    """Return whether a system could have passed this argument. A program that calls ``main`` may pass any text."""
     try:
         return b"\0" not in os.fsencode(argument)
     except UnicodeEncodeError:
@@ -144,7 +143,7 @@ def _possible(argument: str) -> bool:
 
 
 def parser() -> Parser:
-    """The whole command line."""
+    """Return the parser of the whole command line."""
     main = Parser(prog="cogstep", description=PAGE, epilog=EXIT_CODES)
     main.add_argument("--version", action=Version, help="print the version and leave")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
@@ -161,7 +160,7 @@ def _complain(message: str, code: int = UNUSABLE) -> int:
 
 
 def _prepare_streams() -> None:
-    """Let no closed stream and no character that a terminal can't show end a session."""
+    """Make sure that a closed stream or an unprintable character does not end a session."""
     if sys.stdin is None:  # as after `<&-`
         sys.stdin = open(os.devnull)  # noqa: SIM115 - for as long as the process lives
     if sys.stdout is None:
@@ -177,7 +176,7 @@ def _prepare_streams() -> None:
 
 
 def _mute(code: int) -> int:
-    """Point stdout at nothing, else Python complains at exit about what it could not flush."""
+    """Redirect stdout to the null device, so that Python does not complain at exit about unflushed data."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), out().fileno())
     return code

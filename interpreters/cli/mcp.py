@@ -1,4 +1,4 @@
-"""``cogstep mcp``: what servers of tools offer, and our tools served to other programs."""
+"""``cogstep mcp``: show the tools of MCP servers, and serve our tools to other programs."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _as_of_a_session(options: argparse.Namespace) -> None:
-    """Put in what else a command with a session takes, as if it had not been given."""
+    """Add the defaults of all other options that a command with a session has."""
     session = Parser()
     add_session_options(session)
     for name, usual in vars(session.parse_args([])).items():
@@ -213,7 +213,6 @@ def _as_of_a_session(options: argparse.Namespace) -> None:
 
 
 def _agents(options: argparse.Namespace, tools: Any, approve: Any) -> Callable[[Any], Agent]:
-    """What makes the agent of one call."""
     from interpreters.agents.agent import Agent
     from interpreters.cli.programs import brought, program_options
     from interpreters.cli.session import new_options, protect

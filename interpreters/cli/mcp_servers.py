@@ -1,4 +1,4 @@
-"""The MCP servers of a command, as ``--mcp`` names them: read, connected, and closed when the command has ended."""
+"""The MCP servers of a command, from ``--mcp``: parse, connect, and close them when the command ends."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ NAMED = re.compile(r"([A-Za-z0-9_-]+)=(.*)", re.DOTALL)
 
 
 def named_servers(options: argparse.Namespace) -> tuple[MCPServer, ...]:
-    """The servers that ``--mcp`` names, in their order. Each call of one asks, unless its file says ``approval``; a
-    session goes on without one that can't be reached.
+    """Return the servers in ``--mcp``, in order.
+
+    Each call of their tools asks for approval, unless the file sets ``approval``. The session continues without an
+    unreachable server.
 
     Raises:
-        CommandError: one can't be meant.
+        CommandError: a server is not specified correctly.
     """
     found = [server for text in options.mcp or () for server in _servers_of(text)]
     names = [server.name for server in found]
@@ -75,7 +77,7 @@ def _of_module(text: str) -> Iterable[MCPServer]:
 
 
 def opened_servers(options: argparse.Namespace) -> MCPServers | None:
-    """The servers, connected once for a command; None where none are named. They are closed with ``options.opened``."""
+    """Return the servers, connected once per command; None without ``--mcp``. ``options.opened`` closes them."""
     if not getattr(options, "mcp", None):
         return None
     known: MCPServers | None = getattr(options, "mcp_opened", None)
@@ -87,6 +89,6 @@ def opened_servers(options: argparse.Namespace) -> MCPServers | None:
 
 
 def server_tools(options: argparse.Namespace, recorded: Iterable[ToolSpec] = ()) -> tuple[Tool[..., Any], ...]:
-    """The tools of the servers, as they are now or were recorded."""
+    """Return the tools of the servers, as they are now or as recorded."""
     servers = opened_servers(options)
     return () if servers is None else servers.tools(recorded)

@@ -1,7 +1,7 @@
-"""The measurements of ``cogstep bench``, and figures as they are shown.
+"""The measurements of ``cogstep bench``, and the formatting of figures.
 
-Everything is measured through what ``runtime`` promises, so it holds for any backend: rates come from the timings of
-replies, reuse from their usage. Prompts are made up, and begin with words of their own where a cache must not help.
+Uses only the interface of ``runtime``, so it works for any backend: rates come from the timings of replies, cache reuse
+from their usage. Prompts are generated, and begin with unique words if a cache must not help.
 """
 
 from __future__ import annotations
@@ -24,38 +24,37 @@ from runtime import Done, Generation, LoadProgress, Runtime, load_model
 WORDS = "the agent reads a file and writes what it found into the next one".split()
 
 GO_ON = "Count from one to one thousand in words, one number after another, and leave none out."
-"""A question whose answer is longer than any reply that is measured. A model that ends early is asked again."""
+"""A question with an answer longer than any measured reply. If a model ends early, it is asked again."""
 
 BEGIN, AND_THEN = "What do you do first?", "And then?"
 
 MOST_REPLIES = 16
-"""The most replies that one figure is taken from, of a model that ends early."""
+"""Replies for one figure at most, if a model ends early."""
 
 
 @frozen
 class Figure:
-    """One line of what was measured."""
+    """One measured value, as a line."""
 
     name: str
     value: str
-    """With its unit."""
     note: str = ""
 
 
 def per_second(number: float, seconds: float) -> float:
-    """A rate; 0 where the clock saw no time pass."""
+    """Return a rate; 0 if no time has passed by the clock."""
     return number / seconds if seconds > 0 else 0.0
 
 
 def short(value: float) -> str:
-    """A figure with as many digits as a busy machine deserves, three at the most: 0.043, 2.1, 27.3, 1250."""
+    """Format a figure with two or three significant digits: 0.043, 2.1, 27.3, 1250."""
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"
 
 
 def size(number: float) -> str:
-    """Bytes in decimal units: ``639 MB``."""
+    """Format bytes in decimal units: ``639 MB``."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if number >= scale:
             return f"{short(number / scale)} {unit}"
@@ -63,7 +62,7 @@ def size(number: float) -> str:
 
 
 def peak_memory() -> int | None:
-    """The most bytes that this process had in memory at one time; None where the system does not say."""
+    """Return the peak memory of this process in bytes; None if the system does not report it."""
     try:
         import resource
     except ImportError:  # Windows
@@ -74,7 +73,7 @@ def peak_memory() -> int | None:
 
 @frozen
 class Report:
-    """All that was measured. Rates are in tokens per second, times in seconds, memory in bytes."""
+    """All measured values. Rates are in tokens per second, times in seconds, memory in bytes."""
 
     model: str
     backend: str
@@ -82,30 +81,31 @@ class Report:
     context_tokens: int
     load_seconds: float
     prompt_tokens: int
-    """Tokens of the prompt that was evaluated without a cache."""
+    """Tokens of the prompt evaluated without a cache."""
     prefill_rate: float
     decode_tokens: int
-    """Tokens of the replies that ``decode_rate`` comes from."""
+    """Tokens of the replies for ``decode_rate``."""
     decode_rate: float
     first_token_cold: float
     first_token_warm: float
-    """The time to the first token of the next message of the same conversation."""
+    """Time to the first token of the next message in the same conversation."""
     warm_prompt_tokens: int
     reused_tokens: int
-    """The number of ``warm_prompt_tokens`` that were in the cache."""
+    """How many of ``warm_prompt_tokens`` were in the cache."""
     sessions: int
     sessions_rate: float
-    """Tokens of replies that all sessions together get, from the first message to the end of the last reply, so that
-    evaluating the prompts is part of it."""
+    """Reply tokens per second of all sessions together, from the first message to the end of the last reply. Includes
+    prompt evaluation.
+    """
     session_rate: float
-    """The same rate of one session that has the model to itself."""
+    """The same rate for one session that has the model to itself."""
     weight_bytes: int
     peak_bytes: int | None
-    """The most memory of the whole process, Python included; None where the system does not say."""
+    """Peak memory of the whole process, including Python; None if the system does not report it."""
 
 
 def measure(options: argparse.Namespace, show: Callable[[Figure], None], status: StatusLine) -> Report:
-    """Load the model and take every figure, in the order in which they are shown."""
+    """Load the model and measure every figure, in display order."""
 
     def progress(progress: LoadProgress) -> None:
         status.show(bar("downloading" if progress.stage == "download" else "loading", progress.fraction))
@@ -155,7 +155,7 @@ def measure(options: argparse.Namespace, show: Callable[[Figure], None], status:
 
 
 class Measured:
-    """Replies of a model, and what they took."""
+    """Measures replies of a model."""
 
     def __init__(self, model: Runtime, prompt: int, tokens: int, rounds: int, status: StatusLine) -> None:
         self._model = model
@@ -173,7 +173,7 @@ class Measured:
         self._words = self._as_many_words()
 
     def first_tokens(self) -> tuple[list[Done], list[Done]]:
-        """Replies to a new prompt and, with each, one to the next message of the same conversation."""
+        """Return replies to new prompts, and for each a reply to the next message of the same conversation."""
         cold, warm = [], []
         self._finish(
             self._ask(self._conversation(self._words, BEGIN), 1)
@@ -187,7 +187,7 @@ class Measured:
         return cold, warm
 
     def decode(self) -> tuple[int, float]:
-        """Tokens that came after the first one of their reply, and the seconds in which they did."""
+        """Return the number of tokens after the first token of each reply, and their seconds."""
         self._status.spin(f"replies of {self._tokens} tokens")
         tokens, seconds = 0, 0.0
         for _ in range(MOST_REPLIES):
@@ -202,7 +202,7 @@ class Measured:
         return tokens, seconds
 
     def sessions(self, number: int) -> tuple[float, float]:
-        """Tokens a second of one session alone and of ``number`` sessions together, each the median of all rounds."""
+        """Return the tokens per second of one session alone and of ``number`` sessions together: medians of all rounds."""
         alone, together = [], []
         for place in range(self._rounds):
             self._status.spin(f"{number} sessions at once, {place + 1} of {self._rounds}")
@@ -230,11 +230,11 @@ class Measured:
         return done
 
     def _label(self) -> str:
-        """Words that no prompt began with before, here or, by the clock, in a cache that outlived its process."""
+        """Return a unique beginning for a prompt. The clock makes it unique even for a cache that outlives its process."""
         return f"{next(self._labels):04d}-{time.time_ns() % 10**9:09d}"
 
     def _as_many_words(self) -> str:
-        """Words that make a prompt of the wanted length, or of a few tokens less."""
+        """Return words for a prompt of the wanted length, or a few tokens less."""
         fewest, most = 1, 2 * self._prompt
         while fewest < most:
             middle = (fewest + most + 1) // 2

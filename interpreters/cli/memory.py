@@ -1,4 +1,4 @@
-"""``cogstep memory``: a memory in files, searched and written from the command line."""
+"""``cogstep memory``: search and write a memory folder from the command line."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ examples:
 """
 
 SOURCES: tuple[Source, ...] = ("episodes", "knowledge", "outcomes")
-"""Those of ``runtime.MemoryFolder``: --help must not load it."""
+"""As in ``runtime.MemoryFolder``, which ``--help`` must not import."""
 
 
 def add(commands: Any) -> None:
@@ -110,7 +110,7 @@ def _add_source(command: Any) -> None:
 
 
 def _opened(options: argparse.Namespace) -> MemoryFolder:
-    """A memory that is there: looking for something makes none."""
+    """Open an existing memory. Reading never creates one."""
     from runtime import MemoryFolder
 
     if not options.memory or not any(Path(options.memory, source).is_dir() for source in SOURCES):

@@ -1,4 +1,4 @@
-"""Which model a command runs, and how it is loaded."""
+"""The model of a command, and how to load it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
-"""Those of ``runtime.llama.options``, which need not be loaded to be named."""
+"""As in ``runtime.llama.options``, repeated here to avoid the import."""
 
 
 def add_model_options(group: Any) -> None:
-    """What every command that loads a model takes."""
+    """Add the options of every command that loads a model."""
     group.add_argument(
         "--model",
         metavar="SPEC",
@@ -48,7 +48,7 @@ def add_model_options(group: Any) -> None:
 
 
 def add_fallback_option(group: Any) -> None:
-    """Other models, for commands that go on with a conversation."""
+    """Add the option for fallback models, for commands that continue a conversation."""
     group.add_argument(
         "--fallback",
         action="append",
@@ -58,7 +58,7 @@ def add_fallback_option(group: Any) -> None:
 
 
 def load_options(chosen: argparse.Namespace, on_progress: OnProgress) -> LoadOptions:
-    """What was chosen, for ``load_model``."""
+    """Return the chosen options for ``load_model``."""
     from runtime import LlamaOptions  # here, so that --help need not load it
 
     options: dict[str, Any] = {}
@@ -78,7 +78,6 @@ def load_options(chosen: argparse.Namespace, on_progress: OnProgress) -> LoadOpt
 
 
 def _adapter(text: str) -> Adapter:
-    """``FILE`` or ``FILE:SCALE``."""
     from runtime import Adapter
 
     file, _, scale = text.rpartition(":")

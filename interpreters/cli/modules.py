@@ -1,10 +1,10 @@
-"""What the user names of a Python module of theirs: ``MODULE:NAME``.
+"""Load objects from the user's Python modules: ``MODULE:NAME``.
 
-Naming it is the user's word that it may run; no recording and no file names a module by itself. MODULE is looked for
-in the working directory first, as ``python -m`` does it. That directory then stands at the end of ``sys.path``, so that
-what the module itself imports is found: at the end, so that no file there passes for a library of ours or of Python's.
+Only the user's command line may name a module, since importing it runs its code. Recordings and files never do. MODULE
+is looked up in the working directory first, as with ``python -m``. The directory is then appended to ``sys.path`` for
+the module's own imports. It is appended at the end, so that its files can't shadow our libraries or Python's.
 
-Whatever a module does when it is imported, the user reads one sentence that says where it went wrong.
+Any error during an import becomes one sentence with its place.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FORM = "write it as MODULE:NAME, such as my_tools:TOOLS for TOOLS in my_tools.py
 
 
 def load_named(option: str, name: str) -> Any:
-    """What stands under ``MODULE:NAME``, where each may have dots.
+    """Return the object at ``MODULE:NAME``; both may have dots.
 
     Raises:
-        CommandError: it is written otherwise, the module can't be imported, or there is no such name in it.
+        CommandError: the name is malformed, the module can't be imported, or it has no such name.
     """
     module, _, attribute = name.partition(":")
     parts = attribute.split(".")
@@ -53,21 +53,21 @@ def load_named(option: str, name: str) -> Any:
 
 
 def called(option: str, name: str, function: Callable[..., Any], *arguments: Any, what: str = "calling it") -> Any:
-    """What a function of the user's gives, with its mistakes told as those of an import are."""
+    """Call a function of the user. Its errors are reported like those of an import."""
     with _told(option, name, what):
         return function(*arguments)
 
 
 @contextlib.contextmanager
 def aside() -> Iterator[None]:
-    """Around what the user's own code does: what it prints goes to stderr, since stdout is for what the model says."""
+    """Redirect the output of the user's own code to stderr, since stdout is for the model's text."""
     with contextlib.redirect_stdout(cast("TextIO", err())):
         yield
 
 
 @contextlib.contextmanager
 def _told(option: str, name: str, what: str, module: str = "") -> Iterator[None]:
-    """Turn whatever is raised into one sentence; what asks the command to end goes on as it is."""
+    """Turn any exception into one sentence, except those that ask the command to end."""
     here = _here()
     try:
         with aside():
@@ -114,7 +114,7 @@ def _here() -> str:
 
 
 def _message(error: BaseException) -> str:
-    """What an error says, with its kind; its own ``__str__`` may fail."""
+    """Return an error's type and message. Its ``__str__`` may itself fail."""
     try:
         text = str(error)
     except Exception:
@@ -124,7 +124,7 @@ def _message(error: BaseException) -> str:
 
 
 def where(error: BaseException) -> str:
-    """The line of the user's code at which it went wrong: the innermost that is not a library's."""
+    """Return the innermost line of the user's own code in the traceback."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return ""  # its own text says the file and the line
     places: list[tuple[str, int]] = []

@@ -43,7 +43,6 @@ SUFFIX = ".jsonl"
 
 
 def add(actions: Any, add_places: Callable[[Any], None]) -> None:
-    """Declare both among the actions of ``cogstep sessions``."""
     for name, summary, page in (
         ("copy", "copy recordings between files and a database", COPY),
         ("move", "move recordings between files and a database", MOVE),
@@ -89,7 +88,6 @@ def _carry(options: argparse.Namespace, *, moves: bool) -> int:
 
 
 def _targets(to: str) -> Callable[[str], Recording]:
-    """What gives the place of a name."""
     from interpreters.recording.sessions import FileRecording
 
     if IS_URL.match(to):
@@ -109,7 +107,6 @@ def _targets(to: str) -> Callable[[str], Recording]:
 
 
 def _name(recording: Recording) -> str:
-    """What it is called wherever it goes."""
     return Path(recording.name).name.removesuffix(SUFFIX) if isinstance(recording.where, Path) else recording.name
 
 

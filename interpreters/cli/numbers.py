@@ -1,4 +1,4 @@
-"""Numbers on the command line: read, checked, and refused in words that say what is wanted."""
+"""Numbers on the command line: parse and check them, with errors that name the valid values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def number(kind: type[int] | type[float], what: str, fits: Callable[[float], bool]) -> Callable[[str], Any]:
-    """An argparse type that says what it wants."""
+    """Return an argparse type for a number. ``what`` describes the valid values in errors."""
 
     def read(text: str) -> int | float:
         try:

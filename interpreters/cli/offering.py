@@ -1,4 +1,4 @@
-"""What a session is offered where nobody says it, and the words that stand for several of cogstep's tools."""
+"""The default tools and features of a session, and the words for groups of cogstep's tools."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 READING = ("Read", "Glob", "Grep")
 EDITING = ("Write", "Edit", "MultiEdit", "Patch")
 SHELL = ("Bash", "BashOutput", "KillShell")
-"""They run whatever the model writes."""
+"""These run any command of the model."""
 READ_ON = "ReadOutput"
-"""It reads on in the results of the session's own recording."""
+"""Reads further parts of results from the session's own recording."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "standard": ("calculate", "current_time", *READING),
     "files": (*READING, *EDITING),
     "shell": SHELL,
 }
-"""What a word stands for that names several tools; and there is ``ALL``."""
+"""The tools behind each group word; ``ALL`` is another group word."""
 ALL = "all"
-"""The word for all of cogstep's tools that this machine and this session have a place for."""
+"""The word for all of cogstep's tools that this machine and session can offer."""
 
 IN_A_CHAT: tuple[Feature, ...] = ("questions", "tasks", "plan")
 ALONE: tuple[Feature, ...] = ("tasks",)
-"""Of these, what needs nobody's answer."""
+"""The part that works without a user."""
 
 
 def is_shipped(model: str | None) -> bool:
-    """Whether ``--model`` is the small model that ships. It knows five tools, in one order and in their short form, and
-    nothing else.
+    """Return whether ``--model`` is the small model that ships. It knows only five tools, in one order and in their
+    short form.
     """
     if model is None:
         return True
@@ -52,16 +52,14 @@ def is_shipped(model: str | None) -> bool:
 
 
 def offers_all(options: argparse.Namespace) -> bool:
-    """Whether a new session gets what people run agents for: nobody has said which tools there are, and the model is
-    another one than the shipped one.
-    """
+    """Return whether a new session offers all tools: no tool option is set, and the model is not the shipped one."""
     said = options.no_tools or options.tools is not None or options.agent is not None
     return not said and not is_shipped(options.model)
 
 
 def usual_features(options: argparse.Namespace) -> tuple[Feature, ...]:
-    """The features of a new session that is offered all: those of a chat, and with nobody at the terminal none that
-    waits for an answer.
+    """Return the features of a new session with all tools: those of a chat. Without a user at the terminal, only the
+    features that need no answers.
     """
     if options.command != "chat":
         return ()
@@ -69,12 +67,12 @@ def usual_features(options: argparse.Namespace) -> tuple[Feature, ...]:
 
 
 def somebody_is_here(options: argparse.Namespace) -> bool:
-    """Whether somebody reads the output of a command and types at its terminal."""
+    """Return whether a user reads the command's output and can type at its terminal."""
     return not options.json and sys.stdin.isatty() and err().is_terminal
 
 
 def meant_by(names: Iterable[str], recording: Where | None) -> tuple[str, ...]:
-    """The names with those in the place of a word that the word stands for."""
+    """Replace group words by the names of their tools."""
     found: list[str] = []
     for name in names:
         found += _all_there_are(recording) if name == ALL else GROUPS.get(name, (name,))

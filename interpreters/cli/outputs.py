@@ -1,4 +1,4 @@
-"""What ``cogstep parse`` reads, and how it shows what a saved output of a model says, thinks and calls."""
+"""Input of ``cogstep parse``, and the display of text, reasoning and calls in a saved output."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from runtime.files import read_regular
 from runtime.templates.files import find_template, open_template
 
 LONGEST = 1 << 26
-"""Bytes of a file that is read, 64 MiB: a saved output, a list of tools, a format."""
+"""Largest input file in bytes, 64 MiB: a saved output, a list of tools, a format."""
 
 
 @frozen
 class Parsed:
-    """A saved output, read."""
+    """A parsed output."""
 
     format: str
     outputs: tuple[Output, ...]
     known: tuple[str, ...] | None
-    """Names of the tools that were offered; None where ``--tools`` was not given."""
+    """Names of the offered tools; None without ``--tools``."""
 
     @property
     def readable(self) -> bool:
@@ -43,7 +43,7 @@ class Parsed:
 
 
 def parse_text(spec: FormatSpec, text: str, tools: Sequence[ToolSpec] | None, reason: FinishReason) -> Parsed:
-    """All that the parser makes of a text."""
+    """Parse a whole text."""
     parser = Parser(spec, tools or ())
     outputs = (*parser.feed(text), *parser.finish(reason))
     return Parsed(spec.name, outputs, None if tools is None else tuple(tool.name for tool in tools))
@@ -53,11 +53,12 @@ def parse_text(spec: FormatSpec, text: str, tools: Sequence[ToolSpec] | None, re
 
 
 def find_format(name: str | None) -> FormatSpec:
-    """The format that the command line names: a written one, one in a JSON file, or that of a model or template.
+    """Return the format that the command line names: a built-in one, one in a JSON file, or that of a model or
+    template.
 
     Raises:
-        CommandError: it names no format, file or model.
-        ModelLoadError: it names a model or a template that can't be used.
+        CommandError: there is no such format, file or model.
+        ModelLoadError: the named model or template can't be used.
     """
     if name is not None and name in FORMATS:
         return FORMATS[name]
@@ -83,7 +84,7 @@ def _read_spec(path: str) -> FormatSpec:
 
 
 def read_tools(path: str) -> tuple[ToolSpec, ...]:
-    """Tools as an OpenAI request or an MCP server lists them."""
+    """Read tools from a list in the form of an OpenAI request or an MCP server."""
     found = list_tools(path)
     for tool in found:
         if tool.spec is None:
@@ -92,7 +93,7 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
 
 
 def list_tools(path: str) -> tuple[Listed, ...]:
-    """The tools of a file, those that can't be used among them."""
+    """Return the tools in a file, including the unusable ones."""
     try:
         return read_listing(_read_json(path, decode_listing))
     except ConfigError as error:
@@ -107,7 +108,7 @@ def _read_json(path: str, decode: Callable[[str], Any] = json.loads) -> Any:
 
 
 def read_text(path: str) -> str:
-    """The saved output; ``-`` reads it from stdin."""
+    """Return the saved output; ``-`` reads it from stdin."""
     return read_stdin() if path == "-" else _read(path)
 
 
@@ -125,7 +126,7 @@ def _read(path: str) -> str:
 
 
 def unknown_tool(name: str, known: Sequence[str] | None) -> str:
-    """The complaint about a name that is not among the known ones; empty where it is."""
+    """Return a complaint about an unknown tool name; empty if it is known."""
     if known is None or name in known:
         return ""
     close = get_close_matches(name, known, n=3)
@@ -133,7 +134,6 @@ def unknown_tool(name: str, known: Sequence[str] | None) -> str:
 
 
 def parsed_data(parsed: Parsed) -> dict[str, Any]:
-    """What was read, as plain data."""
     reply = collect(parsed.outputs)
     return {
         "format": parsed.format,
@@ -155,7 +155,6 @@ def parsed_data(parsed: Parsed) -> dict[str, Any]:
 
 
 def parsed_lines(parsed: Parsed) -> Iterator[tuple[str, Style]]:
-    """What was read, for people: each line with its style."""
     reply = collect(parsed.outputs)
     yield f"format {parsed.format}", "dim"
     for title, text, style in (("reasoning", reply.reasoning, "dim"), ("text", reply.text, "plain")):

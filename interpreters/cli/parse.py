@@ -1,4 +1,4 @@
-"""``cogstep parse``: what a saved output of a model says, thinks and calls."""
+"""``cogstep parse``: show text, reasoning and calls in a saved output of a model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
 
 
 def parse(options: argparse.Namespace) -> int:
-    """Read, say what was read, and return the exit code."""
+    """Parse, print the result, and return the exit code."""
     from interpreters.cli.outputs import find_format, parse_text, parsed_data, parsed_lines, read_text, read_tools
 
     spec = find_format(options.format)

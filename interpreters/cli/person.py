@@ -1,7 +1,7 @@
-"""The person at the terminal, who is asked what a session wants to know. Each question is a function of its own module.
+"""The user at the terminal, and asking questions there. Each kind of question has its own module.
 
-Ctrl-C or SIGTERM at a question keep it in the recording, where ``cogstep resume`` asks it again. Without a recording
-they cancel the turn, and so does Ctrl-C in a chat, which goes on.
+Ctrl-C or SIGTERM at a question keep it in the recording, and ``cogstep resume`` asks it again. Without a recording they
+cancel the turn. In a chat, Ctrl-C also cancels only the turn, and the chat continues.
 """
 
 from __future__ import annotations
@@ -27,43 +27,42 @@ T = TypeVar("T")
 
 
 class Person:
-    """Whoever reads the output of a command and types at its terminal, if anybody does."""
+    """The user who reads a command's output and types at its terminal, if there is one."""
 
     def __init__(self, options: argparse.Namespace, output: Output, interrupts: Interrupts) -> None:
         recording = options.file if options.command == "resume" else options.record
         self.recording = None if recording is None else name_of(recording)
-        """Where what is not answered waits; None: nowhere."""
+        """Name of the recording that keeps unanswered questions; None without a recording."""
         self.typed = "" if recording is None else typed(recording, options)
-        """How another command names it, for a shell."""
+        """Its name for another command, quoted for a shell."""
         self.is_here: bool = somebody_is_here(options)
         self.unasked: dict[str, None] = {}
-        """The tools of which a call was refused in this turn, since nobody is here."""
+        """The tools whose calls were refused in this turn because no user is there."""
         self.output = output
         self.interrupts = interrupts
         self.goes_on = options.command == "chat"
-        """Whether there is a prompt to come back to."""
+        """Whether the command returns to a prompt."""
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is."""
+        """Width of the terminal."""
         return columns_of(err())
 
     def tell(self, text: str, style: Style) -> None:
-        """A line of any length, between questions, none of whose rows can pass for one."""
+        """Show a line of any length between questions. None of its rows can imitate a question."""
         rows = wrapped(shown_name(text, None), "", self.columns)
         self.output.attempt(lambda: err().write_lines(((row, style) for row in rows), whole=True))
 
     def forget_typed(self) -> None:
-        """Throw away what was typed before a question stands there: it is no answer to what nobody has seen."""
+        """Discard input typed before a question is shown: it can't be an answer to an unseen question."""
         with contextlib.suppress(OSError, ValueError, AttributeError, termios.error):  # no terminal that can do it
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
     def line(self, prompt: str) -> str:
-        """What is typed behind a prompt, without the blanks around it; for what ``asked`` reads besides.
+        """Read a line after a prompt, stripped. For additional input within ``asked``.
 
         Raises:
-            EOFError: the input has ended.
-            KeyboardInterrupt, Terminated: as ``asked`` catches them.
+            EOFError: the input has ended. KeyboardInterrupt, Terminated: as caught by ``asked``.
         """
         err().write(prompt)
         line = sys.stdin.readline()
@@ -74,17 +73,17 @@ class Person:
     def asked(
         self, what: str, prompt: str | Callable[[], str], read: Callable[[str], T | None], *, nobody: T, stopped: T
     ) -> T:
-        """What the person answers, asked until it is an answer.
+        """Ask until the user gives a valid answer.
 
         Args:
-            what: waits if the question is interrupted.
-            prompt: stands before the answer.
-            read: reads what was typed, and may ask more by ``line``; None for what is no answer.
-            nobody: the answer where the input ends.
-            stopped: the answer where the turn is cancelled for Ctrl-C.
+            what: the name of the question, in the note that it waits.
+            prompt: shown before the answer.
+            read: parses the input, and may ask more with ``line``; returns None for an invalid answer.
+            nobody: the answer at the end of input.
+            stopped: the answer if Ctrl-C cancels the turn.
 
         Raises:
-            KeyboardInterrupt, Terminated: the question waits in the recording, and the command is to end.
+            KeyboardInterrupt, Terminated: the question waits in the recording, and the command must end.
         """
         try:
             with self.interrupts.asking():

@@ -1,8 +1,8 @@
-"""Pieces of text for the screen, what has been shown so far, and the ways in which a line begins and ends.
+"""Pieces of text for the screen, the state of the display, and helpers to begin and end lines.
 
-Pieces go to one of two channels: ``answer`` is what the model says and nothing else, ``trace`` is all the rest. Which
-stream a channel is, and whether there are colours, is the business of ``screen.py``. In the trace, what stands on one
-line is written so that it can't begin another; that nothing steers the terminal is the business of ``terminal.py``.
+Pieces go to one of two channels: ``answer`` contains only the model's text, ``trace`` everything else. ``screen.py``
+maps channels to streams and decides on colours. In the trace, single-line content is escaped so that it can't start
+another line. ``terminal.py`` escapes control sequences.
 """
 
 from __future__ import annotations
@@ -33,60 +33,60 @@ Pieces = tuple[Piece, ...]
 
 @frozen
 class View:
-    """What has been shown so far, where what is shown next depends on it."""
+    """The state of the display, as far as later output depends on it."""
 
     thinking: bool = True
-    """Whether reasoning is shown."""
+    """Whether to show reasoning."""
     summary: bool = True
-    """Whether a last line tells usage and time."""
+    """Whether to show a last line with usage and time."""
     whole: bool = False
-    """Whether long arguments and results are shown whole."""
+    """Whether to show long arguments and results in full."""
 
     line: Literal["", "answer", "thinking"] = ""
-    """The writer of the line that has been begun and not ended."""
+    """The writer of the open line."""
     said: bool = False
-    """Whether the reply under way has shown any text."""
+    """Whether the current reply has shown any text."""
     thought: bool = False
-    """Whether the reply under way has shown any reasoning."""
+    """Whether the current reply has shown any reasoning."""
     calls: Mapping[str, str] = field(factory=dict)
-    """The calls that run, as they were shown, by call id."""
+    """The running calls as shown, by call id."""
     proposed: Mapping[str, str] = field(factory=dict)
-    """The names of the tools that the newest reply calls, by call id."""
+    """Tool names of the newest reply's calls, by call id."""
     running: Mapping[EffectId, str] = field(factory=dict)
-    """The ids of the calls that run, by effect id."""
+    """Ids of the running calls, by effect id."""
     ended: frozenset[str] = frozenset()
     """Ids of the calls whose result was shown when their tool ended."""
     latest: str = ""
-    """The call whose line was the last to be shown; its result needs no name beside it."""
+    """The call whose line was shown last. Its result is shown without a name."""
     replies: int = 0
-    """The replies of this turn; ``seconds`` is the time that they took."""
+    """Number of replies in this turn; ``seconds`` is their total time."""
     seconds: float = 0.0
     at: float = 0.0
-    """The time of the newest input."""
+    """Time of the newest input."""
     asked: Mapping[EffectId, float] = field(factory=dict)
-    """The time at which each reply under way was asked for, by effect id."""
+    """Start time of each running reply, by effect id."""
     dropped: int = 0
-    """The number of messages that are left out of the requests."""
+    """Number of messages omitted from the requests."""
     shortened: int = 0
-    """The number of tool results that the requests show shortened."""
+    """Number of shortened tool results in the requests."""
     session: str = ""
-    """The session that is shown; others are those of its workers."""
+    """The displayed session. Other sessions are its workers."""
     workers: Mapping[str, View] = field(factory=dict)
-    """What has been shown of each worker, by its session."""
+    """The display state of each worker, by session."""
     names: Mapping[str, str] = field(factory=dict)
-    """The workers' names, by their sessions."""
+    """Names of the workers, by session."""
     reported: frozenset[str] = frozenset()
-    """What the workers of this turn came to, which need not be shown again as the result of a call."""
+    """Results of this turn's workers, not shown again as the result of a call."""
 
 
 Rendered = tuple[View, Pieces]
 
 LONGEST_RESULT = (6, 400)
-"""Lines and characters that are shown of a result: enough to see what it is; -v shows all."""
+"""Lines and characters shown of a result; -v shows all."""
 
 
 def end_line(view: View) -> Rendered:
-    """End the line that is open: the answer's on its own channel, so that a file gets whole lines too."""
+    """End the open line. An answer's line ends on the answer channel, so that a file receives whole lines."""
     if not view.line:
         return view, ()
     channel: Channel = "answer" if view.line == "answer" else "trace"
@@ -94,25 +94,24 @@ def end_line(view: View) -> Rendered:
 
 
 def note(view: View, text: str, style: Style) -> Rendered:
-    """A line of its own between others."""
     return block(view, shown_name(text, LONGEST_LINE), style)
 
 
 def block(view: View, text: str, style: Style) -> Rendered:
-    """Text of one line or several that is fit to be shown."""
+    """Show escaped text of one or several lines."""
     view, pieces = end_line(view)
     return evolve(view, latest=""), (*pieces, Piece("trace", f"{text}\n", style))
 
 
 def aside(view: View, text: str, style: Style) -> Rendered:
-    """A line that may come in the middle of the answer: it must not put a line break into the answer itself."""
+    """Show a line in the middle of an answer, without adding a line break to the answer."""
     line_break = (Piece("trace", "\n"),) if view.line else ()
     line = Piece("trace", f"{shown_name(text, LONGEST_LINE)}\n", style)
     return evolve(view, latest=""), (*line_break, line)
 
 
 def result_text(content: str, *, whole: bool = False) -> str:
-    """A result for the screen: its first lines, with what was left out; later lines are indented under the first."""
+    """Format a result for the screen: its first lines and the number of omitted ones. Later lines are indented."""
     text = shown_text(content.rstrip(" \t\r\n"))
     lines = text.split("\n") if text.strip() else ["(nothing)"]
     most_lines, most_characters = LONGEST_RESULT

@@ -1,4 +1,4 @@
-"""``/policy`` in a chat: which rules there are, and taking back what was said from now on."""
+"""``/policy`` in a chat: show the rules, and take back earlier "from now on" answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _forget(session: Session, which: str) -> None:
 
 
 def policy_lines(agent: Agent) -> Iterator[str]:
-    """The rules that calls are judged by, the most severe of which decides."""
+    """Yield the rules for calls. The most severe matching rule decides."""
     rules: Policy = agent.config.policy
     guarded = {rule for tool in agent.config.tools if tool.command for rule in shell_protections(tool.name)}
     yield f"mode: {agent.state.mode}"

@@ -1,9 +1,8 @@
-"""A preview on the screen: each of its lines stands behind a bar, so that none can pass for anything else there.
+"""Show a preview with a bar before each line, so that its text can't imitate other output.
 
-A line that is longer than the terminal is wide goes on behind a bar of its own: left to the terminal, its rest would
-begin at the edge, where questions begin. A changed line that is more than printable ASCII, or that ends in a blank, has
-a second row with what it is in ASCII, as JSON: so letters that pass for others, and what isn't seen at all, are told
-from what they look like. A tab is an arrow.
+A line longer than the terminal continues behind its own bar. If the terminal wrapped it, the rest would begin at the
+left edge, like a question. A changed line with anything but printable ASCII, or with a blank at its end, has a second
+row: the line in ASCII, as JSON. This reveals look-alike letters and invisible characters. Tabs are shown as arrows.
 """
 
 from __future__ import annotations
@@ -20,27 +19,26 @@ from interpreters.cli.terminal import Terminal
 from interpreters.tools.previews import Preview
 
 BAR, ON, ASCII = "  │ ", "  ┆ ", "  = "
-"""Before a line, before the rest of one, and before what one is in ASCII."""
+"""Prefixes of a line, of its continuation, and of its ASCII form."""
 
 HEAD, TAIL = 30, 10
-"""Lines of a preview that are shown before somebody asks for all of it."""
+"""Lines shown at the beginning and end of a preview, until the user asks for all."""
 LONGEST = 400
-"""Characters of a line that are shown until then."""
+"""Characters of a line shown until then."""
 TAB = 4
 COLUMNS = 80
-"""Where nobody says how wide the terminal is."""
 NARROWEST = 20
 
 Rows = Iterator[tuple[str, Style]]
 
 
 def is_cut(preview: Preview) -> bool:
-    """Whether there is more of it than is shown at first."""
+    """Return whether the first view omits anything."""
     return len(preview.lines) > HEAD + TAIL or any(len(line) > LONGEST for line in preview.lines)
 
 
 def preview_rows(preview: Preview, columns: int, *, whole: bool = False) -> Rows:
-    """What is written of a preview, row by row."""
+    """Yield the rows of a preview."""
     if preview.note:
         for row in wrapped(shown_name(preview.note, LONGEST_LINE), "  ", columns):
             yield row, "dim"
@@ -75,7 +73,7 @@ def _rows_of(line: str, in_diff: bool, columns: int, longest: int | None) -> Row
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is what it looks like."""
+    """Return whether a text has no look-alike or invisible characters."""
     return text.isascii() and text.replace("\t", "").isprintable() and not text.endswith((" ", "\t"))
 
 
@@ -91,7 +89,7 @@ def _with_arrows(text: str) -> str:
 
 
 def wrapped(text: str, bar: str, columns: int) -> Iterator[str]:
-    """A text that is shown, in rows that no terminal of this width breaks: the first behind a bar, and the others."""
+    """Split text into rows that fit the terminal. The first row has the prefix ``bar``, the others ``ON``."""
     room = max(columns, NARROWEST) - len(ON)
     if text.isascii():
         yield f"{bar}{text[:room]}"
@@ -110,7 +108,6 @@ def wrapped(text: str, bar: str, columns: int) -> Iterator[str]:
 
 
 def columns_of(terminal: Terminal) -> int:
-    """How wide a terminal is."""
     try:
         return os.get_terminal_size(terminal.fileno()).columns or COLUMNS
     except OSError:

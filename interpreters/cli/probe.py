@@ -1,7 +1,7 @@
-"""Whether a backend really works: loads the shipped model and asks it one question, in a process of its own.
+"""Test whether a backend really works: load the shipped model and ask it one question, in a child process.
 
-The child prints one JSON object a line on stdout, first for each stage that it begins, at last what it found; so what
-kills it, native code above all, is a finding about the stage it was in. The parent understands these lines.
+The child prints one JSON object per line on stdout: first each stage that it starts, at the end its finding. So a
+crash, mostly in native code, is a finding about the current stage. The parent reads these lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cognition.shown import LONGEST_LINE, shown_name
 
 QUESTION = "What is 17 * 23?"
 ANSWER = "391"
-"""The answer is compared, since a backend that computes nonsense answers too."""
+"""The expected answer, since a broken backend may produce nonsense without an error."""
 
 Stage = Literal["import", "load", "answer"]
 DOING: Mapping[Stage, str] = {
@@ -35,11 +35,11 @@ DOING: Mapping[Stage, str] = {
 
 @frozen
 class Finding:
-    """What the child found, or how its process ended."""
+    """The child's finding, or how its process ended."""
 
     works: bool
     problem: str = ""
-    """One line; empty when it works."""
+    """One line; empty if it works."""
     device: str = ""
     answer: str = ""
     tool_called: bool = False
@@ -48,7 +48,7 @@ class Finding:
 
 
 def probe(backend: str, seconds: float) -> Finding:
-    """Try a backend in a child process, which is ended after ``seconds``."""
+    """Try a backend in a child process, which is killed after ``seconds``."""
     root = Path(__file__).resolve().parents[2]
     # -P and the path at the end: a file named json.py in the user's directory must not pass for Python's own.
     start = f"import sys; sys.path.append({str(root)!r}); from interpreters.cli.probe import child; child({backend!r})"
@@ -66,7 +66,7 @@ def probe(backend: str, seconds: float) -> Finding:
 
 
 def understand(code: int, out: bytes, err: bytes) -> Finding:
-    """What the child's exit code and its output mean."""
+    """Interpret the child's exit code and output."""
     for line in reversed(_lines(out)):
         if "found" in line:
             return Finding(**line["found"])
@@ -101,7 +101,7 @@ def _signal_name(number: int) -> str:
 
 
 def child(backend: Literal["llama", "mlx"]) -> None:
-    """The child's side. Prints; an exception that is no crash becomes a finding too."""
+    """Run the test in the child process and print the finding. Exceptions become a finding too."""
     try:
         found: dict[str, Any] = _try(backend)
     except Exception as error:

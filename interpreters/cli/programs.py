@@ -1,6 +1,6 @@
-"""What ``--agent MODULE:NAME`` brings of an embedding program: options of ``Agent`` under their own names.
+"""``--agent MODULE:NAME``: options of ``Agent`` from an embedding program, under their own names.
 
-So a session can be taken up that needs more than tools: hooks, ``deps``, secrets by name, a policy.
+This resumes sessions that need more than tools: hooks, ``deps``, named secrets, a policy.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NOT_HERE = {
     "owns_model": "the command loads its model and closes it",
     "observers": "the command's output is its observer",
 }
-"""Options of ``Agent`` that are the command's own, and why."""
+"""Options of ``Agent`` that the command sets itself, with the reason."""
 
 
 def program_options(options: argparse.Namespace) -> Mapping[str, Any]:
-    """What the program's agent is made with, ``tools`` and ``system`` among it; empty without the option. The module is
-    asked once.
+    """Return the options of the program's agent, including ``tools`` and ``system``; empty without ``--agent``. Loads
+    the module once.
 
     Raises:
-        CommandError: it can't be loaded, or is no such mapping.
+        CommandError: it can't be loaded, or is not a mapping of options.
     """
     known: Mapping[str, Any] | None = getattr(options, "program", None)
     if known is None:
@@ -39,13 +39,13 @@ def program_options(options: argparse.Namespace) -> Mapping[str, Any]:
 
 
 def brought(options: argparse.Namespace) -> dict[str, Any]:
-    """The part of it that says how a session is carried out: what is recorded stays as recorded."""
+    """Return the options about carrying out a session. All others stay as recorded."""
     names = declared(ProgramOptions)
     return {name: value for name, value in program_options(options).items() if name in names}
 
 
 def configuring(options: argparse.Namespace) -> dict[str, Any]:
-    """The rest of it but tools and system prompt, for a session that begins."""
+    """Return the configuration for a new session, without tools and system prompt."""
     beside = {*declared(ProgramOptions), "tools", "system"}
     return {name: value for name, value in program_options(options).items() if name not in beside}
 

@@ -1,4 +1,4 @@
-"""``cogstep rehearse``: a recording's tools, run again and compared."""
+"""``cogstep rehearse``: run the tools of a recording again and compare their results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
 
 
 def rehearse(options: argparse.Namespace) -> int:
-    """Run, compare, say what was found, and return the exit code."""
+    """Run, compare, print the findings, and return the exit code."""
     from interpreters.cli.modules import aside
     from interpreters.cli.programs import program_options
     from interpreters.cli.tools import directory, read_header, recorded_tools
@@ -72,7 +72,6 @@ def rehearse(options: argparse.Namespace) -> int:
 
 
 def report_data(report: RehearsalReport) -> dict[str, Any]:
-    """The report as plain data."""
     return {
         "file": str(report.path),
         "session": report.header.session,

@@ -1,4 +1,4 @@
-"""From events to what stands on the screen: a pure fold, ``render(view, event) -> (view, pieces)``."""
+"""Turn events into screen output, as a pure fold: ``render(view, event) -> (view, pieces)``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from interpreters.observing import events
 from interpreters.observing.events import Event
 
 LONGEST_ARGUMENT = 120
-"""Characters of one argument that are shown of a call; a file to be written may have thousands."""
+"""Characters shown of one argument. A file to be written may have thousands."""
 
 
 def render(view: View, event: Event) -> Rendered:
-    """What to show of an event, and how the view looks after it. What has no renderer shows nothing."""
+    """Return the new view and the pieces to show. Events without a renderer show nothing."""
     value = event.value
     if event.session != view.session:
         if view.session:
@@ -35,7 +35,7 @@ def render(view: View, event: Event) -> Rendered:
 
 
 def _of_worker(view: View, event: Event) -> Rendered:
-    """What a worker does, behind its name. What it says is told when it ends, and is no part of the answer."""
+    """Render a worker's event behind its name. The worker's text is shown when it ends, and is not part of the answer."""
     renderer = RENDERERS.get(type(event.value)) if isinstance(event.value, SHOWN_OF_WORKERS) else None
     if renderer is None:
         return view, ()
@@ -50,7 +50,7 @@ def _of_worker(view: View, event: Event) -> Rendered:
 
 
 def call_text(call: ToolCall, *, whole: bool = False) -> str:
-    """A call as one would write it: ``calculate(expression="17 * 23")``; whatever its arguments are, on one line."""
+    """Format a call on one line: ``calculate(expression="17 * 23")``."""
     name = shown_name(call.name)
     try:
         arguments = [(_key(key), _json(value)) for key, value in call.arguments.items()]
@@ -61,7 +61,7 @@ def call_text(call: ToolCall, *, whole: bool = False) -> str:
 
 
 def shortened(text: str, whole: bool = False) -> str:
-    """The beginning of a text that is too long for a line."""
+    """Cut a text that is too long for a line."""
     if whole or len(text) <= LONGEST_ARGUMENT:
         return text
     return f"{text[:LONGEST_ARGUMENT]}… ({len(text)} characters)"
@@ -76,7 +76,7 @@ def _json(value: Any) -> str:
 
 
 def usage_text(replies: int, usage: Usage, seconds: float) -> str:
-    """What a turn took, on one line."""
+    """Summarize the usage of a turn on one line."""
     reused = f" ({usage.reused_tokens} reused)" if usage.reused_tokens else ""
     return (
         f"{replies} {'reply' if replies == 1 else 'replies'}, "
@@ -85,7 +85,7 @@ def usage_text(replies: int, usage: Usage, seconds: float) -> str:
 
 
 def outcome_note(outcome: object) -> tuple[str, Style] | None:
-    """The line that says why there is no plain answer; None where there is one."""
+    """Return a line with the reason if a turn ended without a plain answer; None otherwise."""
     match outcome:
         case LimitReached(limit="max_tokens"):
             return (
@@ -155,7 +155,7 @@ ReplyEnd = events.ModelReplied | events.ModelFailed | events.ModelInterrupted | 
 
 
 def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
-    """The reply has ended, for whatever reason. A cancelled effect may also be something other than a reply."""
+    """Handle the end of a reply for any reason. A cancelled effect may also be something other than a reply."""
     if end.effect_id not in view.asked:
         return view, ()
     view, pieces = end_line(view)
@@ -165,12 +165,12 @@ def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
 
 
 def _assistant_message(view: View, message: events.AssistantMessage) -> Rendered:
-    """It was shown as it was written; what it calls may be judged."""
+    """Remember the calls for later policy decisions. The text was already shown as it was written."""
     return evolve(view, proposed={call.id: call.name for call in message.calls}), ()
 
 
 def _call_judged(view: View, judged: events.CallJudged) -> Rendered:
-    """A denial, whose reason only the model would read else; and with -v what lets a call run unasked."""
+    """Show a denial, whose reason would otherwise reach only the model. With -v also show the rule that allows a call."""
     does = {"deny": "denies", "allow": "allows" if view.whole and judged.rule else ""}.get(judged.action)
     if not does:
         return view, ()
@@ -198,7 +198,7 @@ RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
     "refused": ("refused: ", "error"),
     "cancelled": ("cancelled: ", "warning"),
 }
-"""How a result begins, so that it tells what it is without colour too, and its style."""
+"""Prefix and style of a result by status. The prefix identifies the status without colour."""
 
 
 def _tool_returned(view: View, answer: events.ToolReturned) -> Rendered:
@@ -210,7 +210,7 @@ def _tool_failed(view: View, answer: events.ToolFailed) -> Rendered:
 
 
 def _tool_ended(view: View, effect_id: EffectId, status: ResultStatus, content: str) -> Rendered:
-    """A result is shown as soon as there is one, though it stands in the history only behind those before it."""
+    """Show a result as soon as it arrives, even if the history adds it later, after other results."""
     call_id = view.running.get(effect_id)
     if call_id is None:
         return view, ()
@@ -219,7 +219,7 @@ def _tool_ended(view: View, effect_id: EffectId, status: ResultStatus, content: 
 
 
 def _tool_message(view: View, message: events.ToolMessage) -> Rendered:
-    """What was not shown yet: a call that never ran, or one that was cancelled."""
+    """Show a result that was not shown before: of a call that never ran, or was cancelled."""
     content = message.content.removeprefix("Error: ")
     if message.call_id in view.ended or is_shown(view, message, content):
         return view, ()
@@ -256,7 +256,7 @@ def _breaker_closed(view: View, closed: events.BreakerClosed) -> Rendered:
 
 
 def named(model: str) -> str:
-    """A model by its name among the agent's, in a sentence."""
+    """Return a model's name within the agent, for a sentence."""
     return shown_name(model, 80) if model else "the agent's own model"
 
 
@@ -339,9 +339,12 @@ RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
     events.TurnFinished: _turn_finished,
     **FEATURES,
 }
-"""What is shown, by what happened. All else shows nothing: a call is shown once it is whole and allowed to run, whoever
-asks the user something puts the question, and a call that was refused shows as its result, behind the rule that denied
-it."""
+"""The renderer of each event type. Other events show nothing:
+
+- A call is shown once it is complete and may run.
+- Questions are shown by the code that asks them.
+- A refused call is shown as its result, after the rule that denied it.
+"""
 
 SHOWN_OF_WORKERS = (
     events.AssistantMessage,
@@ -359,4 +362,3 @@ SHOWN_OF_WORKERS = (
     events.TasksChanged,
     events.Remember,
 )
-"""What is shown of a worker while it is at work."""

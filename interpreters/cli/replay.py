@@ -1,4 +1,4 @@
-"""``cogstep replay``: a recording, folded again without a model."""
+"""``cogstep replay``: fold a recording again, without a model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Compare, say what was found, and return the exit code."""
+    """Compare, print the findings, and return the exit code."""
     from cognition import to_data
     from interpreters.cli.tools import read_header
     from interpreters.recording.replaying import replay as fold_recording
@@ -71,7 +71,7 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def complain(report: ReplayReport | RehearsalReport) -> None:
-    """What the user has to know of a recording before its verdict."""
+    """Print the warnings about a recording before its result."""
     for warning in report.warnings:
         err().write_line(f"cogstep: warning: {warning}")
     if report.foreign:
@@ -79,10 +79,10 @@ def complain(report: ReplayReport | RehearsalReport) -> None:
 
 
 def load_engine(name: str | None) -> Any:
-    """What stands under ``module:name``: makes an engine of the recorded configuration.
+    """Load ``module:name``, a function from the recorded configuration to an engine.
 
     Raises:
-        CommandError: there is nothing, or something that can't be called.
+        CommandError: it does not exist, or is not callable.
     """
     if name is None:
         return None
@@ -93,10 +93,11 @@ def load_engine(name: str | None) -> Any:
 
 
 def changed_engine(options: argparse.Namespace, header: Header) -> Any:
-    """What decides: the recorded engine, another one, either of them of another configuration; None for the first.
+    """Return the engine for the replay: another engine, or one with a changed configuration. None for the recorded
+    engine.
 
     Raises:
-        CommandError: what was given can't be used.
+        CommandError: an option can't be used.
     """
     from attrs import evolve
 
@@ -122,7 +123,9 @@ def changed_engine(options: argparse.Namespace, header: Header) -> Any:
 
 
 def report_text(report: ReplayReport, *, every: bool = False) -> str:
-    """One line where every decision is the same, else both sides of the first one that is not, or of each."""
+    """Return one line if every decision is the same, or else both sides of the first difference (with ``every``, of
+    each).
+    """
     from cognition.shown import LONGEST_LINE, shown_name
 
     path = shown_name(str(report.path), LONGEST_LINE)
@@ -143,7 +146,6 @@ def counted(count: int, name: str) -> str:
 
 
 def report_data(report: ReplayReport, *, every: bool = False) -> dict[str, Any]:
-    """The report as plain data."""
     different = report.divergence
     return {
         "file": str(report.path),

@@ -1,4 +1,4 @@
-"""``cogstep resume`` and ``cogstep fork``: a recorded session, gone on with or gone another way."""
+"""``cogstep resume`` and ``cogstep fork``: continue a recorded session, or branch off from it."""
 
 from __future__ import annotations
 
@@ -113,9 +113,7 @@ def _answer(text: str) -> tuple[str, str]:
 
 
 def resume(options: argparse.Namespace) -> int:
-    """Hand in what is answered, carry an interrupted turn to its end, then ask what is to be asked; return the exit
-    code.
-    """
+    """Hand in the answers, finish an interrupted turn, then send the prompt; return the exit code."""
     from cognition import AskApproval
     from interpreters.agents.agent import Agent
     from interpreters.cli.answers import read_answer, waiting_lines
@@ -165,7 +163,7 @@ def resume(options: argparse.Namespace) -> int:
 
 
 def fork(options: argparse.Namespace) -> int:
-    """Begin a new session where a recorded one stood, ask, and return the exit code."""
+    """Start a new session from a point of a recorded one, send the prompt, and return the exit code."""
     from interpreters.agents.agent import Agent
     from interpreters.cli.programs import program_options
     from interpreters.cli.session import check_recording, exit_code, new_options, open_session, protect

@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, show, and return the exit code."""
+    """Ask, show the answer, and return the exit code."""
     from interpreters.cli.session import exit_code, open_session
 
     prompt = read_prompt(options.prompt)
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_prompt(text: str) -> str:
-    """The prompt; ``-`` reads it from stdin."""
+    """Return the prompt; ``-`` reads it from stdin."""
     if text == "-":
         text = read_stdin().rstrip("\n")
     # Bytes of an argument that are no UTF-8 come as lone surrogates, which no tokenizer takes.

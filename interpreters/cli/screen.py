@@ -1,7 +1,7 @@
-"""Where events are shown: as text on two streams, or as JSON lines on one. Both are observers of an agent.
+"""Show events: as text on two streams, or as JSON lines on one. Both are observers of an agent.
 
-An agent drops an observer that raises, and a session whose output goes nowhere is useless. So an output remembers that
-its stream failed, the turn is cancelled, and the command says what was wrong.
+An agent drops an observer that raises, and a session without output is useless. So instead of raising, an output
+remembers that its stream failed. The turn is then cancelled, and the command reports the error.
 """
 
 from __future__ import annotations
@@ -27,24 +27,22 @@ WAITING: Mapping[type, Callable[[Any], str]] = {
     events.RetryPlanned: lambda _: "waiting to try again",
     events.SpawnWorker: lambda effect: f"{shown_name(effect.worker.name, 40)} works",
 }
-"""The label of the spinner that turns after an event until something is shown."""
+"""The spinner's label after an event, until something is shown."""
 
 
 ASKS = (events.AskApproval, events.AskUser, events.ReviewPlan)
-"""What is put to the person at the terminal, whose answer no spinner may cover."""
+"""Questions for the user. A spinner must not cover the answer."""
 
 
 class Output(ABC):
-    """What both kinds of output share: they remember that their stream failed."""
+    """The common part of both outputs: remembering that a stream failed."""
 
     def __init__(self) -> None:
         self.failure: OSError | None = None
-        """Why nothing more can be written; None while all is well."""
+        """The error of the failed stream; None if all is well."""
         self.on_failure: Callable[[], object] = lambda: None
-        """Called once, when a stream fails."""
 
     def __call__(self, event: Event) -> None:
-        """Show an event."""
         self.attempt(lambda: self._show(event))
 
     def attempt(self, write: Callable[[], object]) -> None:
@@ -59,13 +57,13 @@ class Output(ABC):
 
     @abstractmethod
     def note(self, text: str, style: Style = "plain") -> None:
-        """One line for the user that is no event."""
+        """Show one line that is not an event."""
 
     def progress(self, text: str) -> None:  # noqa: B027 - an output that has no such line leaves it out
-        """A line that is drawn over the last one, such as a progress bar; only on a terminal, and only as text."""
+        """Redraw the last line, such as a progress bar. Only for text on a terminal."""
 
     def clear(self) -> None:  # noqa: B027 - nor has it anything to take away
-        """Erase the spinner or bar and end the open line, before something else writes."""
+        """Erase the spinner or bar and end the open line, before other output."""
 
     @abstractmethod
     def _show(self, event: Event) -> None:
@@ -73,7 +71,7 @@ class Output(ABC):
 
 
 class Screen(Output):
-    """Text: the answer on one stream, the rest on the other."""
+    """Text: the answer on one stream, everything else on the other."""
 
     def __init__(self, answer: Terminal, trace: Terminal, *, verbose: bool = False) -> None:
         super().__init__()
@@ -121,7 +119,7 @@ class Screen(Output):
 
 
 class JsonLines(Output):
-    """One event a line on stdout; warnings go to stderr besides, where a person may see them."""
+    """One event per line on stdout. Warnings also go to stderr, for the user."""
 
     def __init__(self, out: Terminal, err: Terminal) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What commands with an agent share: making it from the options, and one turn with it."""
+"""Shared by commands with an agent: make it from the options, and run a turn."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class Session:
         self.person = person
         self.output = output = person.output
         self.before = ""
-        """What the model is told before the next message."""
+        """Text to add before the next message."""
         self._interrupts = interrupts
         output.on_failure = lambda: agent.cancel("the output can't be written")
 
     def ask(self, text: str) -> RunResult:
-        """One turn with this message; see ``turn``."""
+        """Run one turn with this message; see ``turn``."""
         before, self.before = self.before, ""
         return self.turn(lambda: self.agent.run(f"{before}\n\n{text}" if before else text))
 
     def turn(self, run: Callable[[], RunResult]) -> RunResult:
-        """One turn; see ``guarded``."""
+        """Run one turn; see ``guarded``."""
         result = self.guarded(run)
         waiting = waiting_lines(result.pending, self.person, self.agent.config.offered)
         for line in (*refused_lines(self.person), *waiting):
@@ -71,12 +71,12 @@ class Session:
         return result
 
     def guarded(self, run: Callable[[], Result]) -> Result:
-        """What the agent does at once, such as a turn. Ctrl-C and SIGTERM cancel it.
+        """Run work of the agent, such as a turn. Ctrl-C and SIGTERM cancel it.
 
         Raises:
-            OSError: the output can't be written; the turn was cancelled for it.
-            Terminated: SIGTERM came during the turn.
-            JournalWriteError: the recording can't go on.
+            OSError: the output can't be written; the turn was cancelled for this reason.
+            Terminated: SIGTERM arrived during the turn.
+            JournalWriteError: the recording can't be written.
         """
         try:
             with self._interrupts.turn(lambda: self.agent.cancel("the user asked to stop")), aside():
@@ -91,12 +91,12 @@ class Session:
 
 
 def make_output(options: argparse.Namespace) -> Output:
-    """Where the events of this command go."""
+    """Return the output for the events of this command."""
     return JsonLines(out(), err()) if options.json else Screen(out(), err(), verbose=options.verbose)
 
 
 class NewSession(Recording, Routing):
-    """What a new session is made of, as a command says it."""
+    """The options of a new session, as set by a command."""
 
 
 Begin = Callable[[Runtime, ProgramOptions], Agent]
@@ -105,10 +105,9 @@ Begin = Callable[[Runtime, ProgramOptions], Agent]
 
 @contextlib.contextmanager
 def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Iterator[Session]:
-    """Check the options, load the model and begin the recording; close all of it at the end.
+    """Check the options, load the model and start the recording; close all of it at the end.
 
-    Everything that can be wrong is found before the model is loaded, as far as it can be known then. ``begin`` makes
-    another agent than a new one.
+    Checks as much as possible before loading the model. ``begin`` makes an agent other than a new one.
     """
     # Warnings reach the user as events; without a handler, Python would print them a second time.
     logging.getLogger("cogstep").addHandler(logging.NullHandler())
@@ -157,7 +156,7 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
 
 
 def new_agent(options: argparse.Namespace) -> Begin:
-    """What makes a new agent as the options say it; raises ``CommandError`` for options that can't be used."""
+    """Return a function that makes a new agent from the options. Raises ``CommandError`` for invalid options."""
     tools = choose_tools(options)
     given = new_options(options)
     check_recording(options.record)
@@ -170,8 +169,8 @@ def new_agent(options: argparse.Namespace) -> Begin:
 
 
 def protect(given: NewSession, tools: Iterable[Tool[..., Any]], recorded: AgentConfig | None = None) -> None:
-    """Have policy deny what nobody wants of a shell, where one is offered that the recording had not; a program's own
-    policy says itself what it denies.
+    """Add policy rules that deny dangerous shell commands, if a shell is offered that the recording did not have. A
+    policy of the program itself is left unchanged.
     """
     known = () if recorded is None else tuple(tool.name for tool in recorded.tools)
     shells = [tool.spec.name for tool in tools if tool.spec.command and tool.spec.name not in known]
@@ -182,9 +181,7 @@ def protect(given: NewSession, tools: Iterable[Tool[..., Any]], recorded: AgentC
 
 
 def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> NewSession:
-    """What a new session is made of as the options say it; what they don't say is as in the recording that it goes on
-    from, or as usual, and not in here.
-    """
+    """Return the options of a new session that differ from the recording, or from the defaults without a recording."""
     usual = recorded or AgentConfig()
     offered: Configuring = {}
     if recorded is None and offers_all(options):
@@ -207,7 +204,7 @@ def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None
 
 
 def configured(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Configuring:
-    """The part of a configuration that the options change, beside the prompt and the tools."""
+    """Return the configuration that the options change, except prompt and tools."""
     usual = recorded or AgentConfig()
     given: Configuring = {}
     chosen = {name: getattr(options, name) for name in SAMPLING if getattr(options, name) is not None}
@@ -228,11 +225,10 @@ def configured(options: argparse.Namespace, recorded: AgentConfig | None = None)
 
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "seed", "max_tokens", "thinking")
-"""The options of generation that the command line has, under the same names."""
+"""Sampling options of the command line, under the same names as in ``GenerationOptions``."""
 
 
 def _features(options: argparse.Namespace, usual: tuple[Feature, ...]) -> tuple[Feature, ...]:
-    """The features that were asked for, in their usual order."""
     named: set[str] = set(usual if options.features is None else options.features)
     named |= {"questions"} if options.ask else set()
     named |= {"memory"} if options.notes is not None or options.memory is not None else set()
@@ -240,7 +236,7 @@ def _features(options: argparse.Namespace, usual: tuple[Feature, ...]) -> tuple[
 
 
 def check_notes(options: argparse.Namespace, features: Iterable[Feature]) -> None:
-    """See that there is a place for the notes of the feature memory, while nothing has been loaded."""
+    """Check, before loading anything, that the feature memory has a place for its notes."""
     given = options.notes is not None or options.memory is not None or "memory" in program_options(options)
     if "memory" in features and not given:
         raise CommandError(
@@ -249,7 +245,7 @@ def check_notes(options: argparse.Namespace, features: Iterable[Feature]) -> Non
 
 
 def exit_code(outcome: Outcome | Suspended) -> int:
-    """What a turn's end means to a shell."""
+    """Return the exit code for the end of a turn."""
     match outcome:
         case Completed():
             return ANSWERED
@@ -260,7 +256,7 @@ def exit_code(outcome: Outcome | Suspended) -> int:
 
 
 def check_recording(name: Where | None) -> None:
-    """Find what would keep a recording from beginning, while nothing has been loaded. The journal looks again."""
+    """Check, before loading anything, that a recording can be started. The journal checks again."""
     if name is None:
         return
     if isinstance(name, Recorder):
@@ -285,8 +281,6 @@ def check_recording(name: Where | None) -> None:
 
 
 def _load(options: argparse.Namespace, output: Output, *, other: str | None = None) -> Runtime:
-    """The model of the command, or another one."""
-
     def show(progress: LoadProgress) -> None:
         output.progress(bar("downloading" if progress.stage == "download" else "loading", progress.fraction))
 

@@ -1,4 +1,4 @@
-"""``cogstep sessions``: recordings as a collection."""
+"""``cogstep sessions``: manage recordings."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 SIZES = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3}
 
 TITLE = 48
-"""Characters of the user's first message that a list shows."""
+"""Characters of the user's first message in a list."""
 
 
 def add(commands: Any) -> None:
@@ -149,7 +149,7 @@ def _add_places(command: Any) -> None:
 
 
 def age(text: str) -> float:
-    """Seconds, of a number with a unit."""
+    """Parse a number with a unit as seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"expected an age such as 90m, 12h, 30d or 8w, not {text!r}")
@@ -157,7 +157,7 @@ def age(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Bytes, of a number with or without a unit."""
+    """Parse a number with or without a unit as bytes."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)B?", text.upper())
     if found is None:
         raise argparse.ArgumentTypeError(f"expected a size such as 500K, 200M or 2G, not {text!r}")

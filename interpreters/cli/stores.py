@@ -1,7 +1,7 @@
-"""``--store URL``: sessions of a database, for every command that else takes files with recordings.
+"""``--store URL``: sessions in a database, for every command that otherwise takes recording files.
 
-What is named on the command line becomes a place of the store before the command runs, which then does with it what it
-does with a file. A URL is repeated without its password, as everywhere.
+Before the command runs, names on the command line are replaced by places in the store. The command treats these like
+files. A URL is never shown with its password.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ IS_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def add_store_option(group: Any, what: str) -> None:
-    """The option, for a command in which ``what`` is named."""
+    """Add the option. ``what`` describes the named sessions in the help."""
     group.add_argument("--store", metavar="URL", help=f"{what} in this database: {EXAMPLES}")
 
 
 def in_store(options: argparse.Namespace) -> None:
-    """Put sessions of the store in the place of what the options name; nothing where they name no store.
+    """Replace the names in the options by sessions of the store. Does nothing without ``--store``.
 
     Raises:
-        CogstepError: it is no store, it has to be there and is not, or these are no names of sessions.
+        CogstepError: the store is invalid or missing, or a name is not a valid session name.
     """
     if getattr(options, "store", None) is None:
         return
@@ -49,19 +49,19 @@ def in_store(options: argparse.Namespace) -> None:
 
 
 def store_at(url: str) -> SqlStore:
-    """The store of a URL. Raises as ``SqlStore``."""
+    """Return the store at a URL. Raises as ``SqlStore``."""
     from interpreters.recording.store import SqlStore
 
     return SqlStore(url)
 
 
 def name_of(where: Where) -> str:
-    """What messages call a recording: a file's path as it was named, or the session and its store."""
+    """Return a recording's name for messages: the path as given, or the session and its store."""
     return where if isinstance(where, str) else str(getattr(where, "name", where))
 
 
 def typed(where: Where, options: argparse.Namespace) -> str:
-    """How another command names a recording of this one: quoted for a shell."""
+    """Return a recording's name for another command, quoted for a shell."""
     store = getattr(options, "store", None)
     if store is None:
         return shlex.quote(name_of(where))
@@ -69,7 +69,7 @@ def typed(where: Where, options: argparse.Namespace) -> str:
 
 
 def without_password(url: str) -> str:
-    """A URL that names the same store, for whoever has the password elsewhere."""
+    """Return the URL without its password. It still names the same store if the password is supplied elsewhere."""
     from sqlalchemy import URL, make_url
 
     found = make_url(url)

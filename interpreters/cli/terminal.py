@@ -1,11 +1,10 @@
-"""The gate: everything that the command line writes goes through a ``Terminal``, which lets nothing steer the screen.
+"""The gate: all output of the command line goes through a ``Terminal``, which escapes control sequences.
 
-Text of models, tools, files and recordings may hold control characters, escape sequences among them, that would move
-the cursor, rename the window or type for the user; and characters that change the order in which others are read. They
-are shown instead of obeyed (``cognition.shown`` draws the line). While a command runs, ``sys.stdout`` and
-``sys.stderr`` are gates themselves, so that what Python, argparse and libraries print (tracebacks, warnings, lines of a
-log) passes as well. The only sequences that are written are those of this module: colours (ECMA-48 SGR) and the erasing
-of a line.
+Text of models, tools, files and recordings may contain control characters and escape sequences. These could move the
+cursor, rename the window or type for the user. Other characters change the display order of text. All of them are shown
+in escaped form (see ``cognition.shown``). While a command runs, gates replace ``sys.stdout`` and ``sys.stderr``, so
+they also filter the output of Python, argparse and libraries (tracebacks, warnings, logs). The only sequences written
+are those of this module: colours (ECMA-48 SGR), and erasing a line.
 """
 
 from __future__ import annotations
@@ -37,25 +36,25 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.1
 BAR_WIDTH = 30
 LONGEST_STATUS = 72
-"""Characters of a status line: one that wraps could not be erased."""
+"""Characters of a status line. A wrapped line could not be erased."""
 
 
 def json_text(data: Any, **how: Any) -> str:
-    """JSON of the same value that steers no terminal and can be encoded anywhere; ``how`` is as for ``json.dumps``."""
+    """Return JSON without control sequences, encodable anywhere. ``how`` is passed to ``json.dumps``."""
     from cognition.shown import shown_json  # here and below, so that --help need not load the core
 
     return shown_json(json.dumps(data, ensure_ascii=False, **how))
 
 
 def json_parts(data: Any) -> Iterator[str]:
-    """``json_text`` in parts: a text that the data hold a hundred times is never held written out a hundred times."""
+    """Yield ``json_text`` in parts, so that text repeated many times in the data is never in memory as a whole."""
     from cognition.shown import shown_json
 
     return map(shown_json, json.JSONEncoder(ensure_ascii=False).iterencode(data))
 
 
 def in_pieces(parts: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces of a length that is worth writing."""
+    """Join parts into larger pieces for writing."""
     piece: list[str] = []
     length = 0
     for part in parts:
@@ -68,17 +67,16 @@ def in_pieces(parts: Iterable[str]) -> Iterator[str]:
 
 
 PIECE = 1 << 16
-"""Characters that are written at once."""
 
 
 def bar(label: str, done: float) -> str:
-    """A progress bar of one line; ``done`` is from 0 to 1."""
+    """Return a one-line progress bar; ``done`` is from 0 to 1."""
     filled = round(BAR_WIDTH * min(max(done, 0.0), 1.0))
     return f"{label} {'█' * filled}{'░' * (BAR_WIDTH - filled)} {min(max(done, 0.0), 1.0):4.0%}"
 
 
 class Terminal:
-    """One output stream. It stands in for ``sys.stdout`` or ``sys.stderr`` while a command runs."""
+    """One output stream. Replaces ``sys.stdout`` or ``sys.stderr`` while a command runs."""
 
     def __init__(self, stream: TextIO, environment: Mapping[str, str] | None = None) -> None:
         environment = os.environ if environment is None else environment
@@ -86,19 +84,19 @@ class Terminal:
         self.is_terminal = stream.isatty()
         dumb = environment.get("TERM") == "dumb"
         self.moves = self.is_terminal and not dumb
-        """Whether a line can be drawn again in place."""
+        """Whether a line can be redrawn in place."""
         self.colours = self.moves and not environment.get("NO_COLOR")  # https://no-color.org: set and not empty
         self._before = ""
-        """The end of what was written: text comes in pieces, and some characters mean something behind others."""
+        """The end of the previous output, since some characters change their meaning after others."""
         self._held = ""
-        """A carriage return at the end of a piece: whether it belongs to a line's end, the next piece tells."""
+        """A carriage return at the end of a piece. The next piece decides whether it belongs to a line ending."""
 
     def write(self, text: str, style: Style = "plain") -> int:
-        """Write a text of any number of lines, and flush, so that both streams stay in order and every token is seen as
-        it comes.
+        """Write text of any number of lines, and flush, so that both streams stay in order and every token appears
+        immediately.
 
         Raises:
-            OSError: nobody reads, or there is no room.
+            OSError: the reader is gone, or the disk is full.
         """
         from cognition.shown import shown_text
 
@@ -108,8 +106,8 @@ class Terminal:
         return len(text)
 
     def write_line(self, text: str, style: Style = "plain", *, whole: bool = False) -> None:
-        """Write one line: whatever the text, there is no line break in it, and unless it is wanted ``whole`` its length
-        is bounded; raises the same.
+        """Write one line. Line breaks in the text are escaped, and its length is bounded unless ``whole`` is true.
+        Raises the same.
         """
         from cognition.shown import LONGEST_LINE, shown_name
 
@@ -121,15 +119,15 @@ class Terminal:
             self.write_line(text, style, whole=whole)
 
     def write_json(self, data: Any, **how: Any) -> None:
-        """Write a value as JSON, with ``how`` as for ``json.dumps``; raises the same."""
+        """Write a value as JSON, with ``how`` for ``json.dumps``; raises the same."""
         self.write(f"{json_text(data, **how)}\n")
 
     def steer(self, sequence: str) -> None:
-        """Write as it is what nobody else has a say in, such as a sequence of this module's; raises the same."""
+        """Write trusted text unescaped, such as a control sequence of this module; raises the same."""
         self._put(sequence)
 
     def flush(self) -> None:
-        """As streams have it, like all that follows."""
+        """As in other streams, like the methods below."""
         self.stream.flush()
 
     def isatty(self) -> bool:
@@ -167,12 +165,12 @@ class Terminal:
 
 
 def out() -> Terminal:
-    """The gate before stdout."""
+    """Return the gate for stdout."""
     return _gate(sys.stdout)
 
 
 def err() -> Terminal:
-    """The gate before stderr."""
+    """Return the gate for stderr."""
     return _gate(sys.stderr)
 
 
@@ -183,7 +181,7 @@ def _gate(stream: TextIO) -> Terminal:
 
 @contextlib.contextmanager
 def gates() -> Iterator[None]:
-    """Put gates before stdout and stderr until the end of the block, whoever writes there."""
+    """Filter all output to stdout and stderr until the end of the block."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = cast("TextIO", out()), cast("TextIO", err())
     try:
@@ -193,9 +191,9 @@ def gates() -> Iterator[None]:
 
 
 class StatusLine:
-    """A last line that says what is going on and vanishes when something is written. Drawn only where lines can move.
+    """A last line with the current status, which vanishes before other output. Drawn only if lines can be redrawn.
 
-    It may only be shown while the cursor stands at the beginning of a line.
+    Show it only while the cursor is at the beginning of a line.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -203,14 +201,13 @@ class StatusLine:
         self._lock = threading.Lock()
         self._ended: threading.Event | None = None
         self._drawn = ""
-        """What stands there now."""
 
     def show(self, label: str) -> None:
         """Draw a line now, such as a progress bar."""
         self._draw(label)
 
     def spin(self, label: str) -> None:
-        """Show a spinner until ``clear``; from the second frame on, so that quick things don't flicker."""
+        """Show a spinner until ``clear``. It starts after one frame, so that quick work does not flicker."""
         self.clear()
         if self._terminal.moves:
             ended = self._ended = threading.Event()
@@ -218,7 +215,7 @@ class StatusLine:
             threading.Thread(target=self._spin, args=(label, ended), name="cogstep spinner", daemon=True).start()
 
     def clear(self) -> None:
-        """Take the line away. Must be called before anything else is written to this terminal."""
+        """Erase the line. Call it before any other output to this terminal."""
         if self._ended is not None:
             self._ended.set()
             self._ended = None

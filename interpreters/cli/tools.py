@@ -1,4 +1,4 @@
-"""The tools of a session: those that come with cogstep, by name, and the user's own, by ``MODULE:NAME``."""
+"""The tools of a session: those of cogstep by name, and the user's own as ``MODULE:NAME``."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from interpreters.tools.tool import Tool
 AnyTool = Tool[..., Any]
 
 NO_TOOLS = (str, bytes, bytearray, abc.Mapping, abc.Set, type)
-"""What can be gone through, and is no list of tools. A set has no order, which models are told tools in."""
+"""Iterables that are not lists of tools. A set has no order, but models see tools in order."""
 
 
 def directory(options: argparse.Namespace) -> Path:
-    """The directory that tools are kept inside."""
+    """Return the directory that confines the tools."""
     root = Path(options.cwd if options.cwd is not None else ".")
     if not root.is_dir():
         raise CommandError(f"--cwd {root} is no directory; name one that exists")
@@ -41,8 +41,10 @@ def directory(options: argparse.Namespace) -> Path:
 
 
 def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
-    """The tools that were asked for: those of cogstep in their usual order whatever the order of their names, since
-    models learn it, then the user's own in the order in which they were named, then those of MCP servers.
+    """Return the requested tools: first those of cogstep, then the user's own, then those of MCP servers.
+
+    Cogstep's tools always have their usual order, since models learn it. The user's own keep the order of the command
+    line.
     """
     return (*_chosen(options), *_of_servers(options))
 
@@ -56,7 +58,9 @@ def _of_servers(options: argparse.Namespace, recorded: Iterable[ToolSpec] = ()) 
 
 
 def tool_warnings(options: argparse.Namespace) -> tuple[str, ...]:
-    """What of the MCP servers is not there, or not as they say, one sentence each."""
+    """Return the problems of MCP servers, one sentence each: missing tools, or tools that differ from their
+    description.
+    """
     servers = getattr(options, "mcp_opened", None)
     return () if servers is None else tuple(map(str, servers.problems))
 
@@ -88,11 +92,11 @@ def _chosen(options: argparse.Namespace) -> tuple[AnyTool, ...]:
 
 
 def recorded_tools(header: Header, path: Where, options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
-    """The tools that a session was recorded with, in this directory: the user's own, and those of cogstep; of two that
-    have one name the one that was recorded.
+    """Return the tools that a session was recorded with, for this directory: the user's own, and those of cogstep. If
+    two have the same name, the recorded one is used.
 
     Raises:
-        CommandError: it was recorded with tools that nobody has named.
+        CommandError: a recorded tool is not among the named ones.
     """
     named = {tool.spec.name: tool for tool in own_tools(options, root)}
     if header.config is None:
@@ -128,7 +132,7 @@ def read_header(path: Where) -> Header:
 
 
 def own_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
-    """The tools of the modules that ``--tools`` names; without it those of ``--agent``."""
+    """Return the tools of the modules in ``--tools``, or without it those of ``--agent``."""
     if options.tools is None:
         return _program_tools(options, root) or ()
     without = "give --no-tools" if "no_tools" in options else "leave the option out"
@@ -142,8 +146,8 @@ def _standard(root: Path) -> tuple[AnyTool, ...]:
 
 
 def _files(root: Path) -> dict[str, AnyTool]:
-    """The tools that read and edit source code, made together: only what was read by those of one desk may be edited.
-    Those that read have the place of the shipped model's, which are shorter.
+    """Return the tools that read and edit source code. They share one desk, since only files read at the same desk may
+    be edited. Its reading tools replace the shorter ones of the shipped model.
     """
     from interpreters import toolbox
 
@@ -153,13 +157,13 @@ def _files(root: Path) -> dict[str, AnyTool]:
 def _beside(
     root: Path, names: Collection[str], recording: Where | None, bash: ToolSpec | None = None
 ) -> dict[str, AnyTool]:
-    """Tools of cogstep that are made where they are meant, and not else: those of a shell, and ``ReadOutput``.
+    """Return the tools that are created only on demand: those of a shell, and ``ReadOutput``.
 
     Args:
-        root: the directory that they work in.
-        names: what is meant.
-        recording: what is read on in.
-        bash: as it was recorded. It says whether commands are confined, and what was not goes on so.
+        root: their working directory.
+        names: the requested tools.
+        recording: the recording that ``ReadOutput`` reads.
+        bash: ``Bash`` as recorded. It records whether commands were confined; unconfined sessions stay unconfined.
     """
     made: list[AnyTool] = []
     if not set(names).isdisjoint(SHELL):
@@ -180,7 +184,7 @@ def _beside(
 
 
 def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
-    """The tools, one that was named twice once; two of one name are an error."""
+    """Remove duplicates. Two different tools of the same name are an error."""
     found: dict[str, AnyTool] = {}
     for tool in tools:
         name = tool.spec.name
@@ -190,7 +194,7 @@ def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
 
 
 def _program_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...] | None:
-    """Those of ``--agent``; None where it says nothing of tools."""
+    """Return the tools of ``--agent``; None if it sets no tools."""
     found = program_options(options).get("tools")
     return None if found is None else _unlike(_listed("--agent", options.agent, found, root))
 
@@ -230,15 +234,15 @@ def _kind(value: object) -> str:
 
 
 def is_function(value: object) -> bool:
-    """Whether it is a function that may make something else; a tool, which has its signature, is none."""
+    """Return whether a value is a function that may return tools. A ``Tool`` is not."""
     return not isinstance(value, Tool) and (inspect.isroutine(value) or isinstance(value, partial))
 
 
 def _called_with(function: Callable[..., Any], root: Path) -> tuple[Any, ...] | None:
-    """What a function that makes tools is called with; None for one that is a tool itself, and must not be called.
+    """Return the arguments to call a tool-making function with. None for a function that is itself a tool.
 
-    A function makes tools if it says that it returns them; it may take the directory then. One that doesn't say what it
-    returns makes tools if it takes nothing.
+    A function makes tools if its return annotation is a tool type; it may then take the directory. Without a return
+    annotation, it makes tools if it has no required parameters.
     """
     try:
         taken = inspect.signature(function).parameters.values()
@@ -259,7 +263,6 @@ def _called_with(function: Callable[..., Any], root: Path) -> tuple[Any, ...] | 
 
 
 def _may_be_tools(hint: Any) -> bool:
-    """Whether a type is that of a tool, or of some: a list of texts is neither."""
     kind, inner = get_origin(hint) or hint, [one for one in get_args(hint) if one is not Ellipsis]
     if hint is Any or kind is abc.Callable:
         return True

@@ -1,4 +1,4 @@
-"""``cogstep undo``: files that a session's tools have changed, put back."""
+"""``cogstep undo``: restore files that a session's tools have changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
 
 
 def undo(options: argparse.Namespace) -> int:
-    """Put them back, say which, and return the exit code."""
+    """Restore the files, list them, and return the exit code."""
     from interpreters.workspace.undoing import undo as put_back
 
     done = put_back(options.file, options.turn, redo=options.redo, force=options.force, dry_run=options.dry_run)
@@ -61,7 +61,7 @@ def undo(options: argparse.Namespace) -> int:
 
 
 def restored_lines(done: Restored) -> Iterator[str]:
-    """A line for each file: what became of it, and its path, from the working directory on if it lies there."""
+    """Yield a line per file: a letter for the action, and the path, relative if it is inside the working directory."""
     from interpreters.toolbox.files import listed
 
     here = os.getcwd()
@@ -71,7 +71,7 @@ def restored_lines(done: Restored) -> Iterator[str]:
 
 
 def restored_to(done: Restored, *, dry_run: bool = False) -> str:
-    """A sentence about all of them."""
+    """Return a summary sentence."""
     what = "before the newest undo" if done.turn is None else f"when turn {done.turn} began"
     if not done.files:
         return f"all files are as they were {what} already"

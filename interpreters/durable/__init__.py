@@ -1,1 +1,1 @@
-"""Sessions on an engine that survives processes and machines: one loop of a run for all, a small adapter each."""
+"""Sessions on a durable engine, which survives crashes of processes and machines: a run loop and small adapters."""

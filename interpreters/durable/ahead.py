@@ -1,15 +1,16 @@
-"""The writing end of a durable run: what an earlier execution of it has written is compared, the rest is written.
+"""The recording side of a durable run: records of earlier executions are compared, new records are written.
 
-A step's input comes from the engine with its secrets hidden and with its time, and is recorded as it comes, so that
-every execution has the same bytes.
+A step's input arrives from the engine with its secrets hidden and with its time. It is recorded unchanged, so that
+every execution writes the same bytes.
 
-An engine that has a disk of its own still knows what the recording's disk has lost in a crash. What was decided is
-decided again by what the engine knows; but not that something began which must not begin twice, nor what somebody
-waits for after the run. So the records that say this are forced to the disk, with one exception: an answer which the
-engine keeps together with the note that it was recorded before. Where the engine has kept that and there is no record,
-it was lost, and what was decided in it is held for begun. A run that is cancelled then is not executed again, so that
-nobody would learn of a call that it made. So the first record of each run is forced as well: the turn stands on file,
-and no later one gets its number, nor any effect the id of another.
+An engine with its own disk still knows inputs that the recording's disk lost in a crash. From these inputs all
+decisions follow again, except two facts: that a non-repeatable effect has begun, and that the run ended with pending
+effects. So records with such decisions are forced to the disk. The exception is an answer that the engine stores with
+the note that it was recorded before: if its record is missing, the record was lost, and its effects are treated as
+started.
+
+A cancelled run is not executed again, so a lost record of its calls would stay unknown. So the first record of each run
+is forced to the disk too: no later turn gets its number, and no effect the id of another.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ NO_TOOLS: Final[Mapping[str, Tool[..., Any]]] = {}
 
 
 class StepVeil:
-    """The session's veil for a driver whose inputs come hidden already.
+    """The session's veil for a driver whose inputs are already redacted.
 
     Args:
-        veil: of the session.
+        veil: the session's veil.
     """
 
     def __init__(self, veil: Veil) -> None:
         self._veil = veil
         self.noted: Sequence[Redacted] = ()
-        """What was hidden in the input that comes next."""
+        """The redactions in the next input."""
 
     def hide(self, value: Any) -> tuple[Any, Sequence[Any]]:
-        """The value as it is, with the notes of its step."""
+        """Return the value unchanged, with the redactions of its step."""
         noted, self.noted = self.noted, ()
         return value, noted
 
@@ -73,12 +74,12 @@ class Ahead:
     """A ``Writer`` for one execution of a run.
 
     Args:
-        journal: of the session.
-        folded: the number of records that were there when the run began.
+        journal: the session's journal.
+        folded: the number of records when the run began.
         ahead: the records that earlier executions of this run have written.
-        veil: of the session.
-        tools: of the session, by name.
-        early: whether answers are recorded before the engine has kept them.
+        veil: the session's veil.
+        tools: the session's tools, by name.
+        early: whether answers are recorded before the engine has stored them.
     """
 
     def __init__(
@@ -93,41 +94,41 @@ class Ahead:
         self._journal = journal
         self._tools = tools
         self.waiting: set[EffectId] = set()
-        """What is answered after the run, of what is in flight."""
+        """The effects in flight that a later run will answer."""
         self._newest: tuple[Transition, set[EffectId], bool] | None = None
-        """What was weighed of a step that is not written yet."""
         self._ahead = deque(ahead)
         self._decisions = DecisionWriter()
         self._written = folded
         self.veil = StepVeil(veil)
         self.repeated = False
-        """Whether the newest input stood on file already: its effects may have begun, and observers were told."""
+        """Whether the newest input was already recorded: its effects may have started, and observers have seen it."""
         self._records_early = early
         self._newest_early: EffectId | None = None
-        """The effect whose answer was recorded by an execution that got no further."""
+        """The effect whose answer was the last record of an earlier execution."""
         self._is_noted = self._is_given_again = self._has_written = False
         self.may_have_begun = False
-        """Whether the effects that the newest input led to may have begun in an earlier execution."""
+        """Whether the effects decided by the newest input may have started in an earlier execution."""
 
     def expect(self, redacted: Sequence[Redacted], *, noted: bool, given_again: bool) -> None:
-        """Say of the input that comes next what it has not in itself.
+        """Set the facts about the next input that it does not contain.
 
         Args:
-            redacted: what was hidden in it.
-            noted: whether the engine keeps the note with it that it was recorded before.
-            given_again: whether an earlier execution has got it back from the engine already, or may have.
+            redacted: its redactions.
+            noted: whether the engine stores it with the note that it was recorded before.
+            given_again: whether an earlier execution has received it from the engine, or may have.
         """
         self.veil.noted = redacted
         self._is_noted, self._is_given_again = noted, given_again
 
     @property
     def written(self) -> int:
-        """The number of records of the run and before it."""
+        """The number of records up to now, including those before the run."""
         return self._written
 
     def answer_to(self, effect_id: EffectId) -> Record | None:
-        """The answer to an effect which an earlier execution has recorded, while the engine has kept none. Where
-        answers are recorded early, nobody has gone on from this one.
+        """Return the answer to an effect that an earlier execution recorded, if the engine has not stored it.
+
+        If answers are recorded early, no execution has continued from this record.
         """
         for record in self._ahead:
             if getattr(record.input, "effect_id", None) == effect_id:
@@ -136,16 +137,16 @@ class Ahead:
         return None
 
     def waits(self, event: Input, transition: Transition) -> bool:
-        """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
+        """Whether ``write`` is expected to wait for the disk."""
         return not self._ahead and (self._journal.waits(event, transition) or self._weighed(event, transition)[1])
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
-        """Append a record, or see that it is the one which stands on file.
+        """Append a record, or check that it equals the existing record.
 
         Raises:
-            DurableDivergedError: it is another one.
-            TakenOverError: another process has the session now.
-            JournalError: it can't be written.
+            DurableDivergedError: the existing record differs.
+            TakenOverError: another process has taken over the session.
+            JournalError: the record can't be written.
         """
         waiting, forces = self._weighed(event, transition)
         if self._ahead:
@@ -161,8 +162,10 @@ class Ahead:
         self._written += 1
 
     def _weighed(self, event: Input, transition: Transition) -> tuple[set[EffectId], bool]:
-        """What waits for its answer behind a step; and whether the run begins with it, or something that must not begin
-        twice, or it may end here, to be answered later. Asked for before it is written and when it is.
+        """Return the effects that wait for an answer after a step, and whether its record must be forced to the disk.
+
+        It is forced if it is the run's first, if an effect must not start twice, or if the run may end here with
+        pending effects. The result is cached, since it is needed before and during the write.
         """
         if self._newest is None or self._newest[0] is not transition:
             waiting = self._waiting(event, transition)

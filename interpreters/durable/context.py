@@ -1,16 +1,16 @@
-"""What a durable engine has to give: the protocol that its adapter implements.
+"""``DurableContext``: the protocol that an adapter of a durable engine implements.
 
-An engine executes a run as often as it takes until one execution has come to its end. What it has kept of an earlier
-execution is given again, and not done again. The laws of a context, which ``run`` relies on:
+An engine executes a run again until an execution reaches its end. Results stored by an earlier execution are returned
+again, not computed again. ``run`` relies on these laws of a context:
 
-- The calls of one execution are known by their order: the first call of a further execution is the first one of the
-  earlier ones. A task that calls has been started in this order, and calls before it waits for anything else.
-- A step whose text was returned once, returns this text in all further executions, and ``work`` is not called.
-- What was not returned may have happened: a process may end between the end of ``work`` and the record of it.
-- All that is kept is text: JSON of ``cognition.codec``, never a pickled object.
-- A further execution may begin while an earlier one only seems to be dead. It takes the session's recording over, so
-  that the earlier one can decide nothing more, and begin nothing but what was recorded already: the later one takes
-  that for what may have happened.
+- The calls of an execution are identified by their order: the first call of a further execution is the first call of
+  the earlier ones. A task that makes calls was started in this order, and makes its call before it waits for anything.
+- A step whose text was returned once returns this text in all further executions, without a call of ``work``.
+- A step that was not returned may have happened: a process may end after ``work`` and before the record of it.
+- Only text is stored: JSON of ``cognition.codec``, never a pickled object.
+- A further execution may start while an earlier one only seems to be dead. It takes over the session's recording. Then
+  the earlier one can't decide anything and can only start effects that were recorded already. The later one treats
+  these as possibly started.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 Work = Callable[[], Awaitable[str]]
-"""What a step does; the text is kept by the engine."""
+"""The work of a step; the engine stores the returned text."""
 
 Meanwhile = Callable[[], "str | None"]
-"""What is done before a text is kept, or while it is; gives the text to be kept in its place, where it is another one
-and the first is not on its way to the engine yet."""
+"""Called before the engine stores a text, or while it does.
+
+It may return another text to store. That is used only if the first is not on its way to the engine yet.
+"""
 
 
 class DurableContext(Protocol):
-    """The engine as one execution of a run sees it.
+    """The engine as seen by one execution of a run.
 
-    Whatever cancels the run raises ``asyncio.CancelledError``, or an exception of the engine's own, out of one of these
-    calls; ``run`` lets it pass, and the session stands as its recording says.
+    A cancellation of the run raises ``asyncio.CancelledError``, or an exception of the engine, from one of these calls.
+    ``run`` does not catch it; the session stays as recorded.
     """
 
     @property
@@ -38,22 +40,23 @@ class DurableContext(Protocol):
         """Whether ``step`` calls ``meanwhile``."""
 
     async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
-        """The text that ``work`` gives, or gave in an earlier execution.
+        """Return the text of ``work``, from this or an earlier execution.
 
         Args:
-            name: of the step, for people that look at the engine; an effect's id where it carries one out.
-            work: never raises but when it is cancelled.
-            alone: whether the engine is asked for nothing else until this returns, which may make it cheaper.
-            meanwhile: may be called, once and never behind this call, when ``work`` has given its text and the engine
-                has not kept it yet. Only where ``alone``; it never raises.
+            name: the step's name for operators of the engine; the id of the effect that it carries out, if any.
+            work: raises only if it is cancelled.
+            alone: no other call is made until this returns, which may make it cheaper.
+            meanwhile: may be called once, before this returns, when ``work`` has returned its text and the engine has
+                not stored it yet. Only with ``alone``; it never raises.
         """
 
     async def sleep(self, name: str, seconds: float) -> None:
-        """Wait so long, counted from the first execution's call on; also where no process runs meanwhile."""
+        """Wait, counted from the first execution's call. The time also runs while no process does."""
 
     async def child(self, name: str, session: str, task: str) -> str:
-        """Run a worker's session as a run of its own, and give what ``run_worker`` of ``session`` and ``task`` gives.
+        """Run a worker's session as a separate run, and return the result of ``run_worker`` for ``session`` and
+        ``task``.
 
-        The worker goes on where this execution ends; a further one waits for the same worker. Who cancels this run
-        cancels its workers.
+        The worker continues when this execution ends; a further execution waits for the same worker. A cancellation of
+        this run cancels its workers.
         """

@@ -8,13 +8,13 @@
     sessions.result(run).pending     # (AskApproval(effect_id='1.1.1', ...),)
     sessions.answer("ada", "1.1.1", True)
 
-A run is a workflow, each effect a step of it, a timer a durable sleep and a worker a child workflow. Runs wait in a
-queue which lets one of each session work; calls of models on hosts wait for a slot within their step, see ``hosted``. A
-session that waits for an answer has no workflow: so an approval needs no ``recv``, which would hold a process for as
-long as a person thinks.
+A run is a workflow, each effect a step, a timer a durable sleep and a worker a child workflow. Runs wait in a queue,
+and only one run of a session is executed at a time. Model calls on hosts wait for a slot within their step, see
+``hosted``. A session that waits for an answer has no workflow. So an approval needs no ``recv``, which would occupy a
+process for as long as a person thinks.
 
-DBOS gives a dead process's workflows to nobody. Here each process gives signs of life by way of the store, and one of
-those that live resumes what belongs to none of them, see ``dbos_left``.
+DBOS does not reassign the workflows of a dead process. Here each process sends heartbeats to the store, and a living
+process resumes the workflows of dead ones, see ``dbos_left``.
 """
 
 from __future__ import annotations
@@ -76,32 +76,33 @@ from interpreters.recording.sessions import Transcript, read_transcript
 from runtime.checking import checked_call
 
 LOOKED_AFTER_EVERY = 2.0
-"""Seconds between two looks for runs that belong to no living process."""
+"""Seconds between two checks for runs that belong to no living process."""
 
 IDLE_AFTER = 10.0
-"""Seconds after which PostgreSQL ends a transaction in which nothing happens: a process that was stopped in the middle
-of one holds rows of the queue, and nobody else could take a run."""
+"""Seconds after which PostgreSQL ends an idle transaction: a process stopped in the middle of a transaction holds rows
+of the queue and would block all other processes.
+"""
 
 CLOSING = "!"
-"""Begins the part of a run's id behind the session's name, where the run closes a turn; no key has it."""
+"""Follows the session's name in the id of a run that closes a turn; a quoted key never contains it."""
 
 _at_work = threading.Lock()
-"""Held while this process works at sessions: DBOS is there once in a process, and whoever ended it ended it for all."""
+"""Held while this process is a worker: DBOS is a singleton in a process, and destroying it ends it for all users."""
 
 
 class DBOSSessions:
-    """Sessions of one or more agents on one database: for programs that send messages, and those that work at them.
+    """Sessions of agents in one database, for programs that send messages and for processes that work at them.
 
     Args:
         agents: the definitions; the same in each process that has them. A run waits for a process that has its agent.
         url: ``postgresql://user@host/database`` or ``sqlite:///path``.
-        hosts: where models run, if not in the processes; the same in each process.
-        at_once: runs of each agent at which one process works at a time, at least one; the same in each process, since
-            the one that began to work last says it for all.
+        hosts: the model hosts, if models don't run in the processes; the same in each process.
+        at_once: the maximum number of runs of each agent that a process executes at a time, at least 1. Use the same
+            value in each process: the last process to start sets it for all.
 
     Raises:
-        StoreError, DurableError: the database can't be used; says what to start.
-        ConfigError: two agents or hosts have the same name, or an argument is none.
+        StoreError, DurableError: the database can't be used; the message has the remedy.
+        ConfigError: two agents or hosts have the same name, or an argument is invalid.
     """
 
     @checked_call
@@ -127,8 +128,8 @@ class DBOSSessions:
         self._place = place_of(url)
         self.store = SqlStore(self._place.store)
         self.version = f"{PROTOCOL_VERSION}-{'+'.join(sorted({agent.version for agent in given}))}"
-        """What runs are bound to: cogstep's protocol, and the versions that the agents have, in whatever order they are
-        given and however many of them have the same."""
+        """The version of new runs: cogstep's protocol version and the agents' versions, sorted and without duplicates.
+        """
         self.at_once = at_once
         self._client: DBOSClient | None = None
         self._process = os.getpid()
@@ -138,40 +139,40 @@ class DBOSSessions:
 
     @checked_call
     def send(self, session: str, content: Content, *, agent: str | None = None, key: str | None = None) -> str:
-        """Say something to a session, which begins with its first message; gives the run's id.
+        """Send a message to a session and return the run's id. The first message starts the session.
 
-        When this returns, the message is kept: some process will work at it.
+        When this returns, the message is stored: a process will handle it.
 
         Args:
             session: letters, digits, ``_``, ``.`` and ``-``, 64 characters at most.
             content: as for ``Agent.run``.
-            agent: the definition's name; None where there is one.
-            key: whoever sends the same key again to a session, sends nothing twice; 1 to 200 characters.
+            agent: the definition's name; may be None if there is only one.
+            key: an idempotency key of 1 to 200 characters: sending the same key to a session again sends nothing.
 
         Raises:
-            ConfigError: the session's name or the key is none, or the agent is unknown.
+            ConfigError: the session's name or the key is invalid, or the agent is unknown.
             DurableError: the database can't be used; nothing was sent.
         """
         return self._enqueue(session, user_input(content), agent, key)
 
     @checked_call
     def answer(self, session: str, effect_id: str, answer: Any, *, agent: str | None = None) -> str:
-        """Hand in what a session waits for, as ``Agent.answer`` does; gives the run's id.
+        """Answer a pending effect of a session, as ``Agent.answer`` does, and return the run's id.
 
         Raises:
-            CogstepError: nothing of this id is pending, or it is no answer to that.
+            CogstepError: no pending effect has this id, or the answer does not fit it.
         """
         event = answering(self._agent(agent), self.recorder(session), effect_id, answer)
         return self._enqueue(session, event, agent, None)
 
     @checked_call
     def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
-        """Stop what a session does or waits for, and drop the messages behind it; gives the run that closes its turn.
+        """Stop the session's turn and drop the messages queued after it. Return the id of the run that closes the turn.
 
-        A step under way is cancelled within a second where its process lives.
+        A running step is cancelled within a second if its process lives.
 
         Raises:
-            NotAJournalError: nothing was ever sent to the session.
+            NotAJournalError: the session does not exist.
         """
         own = self._agent(agent)
         self._check_begun(session)
@@ -188,10 +189,10 @@ class DBOSSessions:
 
     @checked_call
     def go_on(self, session: str, *, agent: str | None = None) -> str:
-        """Carry on a turn that a failed run has left open; gives the run's id.
+        """Continue a turn that a failed run has left open, and return the run's id.
 
         Raises:
-            NotAJournalError: nothing was ever sent to the session.
+            NotAJournalError: the session does not exist.
         """
         self._agent(agent)
         self._check_begun(session)
@@ -199,17 +200,17 @@ class DBOSSessions:
 
     @checked_call
     def result(self, run: str, timeout: float | None = None) -> Ended:
-        """Wait for the end of a run. Its texts are as they are recorded, with placeholders for secrets.
+        """Wait for the end of a run. Its texts are as recorded, with placeholders for secrets.
 
-        Where it waits since no process of its version is at work, the log says so after some seconds.
+        If no process of its version is working, this is logged after some seconds.
 
         Args:
             run: its id.
-            timeout: in seconds; None: as long as it takes.
+            timeout: in seconds; None waits for ever.
 
         Raises:
-            TimeoutError: it has not ended within this time, and goes on.
-            DurableDivergedError: other agent logic began the session.
+            TimeoutError: it has not ended in time, and continues.
+            DurableDivergedError: other agent logic started the session.
             DurableError: the run failed, or was cancelled; or the database can't be used.
         """
         client = self._connected()
@@ -235,8 +236,9 @@ class DBOSSessions:
 
     @checked_call
     def versions(self) -> list[Version]:
-        """The versions that have begun sessions here, and those that are at work: before a process is ended, whether
-        somebody still needs it. Looks at all runs and sessions.
+        """Return the versions that started sessions here, and those of working processes. Reads all runs and sessions.
+
+        Use it before you stop the last process of a version, to see whether sessions still need it.
 
         Raises:
             StoreError, DurableError: the database can't be used.
@@ -246,12 +248,15 @@ class DBOSSessions:
 
     @checked_call
     def clear(self, older: float | None = None) -> int:
-        """Delete what DBOS has kept of sessions that are recorded no more, such as their messages; gives the number of
-        runs. ``prune`` deletes recordings, and knows nothing of an engine.
+        """Delete DBOS's data of sessions that are no longer recorded, such as their messages; return the number of
+        runs.
+
+        ``prune`` deletes recordings only, not the engine's data.
 
         Args:
-            older: seconds since a run has ended from which on it goes too where its session lives on, but for the
-                newest one: its ``result`` is then gone, and its ``key`` can be sent again. None: all of these stay.
+            older: also delete runs of living sessions that ended more than this number of seconds ago, except the
+                newest run of each. Their ``result`` is then gone, and their ``key`` can be sent again. None keeps all
+                of these.
 
         Raises:
             StoreError, DurableError: the database can't be used.
@@ -261,21 +266,21 @@ class DBOSSessions:
 
     @checked_call
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
-        """What a session waits for, oldest first; raises as reading its recording does."""
+        """Return the session's pending effects, oldest first; raises as reading its recording does."""
         return pending_of(self._agent(agent), self.recorder(session))
 
     @checked_call
     def transcript(self, session: str, *, agent: str | None = None) -> Transcript:
-        """What was said and done in a session, turn by turn, as far as it is recorded by now."""
+        """Return the recorded messages and calls of a session so far, turn by turn."""
         return read_transcript(self.recorder(session), self._agent(agent).given.get("engine"))
 
     @checked_call
     def recorder(self, session: str) -> Recorder:
-        """The recording of a session, for whoever reads it, such as ``replay``."""
+        """Return the recording of a session, for readers such as ``replay``."""
         return self.store.recorder(session)
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the connection to the database."""
         if self._client is not None:
             self._client.destroy()
             self._client = None
@@ -321,7 +326,7 @@ class DBOSSessions:
         return run
 
     def _version_of(self, session: str) -> str:
-        """That of the session's first run: by the logic that began it, it goes on."""
+        """Return the version of the session's first run: the logic that started a session also continues it."""
         found = self._first(session)
         return (found[0].app_version or self.version) if found else self.version
 
@@ -332,7 +337,7 @@ class DBOSSessions:
             )
 
     def _check_begun(self, session: str) -> None:
-        """A misspelt name is no session that has nothing to do."""
+        """Raise for an unknown session: a misspelt name must not look like an idle session."""
         if not self._first(session):
             with JournalReader(self.recorder(session)):  # raises where nothing is recorded either
                 pass
@@ -366,7 +371,6 @@ class DBOSSessions:
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
-        """Whatever DBOS raises, as one line."""
         try:
             yield
         except CogstepError:
@@ -378,12 +382,14 @@ class DBOSSessions:
 
     @contextlib.contextmanager
     def worker(self) -> Iterator[None]:
-        """Work at sessions in this process, until the block is left; what it leaves others go on with.
+        """Work at sessions in this process until the block is left; other processes continue unfinished runs.
 
-        One block at a time in a process, in any thread or event loop of it; not in a forked child of such a process.
+        Only one block at a time in a process, in any of its threads or event loops; not in a forked child of such a
+        process.
 
         Raises:
-            StoreError, DurableError: the database can't be used; says what to start. Or a worker is here already.
+            StoreError, DurableError: the database can't be used (the message has the remedy), or the process is already
+            a worker.
         """
         if not _at_work.acquire(blocking=False):
             raise DurableError(
@@ -481,7 +487,6 @@ class DBOSSessions:
         DBOS.workflow(name=RUN, max_recovery_attempts=None)(run)
 
     def _look_after(self, left: LeftRuns, stop: threading.Event) -> None:
-        """Resume the runs at which nobody is at work, again and again: at each look anything may fail."""
         unattended = Unattended()
         while not stop.wait(LOOKED_AFTER_EVERY):
             with contextlib.suppress(CogstepError), self._said():
@@ -490,5 +495,5 @@ class DBOSSessions:
 
 
 def _quoted(key: str) -> str:
-    """A key within a run's id: of characters that every database keeps, and none that an id of a worker's run has."""
+    """Quote a key for a run's id: the characters are safe in every database, and never occur in a worker's run id."""
     return quote(key, safe="", errors="surrogatepass")

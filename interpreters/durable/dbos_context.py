@@ -1,4 +1,4 @@
-"""What DBOS is to sessions: where it keeps what it keeps, how that is written, and what its errors mean."""
+"""DBOS as used for sessions: the place of its tables, its serialization, and the classification of its errors."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ except ImportError as error:  # pragma: no cover - the extra is installed wherev
 LOG = logging.getLogger("cogstep")
 
 OLDEST_SQLITE = (3, 42)
-"""DBOS's tables need ``unixepoch('subsec')``; an older one fails in their defaults, with an error of no help."""
+"""DBOS's tables need ``unixepoch('subsec')``; an older SQLite fails in their defaults with an unhelpful error."""
 
 
 PASSING = (SQLAlchemyError, StoreError, TakenOverError, JournalLockedError, JournalExistsError)
-"""What a database's trouble is told by, and another execution's doing."""
+"""Errors of an unavailable database, or caused by another execution."""
 
 
 OTHER_TABLES = ("42P01", "42P07", "42701", "42703")
-"""PostgreSQL's codes for tables and columns that are not there, or are there already."""
+"""PostgreSQL's codes for missing and for already existing tables and columns."""
 
 SQLITE_OTHER_TABLES = ("no such table", "no such column", "has no column", "duplicate column", "already exists")
-"""What SQLite says of them."""
+"""SQLite's messages for the same."""
 
 
 def passes(error: BaseException | None) -> bool:
-    """Whether an execution failed by what is not the run's own: a further one may come to its end."""
+    """Whether an execution failed for an external reason, so that a further execution may succeed."""
     while error is not None and not isinstance(error, PASSING):
         error = error.__cause__
     return error is not None
 
 
 def postponed(error: BaseException) -> DBOSWorkflowConflictIDError:
-    """Where an execution ends without an outcome, DBOS's own way to wait for what another one comes to. People are told
-    why, since nobody else is.
+    """Log why an execution ends without an outcome, and return the exception that makes DBOS wait for another
+    execution.
     """
     run = str(DBOS.workflow_id)
     if not isinstance(error, TakenOverError):
@@ -75,12 +75,12 @@ def postponed(error: BaseException) -> DBOSWorkflowConflictIDError:
 
 
 def _reason(error: BaseException) -> str:
-    """What a driver says, without the statement and its values."""
+    """Return a driver's message without the statement and its values."""
     return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
 def unusable(database: Database, error: Exception) -> DurableError:
-    """Whatever DBOS raises, as one line that says what to do."""
+    """Return an error of DBOS as a one-line error with the remedy."""
     said = database.location.hidden(_reason(error))
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
     if state in OTHER_TABLES or any(words in said for words in SQLITE_OTHER_TABLES):
@@ -92,7 +92,8 @@ def unusable(database: Database, error: Exception) -> DurableError:
 
 
 class JsonSerializer(Serializer):
-    """What DBOS keeps is JSON; an exception is its text, since an object of any class is never read back.
+    """Serializes DBOS's data as JSON. An exception is stored as text, so that reading never creates an arbitrary
+    object.
 
     Args:
         hide: hides secrets in that text.
@@ -102,7 +103,6 @@ class JsonSerializer(Serializer):
         self._hide = hide
 
     def serialize(self, data: Any) -> str:
-        """See ``dbos.Serializer``."""
         if isinstance(data, BaseException):
             if passes(data):  # else DBOS would keep it as what the step came to, for all further executions
                 raise postponed(data) from data
@@ -110,28 +110,26 @@ class JsonSerializer(Serializer):
         return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
 
     def deserialize(self, serialized_data: str) -> Any:
-        """See ``dbos.Serializer``."""
         data = json.loads(serialized_data)
         return DurableError(data["error"]) if isinstance(data, dict) and data.keys() == {"error"} else data
 
     def name(self) -> str:
-        """See ``dbos.Serializer``."""
         return "cogstep_json"
 
 
 @frozen(eq=False)
 class Place:
-    """Where the tables are: those of the store, and DBOS's own."""
+    """The URLs of the store's tables and of DBOS's own."""
 
     store: str
     engine: str
 
     def make_ready(self) -> None:
-        """Make SQLite's file of DBOS, if it is not there: what is said in sessions is the user's alone in it too.
+        """Create DBOS's SQLite file if it is missing, readable by the user only, and set it to WAL mode.
 
-        What DBOS has kept has to be on the disk, since a tool begins which must not begin twice. In SQLite's usual mode
-        a commit is the deletion of a file, which a crash of the machine may take back; in the one with a log it is not.
-        And of a log each step waits for the disk once, and not three or four times.
+        DBOS's data must be on the disk before a tool starts that must not start twice. In SQLite's default mode a
+        commit is the deletion of a file, which a crash of the machine may undo; in WAL mode it is not. WAL mode also
+        waits for the disk once per step, not three or four times.
         """
         path = locate(self.store).path
         if not path:
@@ -144,11 +142,12 @@ class Place:
 
 
 def place_of(url: str) -> Place:
-    """The databases of a URL: on PostgreSQL one for both; on SQLite two files, so that neither waits for the other.
+    """Return the databases of a URL: on PostgreSQL the same for both; on SQLite two files, so that they don't block
+    each other.
 
     Raises:
-        DurableError: this Python's SQLite is too old for DBOS, or it needs more of the URL than the store.
-        StoreError: it is no URL of a database.
+        DurableError: this Python's SQLite is too old for DBOS, or the URL lacks the database's name.
+        StoreError: it is not the URL of a database.
     """
     location = locate(url)
     if location.kind != "sqlite":
@@ -168,7 +167,7 @@ def place_of(url: str) -> Place:
 
 
 def aside(work: Callable[[], None]) -> None:
-    """Do something that DBOS refuses to do in a thread where an event loop runs."""
+    """Run work that DBOS refuses in a thread with a running event loop."""
     if asyncio._get_running_loop() is None:
         work()
         return
@@ -177,5 +176,5 @@ def aside(work: Callable[[], None]) -> None:
 
 
 def tells(record: logging.LogRecord) -> bool:
-    """Whether a line of DBOS's log is news: a run that was cancelled is what somebody asked for."""
+    """Whether to log a record of DBOS. The cancellation of a run is not logged: the user asked for it."""
     return not (record.exc_info and isinstance(record.exc_info[1], DBOSAwaitedWorkflowCancelledError))

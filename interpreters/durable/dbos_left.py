@@ -1,8 +1,8 @@
-"""Runs of DBOS at which nobody is at work, though they count as begun: they are found, and given to whoever is free.
+"""Runs of DBOS that count as started but that no process executes: they are found and handed to a free process.
 
-DBOS gives a dead process's runs to nobody. And a process that lives leaves runs too: where the database fails in the
-moment in which DBOS keeps what a step or a run came to, as on a full disk, DBOS ends the execution, and the run counts
-as begun for as long as the process lives.
+DBOS does not reassign a dead process's runs. A living process abandons runs too: if the database fails while DBOS
+stores the outcome of a step or run, as on a full disk, DBOS ends the execution. The run then counts as started for as
+long as the process lives.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ from interpreters.durable.dbos_versions import RUN, UNDER_WAY, is_at_work, move,
 from interpreters.recording.store import SqlStore
 
 WORK = "cogstep.work"
-"""The name of a worker's workflow."""
 
 LONGEST_PAUSE = 16
-"""The most looks between two executions of a run that nothing can be kept of. It doubles from one on."""
+"""Maximum number of checks between two executions of a run whose results can't be stored. The pause doubles from 1."""
 
 NEVER = (0, 0)
 
 
 class LeftRuns:
-    """What one process knows of runs that somebody has begun. Its methods may be called by any thread.
+    """A process's knowledge of started runs. The methods are thread-safe.
 
     Args:
-        store: where processes are seen to be alive.
+        store: has the heartbeats of processes.
         own: this process's id.
     """
 
@@ -43,22 +42,24 @@ class LeftRuns:
         self._own = own
         self._lock = Lock()
         self._executions: Counter[str] = Counter()
-        """How many executions of a run go on here: while one that was taken over ends, the next one has begun."""
+        """Number of current executions of each run here: a new one may start while one that was taken over is ending.
+        """
         self._idle: set[str] = set()
-        """Runs that are this process's and were not executed when it looked: DBOS may just be about to begin them, or
-        to keep what they came to. So they are left only if that is still so at the next look."""
+        """Runs of this process that were not executing at the last check. DBOS may be about to start them or to store
+        their outcome, so they count as abandoned only if the next check finds the same.
+        """
         self._looks = 0
         self._elsewhere: dict[str, str] = {}
-        """By runs that are given up here: the queue in which they are to wait."""
+        """For runs given up here: the queue to move them to."""
         self._foreign: set[str] = set()
-        """Workers' runs that were given up here since their agent is elsewhere: as long as one is this process's, no
-        other one can take it."""
+        """Runs given up here because they must run elsewhere. While one belongs to this process, no other can take it.
+        Unlike failed runs, they are resumed without a pause.
+        """
         self._resumed: dict[str, tuple[int, int]] = {}
-        """By runs that were resumed here: how often, and the look from which on they may be again."""
+        """For runs resumed here: the number of times, and the earliest check for the next time."""
 
     @contextmanager
     def executing(self, run: str) -> Iterator[None]:
-        """A run is executed here meanwhile."""
         with self._lock:
             self._executions[run] += 1
             self._idle.discard(run)
@@ -71,11 +72,12 @@ class LeftRuns:
                     del self._executions[run]
 
     def give_up(self, run: str, queue: str = "") -> None:
-        """An execution ends without an outcome: the next look finds the run left, if it is this process's then.
+        """End an execution without an outcome: the next check finds the run abandoned if it still belongs to this
+        process.
 
         Args:
             run: its id.
-            queue: where the run waits from then on, and what comes behind it in its session; empty: where it did.
+            queue: the queue for the run and the later ones of its session; empty for the same queue.
         """
         with self._lock:
             self._idle.add(run)
@@ -85,16 +87,16 @@ class LeftRuns:
     async def check_place(
         self, connected: Callable[[], DBOSClient], run: str, agent: str, agents: Container[str]
     ) -> None:
-        """Give a run up that waited behind another agent's, or that comes behind one in another queue.
+        """Give up a run if this process lacks its agent, or if an earlier run of its session is in another queue.
 
         Args:
-            connected: gives what DBOS is asked with.
+            connected: returns the DBOS client.
             run: its id.
             agent: its agent.
-            agents: those of this process.
+            agents: the agents of this process.
 
         Raises:
-            DBOSWorkflowConflictIDError: it is given up.
+            DBOSWorkflowConflictIDError: the run was given up.
         """
         queue, why = "", f"this process has no agent {agent}" * (agent not in agents)
         if run_of(run) == run:  # a worker's run is in no queue of ours
@@ -111,10 +113,10 @@ class LeftRuns:
             raise postponed(ConfigError(why or "an earlier run of its session waits for another agent"))
 
     def resume(self, client: DBOSClient) -> None:
-        """Give what is left to whoever is free. One of the processes that live does so for all that died.
+        """Hand abandoned runs to free processes. One living process does so for all dead ones.
 
         Raises:
-            Exception: what DBOS or the store raises; what is left then is found by the next look.
+            Exception: any error of DBOS or the store; the next check finds the rest.
         """
         living = {one.id for one in self._store.executors() if is_at_work(one)}
         first = self._own == min(living | {self._own})
@@ -132,7 +134,7 @@ class LeftRuns:
         self._pause(failed)
 
     def _pause(self, resumed: set[str]) -> None:
-        """Give what was resumed a while: on a full disk each execution would ask the model again, in vain."""
+        """Delay the next resumption: on a full disk each execution would call the model again, in vain."""
         self._looks += 1
         self._resumed = {run: one for run, one in self._resumed.items() if one[1] + LONGEST_PAUSE > self._looks}
         for run in resumed:
@@ -140,7 +142,7 @@ class LeftRuns:
             self._resumed[run] = times + 1, self._looks + min(2**times, LONGEST_PAUSE)
 
     def hand_over(self, client: DBOSClient) -> None:
-        """Give away all that this process has begun, which works no more but may live on. Raises as ``resume``."""
+        """Hand over all runs that this process has started; it stops working but may live on. Raises as ``resume``."""
         for one in self._begun(client, self._own):
             self._give(client, one)
 
@@ -150,8 +152,8 @@ class LeftRuns:
         )
 
     def _give(self, client: DBOSClient, run: Any) -> None:
-        """Have a run be executed by whoever is free, if it is that process's still. DBOS's ``resume_workflow`` would
-        bring back what was cancelled since the look.
+        """Requeue a run if it still belongs to the same process. DBOS's ``resume_workflow`` would revive a run that was
+        cancelled since the check.
         """
         with self._lock:
             queue = self._elsewhere.pop(run.workflow_id, "")
@@ -162,8 +164,9 @@ class LeftRuns:
 
 
 def queue_before(client: DBOSClient, run: str) -> str:
-    """The other queue in which a run of the session is or waits that comes before this one; empty: there is none. Two
-    programs that send in the same moment, or beside a move, do not see each other's message.
+    """Return the other queue that contains an earlier run of the session; empty if there is not any.
+
+    This happens if two programs send at the same moment, or during a move: they don't see each other's message.
     """
     runs = client.list_workflows(
         workflow_id_prefix=f"{session_of(run)}:",

@@ -1,14 +1,15 @@
-"""The steps of a workflow of DBOS: carried out in the loop, and kept by one thread for each.
+"""The steps of a DBOS workflow: carried out in the event loop, and stored by a thread for each.
 
     a step that may be kept     loop ──▶ thread: look for it ── work ──▶ loop ── text ──▶ thread: keep it ──▶ loop
     one that can't be, alone    loop: work, its record ── text ──▶ thread: keep it ──▶ loop
 
-DBOS takes three threads for an async step, one after the other, and a task of its own by which it can be cancelled. To
-change from one thread to another is most of what that costs beyond the database. So to DBOS each step is a function
-that blocks its thread, of which there is one for each step under way, and ``Cancellations`` hears of a cancellation.
-Where nothing can be kept of a step, and nothing else is asked of DBOS meanwhile, its work is done first, and DBOS is
-asked to do a step that gives the text. What is to be done before that is kept is done before DBOS is asked, and not
-while it keeps it: its thread would have to wait for whatever the loop does then, which costs more than is won.
+DBOS uses three threads in sequence for an async step, and a task for its cancellation. Thread switches are most of that
+cost apart from the database. So each step is a blocking function for DBOS, on a single thread per step, and
+``Cancellations`` handles cancellation.
+
+If DBOS can't have a stored result and no other call is running, the work is done first. DBOS then only runs a step that
+returns the text. ``meanwhile`` is called before that step and not during it: the step's thread would have to wait for
+the loop, which costs more than it gains.
 """
 
 from __future__ import annotations
@@ -27,23 +28,22 @@ from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.dbos_context import DBOS, DBOSWorkflowCancelledError, SetWorkflowID
 
 LOOKED_EVERY = 1.0
-"""Seconds between two looks at whether a run was cancelled whose step takes longer."""
+"""Seconds between two checks whether a run with a longer step was cancelled."""
 
 _nothing_kept: contextvars.ContextVar[bool] = contextvars.ContextVar("cogstep_nothing_kept", default=False)
-"""Whether DBOS is about to look for what it has kept of a step of which it can't have kept anything."""
+"""Whether DBOS's next lookup is for a step that can't have a stored result."""
 
 
 class Cancellations:
-    """Cancels the steps under way of the runs that were cancelled. To be used in one event loop."""
+    """Cancels the running steps of cancelled runs. For use in one event loop."""
 
     def __init__(self) -> None:
         self._steps: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
-        """By runs."""
         self._looking: asyncio.Task[None] | None = None
 
     @contextmanager
     def heard(self, run: str) -> Iterator[None]:
-        """The task that enters is cancelled when the run is."""
+        """Cancel the current task if the run is cancelled within the block."""
         task = asyncio.current_task()
         assert task is not None
         self._steps[run].add(task)
@@ -71,19 +71,19 @@ class Cancellations:
 
 
 class Steps:
-    """The ``DurableContext`` of a workflow of DBOS.
+    """The ``DurableContext`` of a DBOS workflow.
 
-    DBOS looks for what it has kept before it does a step, which is a third of what a step costs. Whoever has done the
-    first step of a run is the first to execute it, and of what comes behind there is nothing to be found; should
-    another execution begin meanwhile, then DBOS refuses to keep this one's steps, and the store refuses its lines
-    before that. See ``spare_lookups``.
+    Before each step DBOS looks for a stored result, which is a third of a step's cost. The execution that does a run's
+    first step is the first execution of it, so it skips the lookups of later steps (see ``spare_lookups``). If another
+    execution starts in the meantime, DBOS refuses to store this execution's steps, and before that the store refuses
+    its records.
 
-    Work is done in a context without the workflow, in each execution: what a tool does with DBOS is no step of the run.
+    Work runs in a context without the workflow, in each execution: calls of DBOS by a tool are not steps of the run.
 
     Args:
         work: the workflow of a worker.
-        arguments: what it is given besides the session and the task.
-        cancellations: of the process.
+        arguments: its arguments before the session and the task.
+        cancellations: the process's cancellations.
     """
 
     calls_meanwhile: Final = True
@@ -94,10 +94,9 @@ class Steps:
         self._cancellations = cancellations
         self._run = str(DBOS.workflow_id)
         self._is_first: bool | None = None
-        """Whether no execution was before this one; None as long as nobody knows."""
+        """Whether this is the run's first execution; None while unknown."""
 
     async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
-        """See ``DurableContext.step``."""
         if not (alone and self._is_first):
             return await self._looked_for(name, work, meanwhile)
         text = await self._worked(work)
@@ -106,8 +105,6 @@ class Steps:
         return await self._kept(name, lambda: text)
 
     async def _worked(self, work: Work) -> str:
-        """Do a step's work in the loop."""
-
         async def carried() -> str:
             with self._cancellations.heard(self._run):
                 return await work()
@@ -125,7 +122,6 @@ class Steps:
         return text
 
     async def _kept(self, name: str, perform: Callable[[], str]) -> str:
-        """The text of a step of which ``perform`` does the work, on a thread, if there is none."""
         before = _nothing_kept.set(bool(self._is_first))
         try:
             return await DBOS.run_step_async({"name": name}, perform)
@@ -175,11 +171,9 @@ class Steps:
         return text
 
     async def sleep(self, name: str, seconds: float) -> None:
-        """See ``DurableContext.sleep``."""
         await DBOS.sleep_async(seconds)
 
     async def child(self, name: str, session: str, task: str) -> str:
-        """See ``DurableContext.child``."""
         with SetWorkflowID(f"{self._run}/{name}"):
             handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
         text: str = await handle.get_result()
@@ -187,17 +181,17 @@ class Steps:
 
 
 def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel each once: what a tool does in its end may take longer than the time to the next look."""
+    """Cancel each task only once: a tool's cleanup may take longer than the time to the next check."""
     for task in tasks:
         if not task.cancelling():
             task.cancel()
 
 
 def _outcome(carried: Future[str], loop: asyncio.AbstractEventLoop) -> str:
-    """Wait on a thread for what a loop carries out.
+    """Wait on a thread for the result of a coroutine in an event loop.
 
     Raises:
-        RuntimeError: the loop has ended, perhaps in the moment in which it was asked.
+        RuntimeError: the loop has ended, perhaps while the coroutine was being submitted.
     """
     while not carried.done():
         try:
@@ -209,10 +203,10 @@ def _outcome(carried: Future[str], loop: asyncio.AbstractEventLoop) -> str:
 
 
 def spare_lookups(dbos: DBOS) -> None:
-    """Have an instance of DBOS, which was launched, look for nothing where ``Steps`` knows that there is nothing.
+    """Patch a launched DBOS instance to skip lookups when ``Steps`` knows that there is no stored result.
 
-    DBOS has no option for that, so this stands in for a method of its own that is not public. Where a DBOS has none of
-    this kind, every step is looked for, as without this.
+    DBOS has no option for that, so this replaces a method that is not public. If the method is missing, every step is
+    looked up, as without the patch.
     """
     database: Any = getattr(dbos, "_sys_db", None)
     look: Any = getattr(database, "check_operation_execution", None)

@@ -1,7 +1,7 @@
-"""Which versions of the agents have begun what DBOS keeps, and which of them are at work: for whoever deploys a change.
+"""The agent versions that started DBOS's stored runs, and those of working processes: for deploying a change.
 
-A process that works at sessions tells its version and its agents by its name in the store. So it can be seen that runs
-wait for a version or an agent that no process has, which would else be waited for without a word.
+A working process publishes its version and agents in its name in the store. So runs that wait for a version or agent
+that no process has can be detected and logged.
 """
 
 from __future__ import annotations
@@ -21,96 +21,92 @@ from interpreters.recording.store import Executor, SqlStore
 from interpreters.recording.store.schema import LONGEST_NAME
 
 QUEUE: Final = "cogstep"
-"""How the names of the queues begin in which runs wait."""
+"""Prefix of the names of the run queues."""
 
 PROCESS: Final = "dbos"
-"""How the names of processes begin that work at sessions."""
+"""Prefix of the names of working processes."""
 
 RUN: Final = "cogstep.run"
-"""The name of a run's workflow; that of a worker has another one."""
+"""The name of a run's workflow; a worker's workflow has another name."""
 
 POLLED_EVERY: Final = 0.1
-"""Seconds between two looks at a queue, at least."""
 
 POLLS_APART: Final = 0.02
-"""Seconds at least between two looks of a process at any of its queues: each of its agents has one, and with fifty it
-spent a core on looking ten times a second at each.
+"""Minimum seconds between two polls by a process, of any queue. Each agent has a queue; polling fifty of them ten
+times a second used a whole core.
 """
 
 UNDER_WAY: Final = ("PENDING", "ENQUEUED")
-"""What DBOS says of a run that has not ended."""
 
 ENDED: Final = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 TOLD_AFTER: Final = 5.0
-"""Seconds of waiting for a run, after which the log says why it waits."""
+"""Seconds of waiting for a run after which the reason is logged."""
 
 TOLD_EVERY: Final = 15
-"""Looks of a process of which one tells what waits for a version that nobody runs."""
+"""Number of checks between two logs of the versions that runs wait for and no process has."""
 
 LOOKED_EVERY: Final = 0.1
-"""Seconds between two looks at a run that is waited for."""
 
 LOG: Final = logging.getLogger("cogstep")
 
 AT_ONCE: Final = 500
-"""Runs that are deleted in one transaction."""
 
 
 @frozen
 class Version:
-    """One version, as ``DBOSSessions.versions`` gives it."""
+    """A version, as returned by ``DBOSSessions.versions``."""
 
     name: str
     """cogstep's protocol version, a dash, and the versions of the agents."""
     processes: int
-    """How many are at work."""
+    """Number of working processes."""
     runs: int
-    """How many wait or are under way."""
+    """Number of runs that wait or are executing."""
     sessions: tuple[str, ...]
-    """Those that it has begun, by name: what is said to one of them is for this version to answer."""
+    """The names of the sessions that it started: only this version handles their messages."""
     open: tuple[str, ...]
-    """Those of them in which a turn is under way, or waits for somebody."""
+    """The sessions among them with a running turn or a pending effect."""
     absent: tuple[str, ...] = ()
-    """The agents that runs of it wait for and no process at work has, by name."""
+    """The names of the agents that its runs wait for and no working process has."""
 
 
 @frozen
 class Working:
-    """What a process at work says of itself."""
+    """A working process, as described by its name."""
 
     version: str
     agents: frozenset[str] | None
-    """Their names; None: they are too many to be told, so that it may have any."""
+    """The names of its agents; None if they are too many for the name, so that it may have any."""
 
     def does(self, version: str, agent: str) -> bool:
-        """Whether it takes runs of an agent, or of no known one, in this version."""
+        """Whether it runs an agent, or an unknown one, in this version."""
         return self.is_of(version) and (not agent or self.agents is None or agent in self.agents)
 
     def is_of(self, version: str) -> bool:
-        """Whether it has this version."""
         return f"{PROCESS} {self.version}" == f"{PROCESS} {version}"[:LONGEST_NAME]
 
 
 def queue_of(agent: str) -> str:
-    """Where runs of an agent wait: of several processes only some may have it, and only they look there."""
+    """Return the queue of an agent's runs. Each agent has a queue, since not every process has every agent."""
     return f"{QUEUE}.{agent}"
 
 
 def polled_every(queues: int) -> float:
-    """Seconds between two looks of a process at each of so many queues."""
+    """Return the seconds between two polls of each queue for a process with this number of queues."""
     return max(POLLED_EVERY, POLLS_APART * queues)
 
 
 def agent_of(run: Any) -> str:
-    """The agent that does what waits in a run's queue; empty: it is in none of ours, as a worker's run."""
+    """Return the agent of a run's queue; empty for any other queue, such as that of a worker's run."""
     name = run.queue_name or ""
     return str(name.removeprefix(f"{QUEUE}.")) if name.startswith(f"{QUEUE}.") else ""
 
 
 def move(client: DBOSClient, run: Any, queue: str) -> None:
-    """Have a run, as it was seen, wait in a queue, and all that waits in its session with it: runs of one session are
-    in one queue, which keeps their order.
+    """Move a run, if it is unchanged since the read, and all waiting runs of its session to a queue.
+
+    The runs of a session share a queue, which preserves their order.
     """
     rows = client._sys_db.tables.workflow_status
     with client._sys_db.engine.begin() as connection:
@@ -129,8 +125,10 @@ def move(client: DBOSClient, run: Any, queue: str) -> None:
 
 
 def move_left(client: DBOSClient, working: list[Working], waiting: list[Any]) -> bool:
-    """Move what has come to be first in the queue of an agent that no process has any more, and is another agent's; or
-    in a queue of before, when all agents had one. Gives whether there was any.
+    """Move the first runs of sessions that wait in the wrong queue to the queue of their agent. Return whether any was
+    moved.
+
+    The wrong queue is that of another agent that no process has, or the common queue of earlier versions.
     """
     first: dict[str, Any] = {}
     for one in sorted(waiting, key=lambda one: (one.priority or 0, one.created_at or 0, one.workflow_id)):
@@ -152,34 +150,31 @@ def move_left(client: DBOSClient, working: list[Working], waiting: list[Any]) ->
 
 
 def process_name(version: str, agents: Iterable[str]) -> str:
-    """What a process that works at sessions is called in the store."""
+    """Return the name in the store of a process that works at sessions."""
     whole = f"{PROCESS} {version} {','.join(sorted(agents))}"
     return whole if len(whole) <= LONGEST_NAME else f"{PROCESS} {version}"[:LONGEST_NAME]
 
 
 def is_at_work(one: Executor) -> bool:
-    """Whether a process lives and works at sessions."""
     return one.expires_in > 0 and one.name.startswith(f"{PROCESS} ")
 
 
 def at_work(store: SqlStore) -> list[Working]:
-    """The living processes that work at sessions; raises as ``SqlStore.executors``."""
+    """Return the living processes that work at sessions; raises as ``SqlStore.executors``."""
     names = [one.name.split(" ") for one in store.executors() if is_at_work(one)]
     return [Working(one[1], frozenset(one[2].split(",")) if len(one) > 2 else None) for one in names]
 
 
 def session_of(run: str) -> str:
-    """The session of a run by the run's id."""
     return run.partition(":")[0]
 
 
 def run_of(run: str) -> str:
-    """The run that a worker's run belongs to, by its id; any other is its own."""
+    """Return the run that a worker's run id belongs to; any other id is returned unchanged."""
     return run.partition("/")[0]
 
 
 def clear(client: DBOSClient, store: SqlStore, older: float | None) -> int:
-    """See ``DBOSSessions.clear``."""
     found = client.list_workflows(load_input=False, load_output=False)
     recorded = set(store.names())  # asked for behind the runs: whatever has ended until then is recorded
     now: float = store.database.read(lambda one: one.execute(select(store.database.now)).scalar_one(), time.time())
@@ -202,7 +197,7 @@ def clear(client: DBOSClient, store: SqlStore, older: float | None) -> int:
 
 
 def versions_of(client: DBOSClient, store: SqlStore, own: str) -> Iterator[Version]:
-    """Each version that has begun a session or is at work, and ``own``; raises what DBOS and the store raise."""
+    """Yield ``own`` and each version that started a session or is working. Raises the errors of DBOS and the store."""
     begun: dict[str, str] = {}
     runs: Counter[str] = Counter()
     wanted: set[tuple[str, str]] = set()
@@ -232,7 +227,7 @@ def _done(working: Iterable[Working], version: str, agent: str) -> bool:
 
 
 def why_it_waits(status: Any, store: SqlStore) -> str:
-    """Why a run is not under way, as far as that can be told; empty: it can't, or it is."""
+    """Return the reason why a run waits; empty if unknown, or if it does not wait."""
     working = at_work(store)
     version = status.app_version or ""
     if not working:
@@ -246,14 +241,14 @@ def why_it_waits(status: Any, store: SqlStore) -> str:
 
 
 class Unattended:
-    """Versions and agents that runs wait for and no process has, each told once until one does."""
+    """Versions and agents that runs wait for and no process has. Each is logged once until a process has it."""
 
     def __init__(self) -> None:
         self._looks = 0
         self._told: set[tuple[str, str]] = set()
 
     def look(self, client: DBOSClient, store: SqlStore) -> None:
-        """Have the log say it, at each of some looks; raises what DBOS and the store raise."""
+        """Log them, at every ``TOLD_EVERY``-th call. Raises the errors of DBOS and the store."""
         self._looks += 1
         if self._looks % TOLD_EVERY != 1:
             return
@@ -277,16 +272,16 @@ class Unattended:
 
 
 def wait_for(run: str, look: Callable[[], list[Any]], timeout: float | None, store: SqlStore) -> None:
-    """Wait until a run has ended, or the log has said why it has not.
+    """Wait until a run has ended; without a timeout only until the reason for its waiting could be logged.
 
     Args:
         run: its id.
-        look: gives what DBOS says of it.
-        timeout: in seconds; None: as long as it takes to have something to say.
-        store: where processes are seen to be at work.
+        look: returns DBOS's status of the run.
+        timeout: in seconds; None returns after ``TOLD_AFTER`` seconds at the latest.
+        store: has the working processes.
 
     Raises:
-        TimeoutError: it has not ended within this time; says why, as far as that is known.
+        TimeoutError: it has not ended in time; the message has the reason, if known.
     """
     began, told = time.monotonic(), False
     while (found := look()) and found[0].status in UNDER_WAY:

@@ -1,4 +1,4 @@
-"""What a durable session is made of: a named definition, the same in every process that works at its sessions."""
+"""``DurableAgent``: a named agent definition, the same in every process that works at its sessions."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ NOT_HERE = {
     "state": "a session begins with its first message",
     "owns_model": "the model serves all sessions of a process",
 }
-"""Options of an ``Agent`` that a definition doesn't take, and why."""
+"""Options of ``Agent`` that a definition rejects, with the reason."""
 
 
 class DurableAgent:
-    """A named definition of an agent, from which any process makes any of its sessions.
+    """A named definition of an agent. Any process can create any of its sessions from it.
 
-    A session goes on with the configuration that it was begun with. Its tools, and what is called beside them, are
-    those of the process that works at it.
+    A session keeps the configuration that it started with. Its tools and callbacks are those of the process that works
+    at it.
 
     Args:
-        name: of the definition: letters, digits, ``_``, ``.`` and ``-``, 64 characters at most.
-        model: a runtime, or a function that gives one and is called once in each process, at the first use.
-        tools: as of an ``Agent``.
-        system: as of an ``Agent``; a function is asked anew for each message.
-        version: of the agent's logic, in the program's own words. Runs begun by one version are finished by processes
-            of the same version.
-        given: the other options of an ``Agent``, but for the session's name, its recording and its beginning.
+        name: letters, digits, ``_``, ``.`` and ``-``, 64 characters at most.
+        model: a runtime, or a function that returns one. The function is called once per process, at the first use.
+        tools: as in ``Agent``.
+        system: as in ``Agent``; a function is called for each message.
+        version: the version of the agent's logic, chosen by you. Processes of the same version finish the runs it
+            started.
+        given: the other options of ``Agent``, except the session's name, its recording and its first state.
 
     Raises:
-        ConfigError: the name is none, or an option doesn't belong to a definition.
+        ConfigError: the name is invalid, or an option is not allowed in a definition.
     """
 
     @checked_call
@@ -93,7 +93,7 @@ class DurableAgent:
             return self._model
 
     def on(self, model: Runtime | Callable[[], Runtime]) -> DurableAgent:
-        """The same definition with another model, such as that of a host."""
+        """Return the same definition with another model, such as that of a host."""
         other = copy(self)
         other._loading = Lock()
         other._model, other._load = (model, None) if isinstance(model, Runtime) else (None, model)
@@ -106,21 +106,21 @@ class DurableAgent:
             model.close()
 
     def veil(self) -> Veil:
-        """What hides secrets before there is a session to hide them: what is told to it lies in the engine's tables."""
+        """Return a veil that hides secrets before a session exists: the engine's tables store messages to it."""
         return make_veil(self._program_options(), self.tools)
 
     def hidden(self, text: str) -> str:
-        """A text about an error without secrets: engines keep it, and show it to whoever looks after them."""
+        """Return an error text without secrets: engines store it and show it to their operators."""
         full = filled(self._program_options(), ProgramOptions)
         names = frozenset(tool.spec.name for tool in self.tools)
         return Veil(full["redact"], keep=names, literal=False).hide(CancelAsked(text))[0].reason
 
     def begin(self, session: str, recorder: Recorder) -> Parts:
-        """The parts of a new session, whose recording is begun.
+        """Return the parts of a new session, and start its recording.
 
         Raises:
-            JournalError: the recording can't begin.
-            ConfigError: the definition contradicts itself.
+            JournalError: the recording can't be started.
+            ConfigError: the definition is inconsistent.
         """
         given: AgentOptions = {**self.given, "session": session, "journal": recorder}
         return assemble(self.model, self.tools, self.system, given)
@@ -128,7 +128,7 @@ class DurableAgent:
     def begin_worker(
         self, session: str, recorder: Recorder, config: AgentConfig, state: AgentState, veil: Veil
     ) -> Parts:
-        """``begin`` of a worker's session, which its parent configures."""
+        """``begin`` for a worker's session, with the configuration from its parent."""
         full = filled(self._program_options(), ProgramOptions)
         names = tuple(tool.name for tool in config.tools)
         program = make_program(self.model, self.tools, session, full).for_worker(session, names)
@@ -150,11 +150,11 @@ class DurableAgent:
         return make_parts(config, engine, program, journal, full, state, weakened)
 
     def reopen(self, recorder: Recorder, names: tuple[str, ...] | None = None) -> Reopened:
-        """The parts of a session that is recorded, from here on written by this process.
+        """Return the parts of a recorded session; from now on this process writes the recording.
 
         Args:
-            recorder: of the session.
-            names: for a worker's session the names of its tools; None for a session of its own.
+            recorder: the session's recorder.
+            names: for a worker's session the names of its tools; None for any other session.
 
         Raises:
             JournalError: the recording can't be read or written.
@@ -175,10 +175,10 @@ class DurableAgent:
 
 
 def agent_named(agents: Mapping[str, DurableAgent], name: str | None) -> DurableAgent:
-    """One of these definitions by its name; without a name the only one.
+    """Return the definition with this name; without a name, the only definition.
 
     Raises:
-        ConfigError: there is none of this name, or there are several and no name is given.
+        ConfigError: the name is unknown, or it is missing and there are several definitions.
     """
     if name is None and len(agents) == 1:
         return next(iter(agents.values()))

@@ -1,15 +1,15 @@
-"""A step that is decided and recorded while the engine keeps the answer that it takes: neither waits for the other.
+"""A step decided and recorded while the engine stores its answer, so that neither waits for the other.
 
     work ── text ──▶ the engine keeps it ─────────────▶ both are done: what was decided begins
               └────▶ decide ── write the record ──────▶
 
-Where a process ends in between, the recording may know an answer which the engine has not kept. A further execution
-takes it from there, and does not do the work again; and since the engine would have kept what the earlier execution got
-back, that one has begun nothing of what was decided by it. See ``Ahead.answer_to``.
+If a process ends in between, the recording may contain an answer that the engine has not stored. A further execution
+takes it from there and does not repeat the work. The earlier execution has started none of the effects decided by it,
+since that happens only after the engine has stored the answer. See ``Ahead.answer_to``.
 
-The other way round, an answer that the engine has kept in this way was recorded before. If there is no record of it,
-the recording has lost that, and what was decided by it may have begun. So nothing has to be forced to a disk before it
-begins. See ``Ahead.expect``.
+Conversely, an answer that the engine stored in this way was recorded before. If its record is missing, the recording
+has lost it, and its effects may have started. So the record need not be forced to the disk before they start. See
+``Ahead.expect``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from interpreters.threads.offloading import to_its_end
 
 
 class EarlyStep:
-    """One step of a session, decided now, and carried out later or left.
+    """A step of a session that is decided immediately, and carried out later or abandoned.
 
     Args:
-        driver: of the session, which is asked for nothing else meanwhile.
+        driver: the session's driver; no other code uses it until the step has ended.
     """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._before = driver.state, driver.written
         self.event: Input | None = None
-        """The input that was taken; None before that."""
+        """The input taken; None before that."""
         self._step: Step | None = None
         self._recording: asyncio.Future[None] | None = None
         """Writes the record; None once it is written."""
@@ -42,11 +42,11 @@ class EarlyStep:
 
     @property
     def has_begun(self) -> bool:
-        """Whether an input was taken, and is recorded or being so: False where that has failed already."""
+        """Whether an input was taken, and is recorded or being recorded; False if that has already failed."""
         return self.event is not None and self._error is None
 
     def begin(self, event: Input) -> None:
-        """Take an input, and write it down with what is decided, or begin to. Nothing is raised."""
+        """Take an input, and record it with its decisions, or start to. Never raises."""
         if self._is_over or self.event is not None:
             return
         self.event = event
@@ -58,11 +58,11 @@ class EarlyStep:
             self._error = error
 
     async def finish(self) -> None:
-        """Begin what was decided, once it is recorded.
+        """Start the decided effects, once the step is recorded.
 
         Raises:
-            JournalError: it can't be recorded, or is another process's by now.
-            CogstepError: what else ``Driver.advance_async`` raises.
+            JournalError: it can't be recorded, or another process has taken over the session.
+            CogstepError: any other error of ``Driver.advance_async``.
         """
         self._is_over = True
         before, written = self._before
@@ -77,8 +77,9 @@ class EarlyStep:
             raise
 
     async def leave(self) -> None:
-        """Begin nothing: nobody knows whether the engine has kept the answer. What is being recorded is recorded to its
-        end, and observers are told of it.
+        """Start no effects: it is unknown whether the engine has stored the answer.
+
+        A record being written is written to its end, and observers see the step.
         """
         self._is_over = True
         if self.event is None:

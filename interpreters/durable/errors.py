@@ -1,4 +1,4 @@
-"""What can go wrong with a durable run, beside what goes wrong with any session."""
+"""Errors of durable runs, in addition to those of any session."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from cognition import CogstepError
 
 
 class DurableError(CogstepError):
-    """A run on a durable engine failed; says why. What was recorded before holds."""
+    """A run on a durable engine failed; the message has the reason. Earlier records stay valid."""
 
 
 class DurableDivergedError(DurableError):
-    """An execution of a run decided something else than an earlier one of the same run: the agent's logic was changed
-    between them. The message shows both, below each other.
+    """An execution of a run decided differently from an earlier execution: the agent's logic was changed between them.
+    The message shows both decisions.
     """
 
     lines = True
 
 
 def failed(said: str) -> DurableError:
-    """The error of a run that has ended with one.
+    """Return the error of a failed run.
 
     Args:
-        said: as an ``Ended`` has it, the name of its class before it.
+        said: the ``error`` of an ``Ended``: the class name, then the message.
     """
     kind, _, problem = said.partition(": ")
     return DurableDivergedError(problem) if kind == DurableDivergedError.__name__ else DurableError(said)

@@ -1,6 +1,6 @@
-"""A session's model on hosts: each call waits for a slot of the host that the session prefers, and is made there.
+"""A session's model on hosts: each call waits for a slot of the host that the session prefers, and runs there.
 
-A slot is held for the length of a call, and not of a run: tools, timers, workers and people have none.
+A call holds a slot, a run does not: tools, timers, workers and people need no slot.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ NOT_BEGUN = Done("", "", (), (), "cancelled", Usage(), Timings())
 
 
 ESTIMATED = "estimated_counts"
-"""What a model is said to be that can't count, or not just now."""
+"""The feature of a model that can't count tokens, or can't at the moment."""
 
 
 class HostedModel:
-    """The hosts as one session's runtime; see ``runtime.Runtime``.
+    """The hosts as a session's runtime; see ``runtime.Runtime``.
 
     Args:
         places: all hosts.
-        slots: what is waited for.
+        slots: the queue for their slots.
         session: its name.
     """
 
     count_texts: Callable[[Sequence[str]], Sequence[int]]
-    """Where the hosts' model counts texts."""
+    """Defined if the hosts' model counts texts."""
 
     def __init__(self, places: Places, slots: Slots, session: str) -> None:
         self._order = places.order(session)
@@ -50,11 +50,13 @@ class HostedModel:
             self.count_texts = self._count_texts
 
     def _told_by(self) -> Runtime:
-        """What tells of the model: that of a host which has been asked, and can be as far as is known."""
+        """Return the model that describes itself best: that of a reached host that is not known to be away."""
         return self._counting()[0]
 
     def _counting(self) -> list[Runtime]:
-        """Those that tell of the model, the best one first: one that is away only estimates."""
+        """Return the models for descriptions and counts, the best first; the model of a host that is away only
+        estimates.
+        """
         known = [one for one in self._order if one.reached] or list(self._order)
         models = [one.made() for one in sorted(known, key=lambda one: one.away)]
         return sorted(models, key=lambda model: ESTIMATED in model.describe().features)
@@ -72,7 +74,6 @@ class HostedModel:
         return HostedGeneration(self._order, self._slots, owner_or(self._owner), request)
 
     def stream(self, request: ModelRequest) -> AsyncGeneration:
-        """See ``AsyncRuntime.stream``."""
         return HostedStream(self._order, self._slots, owner_or(self._owner), request)
 
     def count_tokens(self, request: ModelRequest) -> int:
@@ -89,18 +90,19 @@ class HostedModel:
         return self._told_by().describe()
 
     def close(self) -> None:
-        """Nothing: the hosts serve all sessions."""
+        """Do nothing: the hosts serve all sessions."""
 
 
 def hosted(places: Places, store: SqlStore) -> Callable[[DurableAgent, str], DurableAgent]:
-    """What gives a definition as it works at a session: on these hosts, or where there are none, as it is.
+    """Return a function that adapts a definition to a session: with these hosts as its model, or unchanged without
+    hosts.
 
     Args:
         places: the hosts.
-        store: where the processes meet that share their slots.
+        store: shared by the processes that share the slots.
 
     Raises:
-        StoreError: there are hosts, and the store's tables of them are another version's, or can't be used.
+        StoreError: there are hosts, and the store's tables for them are of another version or can't be used.
     """
     if places.named:
         prepare(store)
@@ -117,8 +119,6 @@ def _none(_texts: Sequence[str]) -> Sequence[int]:
 
 
 class _Call:
-    """One call: first it waits, then it is made."""
-
     def __init__(self, order: Sequence[Place], slots: Slots, owner: int, request: ModelRequest) -> None:
         self._order = order
         self._slots = slots
@@ -139,7 +139,6 @@ class _Call:
             ticket.answer(False)
 
     def _next_ticket(self) -> Ticket:
-        """Queue up at the best host."""
         self._leave()
         self._place = best(self._order)
         ticket = self._ticket = self._slots.take(self._place.host.name, self._place.host.slots)
@@ -148,7 +147,7 @@ class _Call:
         return ticket
 
     def _may_begin(self) -> bool:
-        """Whether the host can still be reached, now that there is a slot; or no other one can either."""
+        """Whether to call the host now that it has a slot: it is reachable, or all others are unreachable too."""
         assert self._place is not None
         if self._place.away and best(self._order) is not self._place:
             return False
@@ -160,7 +159,7 @@ class _Call:
             self._inner.cancel()
 
     def _taken(self, output: Output | Done) -> Output | Done:
-        """A piece of the reply, on its way to the reader."""
+        """Return a piece of the reply. After the last piece, record the host's state and free the slot."""
         if isinstance(output, Done):
             self._ended = True
             if output.finish_reason != "cancelled" and self._place is not None:
@@ -169,7 +168,6 @@ class _Call:
         return output
 
     def _leave(self) -> None:
-        """Give the slot back."""
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
             self._slots.free(ticket)
@@ -180,8 +178,6 @@ class _Call:
 
 
 class HostedStream(_Call):
-    """See ``AsyncGeneration``."""
-
     _inner: AsyncGeneration | None
 
     def __aiter__(self) -> HostedStream:
@@ -215,7 +211,7 @@ class HostedStream(_Call):
 
 
 class HostedGeneration(_Call):
-    """See ``Generation``: for whoever waits on a thread."""
+    """See ``Generation``: for readers on threads."""
 
     _inner: Generation | None
 

@@ -1,8 +1,8 @@
-"""Model hosts: where models run that the engine's processes call, and which of them a session prefers.
+"""Model hosts: servers that run models for the engine's processes, and each session's preference among them.
 
-A host (a llama-server, a vLLM) answers a number of requests at once, its slots; so no more calls than that are at work
-with it at a time, over all processes. And it keeps the prefixes of the conversations that it has answered. A session
-goes to the same host each time, so that its prefix is there; while that one can't be reached, to the next one.
+A host (a llama-server, a vLLM) serves a limited number of requests at a time, its slots. Over all processes, no more
+calls than slots run on it at a time. A host also caches the prefixes of the conversations it has answered. So a session
+uses the same host each time; while that is unreachable, the next in its order.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from interpreters.durable.definition import NAME
 from runtime.protocol import Runtime
 
 LEFT_ALONE = 10.0
-"""Seconds for which a process leaves a host alone that it could not reach; then one call finds out if it is back."""
+"""Seconds a process avoids a host that it could not reach; then a single call tests it."""
 
 AWAY = frozenset({502, 503, 504})
-"""Statuses of a server that starts, or of a proxy before one that is gone."""
+"""Statuses of a starting server, or of a proxy without its server."""
 
 
 @frozen(eq=False)
 class ModelHost:
-    """One host.
+    """A model host.
 
     Raises:
-        ConfigError: the name is none, it has no slot, or no model.
+        ConfigError: the name is invalid, or it has no slot or no model.
     """
 
     name: str = field()
     """Letters, digits, ``_``, ``.`` and ``-``; the same in every process."""
     model: Runtime | Callable[[], Runtime] = field()
-    """A runtime that calls it, or a function that makes one. The same model with the same context on each host."""
+    """A runtime that calls it, or a function that makes one. Each host has the same model with the same context."""
     slots: int = field(default=1)
-    """Calls that are at work with it at a time, over all processes; such as ``--parallel`` of a llama-server."""
+    """Maximum number of concurrent calls, over all processes; such as ``--parallel`` of a llama-server."""
 
     @name.validator
     def _check_name(self, _attribute: Attribute[str], value: object) -> None:
@@ -60,23 +60,24 @@ class ModelHost:
 
 
 def ranked(session: str, names: Iterable[str]) -> list[str]:
-    """The hosts in a session's order, by rendezvous hashing: where one comes or goes, only its own sessions move.
+    """Return the hosts in a session's order, by rendezvous hashing: adding or removing a host moves only its own
+    sessions.
 
     Args:
         session: its name. A worker has the order of its parent.
-        names: of the hosts.
+        names: the hosts' names.
     """
     parent = session.partition("/")[0]
     return sorted(names, key=lambda name: blake2b(f"{name}\0{parent}".encode(), digest_size=8).digest(), reverse=True)
 
 
 def preferred(session: str, names: Iterable[str]) -> str:
-    """The first host of a session's order, of at least one."""
+    """Return the first host of a session's order; there must be at least one host."""
     return ranked(session, names)[0]
 
 
 class Place:
-    """A host as this process knows it. All methods may be called by any thread.
+    """A host's state in this process. The methods are thread-safe.
 
     Args:
         host: the host.
@@ -89,34 +90,32 @@ class Place:
         self._loading = threading.Lock()
         self._loaded: Runtime | None = host.model if isinstance(host.model, Runtime) else None
         self._left_until = 0.0
-        """When it may be called again that could not be reached; 0 for one that could."""
+        """The time until which an unreachable host is avoided; 0 for a reachable one."""
 
     @property
     def reached(self) -> bool:
-        """Whether its model is loaded, and has been told by the host what it is."""
+        """Whether its model is loaded and the host has described it."""
         return self._loaded is not None and not getattr(self._loaded, "unreached", False)
 
     @property
     def away(self) -> bool:
-        """Whether it is left alone, since it could not be reached."""
+        """Whether the host is avoided because it was unreachable."""
         return self._clock() < self._left_until
 
     def try_again(self) -> None:
-        """See that only one call finds out whether a host is back that has been left alone for long enough."""
+        """Let only a single call test the host when it is no longer avoided."""
         if self._left_until:
             self._left_until = self._clock() + LEFT_ALONE
 
     def learn(self, failure: Failure | None) -> None:
-        """Note how a call has ended."""
+        """Record how a call has ended."""
         gone = failure is not None and (
             classify(failure) == "offline" or failure.code == "cut" or failure.status in AWAY
         )
         self._left_until = self._clock() + LEFT_ALONE if gone else 0.0
 
     def model(self) -> Runtime:
-        """What calls it. The first use makes it, and so does each further one as long as the host could not be asked
-        what it is.
-        """
+        """Return the host's runtime. Create it at the first use, and again until the host has described its model."""
         own = self.host.model
         if self.reached or isinstance(own, Runtime):
             assert self._loaded is not None
@@ -130,18 +129,18 @@ class Place:
             return self._loaded
 
     def load(self) -> None:
-        """Make what calls it; where that fails, the calls say why."""
+        """Create the runtime; a failure is reported by later calls."""
         with contextlib.suppress(Exception):
             self.model()
             if not self.reached:
                 self._left_until = self._clock() + LEFT_ALONE
 
     def made(self) -> Runtime:
-        """What calls it, or was to when it was made: the host is not asked again."""
+        """Return the runtime without asking the host again."""
         return self._loaded or self.model()
 
     def close(self) -> None:
-        """Close what was made here."""
+        """Close the runtimes created here."""
         with self._loading:
             if not isinstance(self.host.model, Runtime) and self._loaded is not None:
                 loaded, self._loaded = self._loaded, None
@@ -152,11 +151,11 @@ class Places:
     """All hosts, by name.
 
     Args:
-        hosts: in each process the same.
+        hosts: the same in each process.
         clock: seconds of a monotonic clock.
 
     Raises:
-        ConfigError: two have the same name, or one is no host.
+        ConfigError: two hosts have the same name, or an item is not a ``ModelHost``.
     """
 
     def __init__(self, hosts: Iterable[ModelHost], clock: Callable[[], float] = time.monotonic) -> None:
@@ -169,11 +168,11 @@ class Places:
             raise ConfigError("two hosts have the same name")
 
     def order(self, session: str) -> list[Place]:
-        """The hosts as a session prefers them."""
+        """Return the hosts in the session's order of preference."""
         return [self.named[name] for name in ranked(session, self.named)]
 
     def load(self) -> None:
-        """Make what calls the hosts, all at once: one that does not answer holds nobody up later on."""
+        """Create all runtimes concurrently, so that an unresponsive host delays no later call."""
         threads = [threading.Thread(target=one.load, name="cogstep-host") for one in self.named.values()]
         for thread in threads:
             thread.start()
@@ -181,12 +180,12 @@ class Places:
             thread.join()
 
     def close(self) -> None:
-        """Close what was made here."""
+        """Close the runtimes created here."""
         for one in self.named.values():
             one.close()
 
 
 def best(order: Iterable[Place]) -> Place:
-    """The first host that can be reached as far as this process knows, else the first one."""
+    """Return the first host that is not known to be away, otherwise the first."""
     places = list(order)
     return next((one for one in places if not one.away), places[0])

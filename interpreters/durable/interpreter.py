@@ -1,10 +1,10 @@
-"""The interpreter of a durable run: every effect is a step of the engine, and answers come in the order of decisions.
+"""The interpreter of a durable run: every effect is a step of the engine, and answers arrive in the order of decisions.
 
     driver ── effects ──▶ steps, in order ── texts ──▶ driver
 
-What differs from the interpreter for asyncio is where effects are carried out and how they are waited for. All effects
-in flight run together; the one that was decided first is awaited first, so that every execution takes the same inputs
-in the same order, whatever was faster. The history is the same for any order (law L3).
+It differs from the asyncio interpreter in carrying out and awaiting effects. All effects in flight run concurrently,
+but they are awaited in the order of decisions. So every execution takes the same inputs in the same order, regardless
+of speed. The history is the same for any order (law L3).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from interpreters.tools.tool import too_late
 
 
 class RunClock:
-    """The time of a run: that of its newest input, the same in every execution. Steps have the real one."""
+    """The time of a run: that of its newest input, the same in every execution. Steps use the real time."""
 
     def __init__(self, clock: Clock | None) -> None:
         self.real = clock or SYSTEM_CLOCK
@@ -80,14 +80,14 @@ class RunClock:
 
 
 class DurableInterpreter(AsyncInterpreter):
-    """One execution of one run.
+    """An execution of a run.
 
     Args:
-        parts: of the session.
-        writer: of its recording.
-        veil: hides secrets in what steps give.
-        engine: is asked to keep the steps.
-        clock: of the run.
+        parts: the session's parts.
+        writer: writes its recording.
+        veil: hides secrets in the results of steps.
+        engine: stores the steps.
+        clock: the run's clock.
     """
 
     def __init__(self, parts: Parts, writer: Ahead, veil: Veil, engine: DurableContext, clock: RunClock) -> None:
@@ -101,33 +101,32 @@ class DurableInterpreter(AsyncInterpreter):
         self._engine = engine
         self._run_clock = clock
         self._counter, self.driver.counter = self.driver.counter, None
-        """Counts within steps: another machine's model may count otherwise."""
+        """Counts tokens within steps: another machine's model may count differently."""
         self.driver._watcher = self._watch
         self._unstarted: list[tuple[Effect, bool]] = []
-        """The effects to begin, and whether they may have begun in an earlier execution."""
+        """The effects to start, and whether they may have started in an earlier execution."""
         self._steps: dict[EffectId, asyncio.Task[str]] = {}
-        """The steps of the effects in flight, in the order of decisions."""
         self._only: tuple[Effect, bool] | None = None
-        """The effect in flight where it is the only one: its step is awaited as it is, since a task would cost a tenth
-        of what is ours."""
-        self._made: dict[EffectId, Made] = {}
-        """What steps of this execution gave, which need not be read from the texts that the engine has kept of it."""
-        self._came: Input | None = None
-        """The input that comes next as it was before anything was hidden in it, which is what observers are told; None
-        where nobody knows.
+        """The effect in flight if it is the only one: it is awaited without a task, which would cost a tenth of our own
+        time.
         """
+        self._made: dict[EffectId, Made] = {}
+        """Results of steps of this execution, so that the engine's texts of them need not be parsed."""
+        self._came: Input | None = None
+        """The next input before redaction, for observers; None if unknown."""
         self._noting: list[asyncio.Task[str]] = []
         self._noted = 0
         self._cancels = False
-        """Whether the run is a cancellation of what runs before it have left open."""
+        """Whether the run is a cancellation of a turn that earlier runs left open."""
 
     # ---------------------------------------------------------------------------------------------- the run's bounds
 
     async def said(self, event: Input | None) -> Happened:
-        """An outer input as it is recorded: with its prompt, its candidates, its counts and its time.
+        """Return an outer input as it is recorded: with its prompt, candidates, token counts and time.
 
         Raises:
-            CogstepError: the turn before waits for answers, or the program's mistake; nothing was recorded.
+            CogstepError: the previous turn waits for answers, or a callback of the program failed; nothing was
+                recorded.
         """
         self.check_nothing_waits(event)
         self._saying.check(event)
@@ -138,21 +137,21 @@ class DurableInterpreter(AsyncInterpreter):
         return self._told(counted, self._veil.may_hide(counted))
 
     def check_waits(self, event: Input | None) -> None:
-        """See that an answer is to something that waits: somebody else's may have come first, or a cancellation.
+        """Check that an answer is for a pending effect: another answer or a cancellation may have come first.
 
         Raises:
-            CogstepError: nothing waits for it.
+            CogstepError: no pending effect has this id.
         """
         answered = getattr(event, "effect_id", None)
         if answered is not None:
             waiting_under(str(answered), self._outliving())
 
     async def carry(self, beginning: Happened) -> Ended:
-        """Take an outer input, and carry on until nothing is in flight but what is pending.
+        """Take an outer input, and continue until only pending effects are in flight.
 
         Raises:
-            TakenOverError: another process has the session now.
-            DurableDivergedError: an earlier execution of this run decided otherwise.
+            TakenOverError: another process has taken over the session.
+            DurableDivergedError: an earlier execution of this run decided differently.
             JournalError: the recording can't be written.
         """
         self._run_clock.now = beginning.at
@@ -180,7 +179,7 @@ class DurableInterpreter(AsyncInterpreter):
         return super()._before(event, turn)
 
     def _settle_interrupted(self, effect: Effect, waited: float) -> Effect | Input:
-        """What a cancelled run has left is for the cancellation to close: no program has ended in it."""
+        """In a cancellation, leave the effects of a cancelled run for it to close: their program has not ended."""
         return effect if self._cancels else super()._settle_interrupted(effect, waited)
 
     def _ended(self) -> Ended:
@@ -221,7 +220,7 @@ class DurableInterpreter(AsyncInterpreter):
         self._unstarted.clear()
 
     def _cancellation(self, reason: str) -> CancelAsked:
-        """Without what only this process knows: another execution has to make the same."""
+        """Return the cancellation without process-local data: another execution must produce the same."""
         return CancelAsked(reason)
 
     def _watch(self, before: Any, event: Any, transition: Any, reveal: Callable[[Any], Any]) -> None:
@@ -234,7 +233,7 @@ class DurableInterpreter(AsyncInterpreter):
     # ------------------------------------------------------------------------------------ where inputs come from
 
     async def _take_next(self) -> None:
-        """Take the answer to the effect that was decided first, of those at which somebody works."""
+        """Take the answer to the running effect that was decided first."""
         if self._only is not None:
             (effect, maybe), self._only = self._only, None
             await self._take_only(effect, maybe)
@@ -247,7 +246,7 @@ class DurableInterpreter(AsyncInterpreter):
         await self._take_answer(effect_id, text)
 
     async def _take_only(self, effect: Effect, maybe: bool) -> None:
-        """Take the answer to the only effect in flight: it is recorded while the engine keeps it."""
+        """Take the answer to the only effect in flight: it is recorded while the engine stores it."""
         effect_id, early = effect.effect_id, EarlyStep(self.driver)
         try:
             text = await self._step(effect, maybe, (), meanwhile=partial(self._record, effect_id, early))
@@ -263,8 +262,9 @@ class DurableInterpreter(AsyncInterpreter):
         await early.finish()
 
     def _record(self, effect_id: EffectId, early: EarlyStep) -> str | None:
-        """Record the answer to the only effect in flight before the engine has kept it. Where that can't be done, what
-        the engine is to keep has no note of it.
+        """Record the answer to the only effect in flight before the engine has stored it.
+
+        If that fails, return the text to store, without the note that it was recorded.
         """
         made = self._made.get(effect_id)
         if made is None:
@@ -290,7 +290,7 @@ class DurableInterpreter(AsyncInterpreter):
             await self._advance(happened.event)
 
     def _known(self, effect_id: EffectId, text: str) -> tuple[Happened, Made | None]:
-        """What a step gave; and what of it this execution knows, where the engine has kept nothing before."""
+        """Return a step's result, and this execution's own data of it if the engine had not stored it before."""
         made = self._made.pop(effect_id, None)
         if made is None:
             return Happened.read(text), None
@@ -299,7 +299,6 @@ class DurableInterpreter(AsyncInterpreter):
         return Happened.read(text), evolve(made, came=None)
 
     def _note(self, happened: Happened, given_again: bool = False, came: Input | None = None) -> None:
-        """What the next input comes with."""
         self._run_clock.now = max(self._run_clock.now, happened.at)
         self._writer.expect(happened.redacted, noted=happened.recorded, given_again=given_again)
         self._came = came
@@ -314,18 +313,17 @@ class DurableInterpreter(AsyncInterpreter):
         return self._counter.stamped(event) if self._counter is not None and self._counter.wants(event) else event
 
     def _told(self, event: Input, hides: bool, recorded: bool = False) -> Happened:
-        """An input as the engine keeps it: hidden where there may be anything to hide, and with its time."""
+        """Return an input as the engine stores it: redacted if ``hides``, and with its time."""
         hidden, found = self._veil.hide_found(event) if hides else (event, ())
         return Happened(self._stamp(), hidden, found, recorded=recorded)
 
     def _hidden(self, text: str) -> str:
-        """What went wrong, without secrets: the engine keeps it too. A step has hidden them already in what it said."""
+        """Return an error text without secrets, since the engine stores it. Texts of steps are redacted already."""
         return self._veil.hide(self._veil.reveal(CancelAsked(text)))[0].reason
 
     # ------------------------------------------------------------------------------------------------------ the steps
 
     def _take(self, effect: Effect) -> None:
-        """Note an effect that is to begin."""
         self._unstarted.append((effect, self._writer.may_have_begun))
 
     def _start_steps(self) -> None:
@@ -359,7 +357,7 @@ class DurableInterpreter(AsyncInterpreter):
         return text
 
     def _know_secrets(self, text: str) -> None:
-        """No placeholder of an earlier execution stands for another secret in this one."""
+        """Reserve the placeholder numbers of an earlier execution, so that they are not used for another secret."""
         if BEGINNING in text:
             self._veil.has_used(max(map(int, NUMBERED.findall(text.encode())), default=0))
 
@@ -385,8 +383,9 @@ class DurableInterpreter(AsyncInterpreter):
     async def _carried(
         self, effect: Effect, maybe: bool, before: tuple[asyncio.Task[str], ...], recorded: bool = False
     ) -> str:
-        """Carry an effect out, within its step; gives what is kept of it, perhaps with the note that it is recorded
-        before it is kept.
+        """Carry an effect out, within its step, and return the text to store.
+
+        With ``recorded``, the text has the note that it is recorded before it is stored.
         """
         on_file = self._writer.answer_to(effect.effect_id)
         if on_file is not None:  # from an execution that ended before the engine had kept it
@@ -491,7 +490,7 @@ class DurableInterpreter(AsyncInterpreter):
 
 
 def _seen(task: asyncio.Task[str]) -> None:
-    """Of a step that nobody awaits any more asyncio is not to log how it ended."""
+    """Retrieve the exception of a step that is no longer awaited, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 

@@ -1,4 +1,4 @@
-"""What a recorded session waits for, for whoever answers it: another process may have asked."""
+"""The pending effects of a recorded session, for answering them from any process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorder import Recorder
 
 POSTPONABLE: Final = frozenset(kind.tag for kind in get_args(Postponable))
-"""The tags of what may wait for an answer."""
+"""The tags of effects that may wait for an answer."""
 
 
 def pending_of(agent: DurableAgent, recorder: Recorder) -> tuple[Postponable, ...]:
-    """The effects of a session that wait for an answer, oldest first.
+    """Return the pending effects of a session, oldest first.
 
-    They are read from what was decided, and nothing is decided again: so also a process whose agent has other logic by
-    now can hand an answer in, which the version that began the session then goes on with.
+    They are read from the recorded decisions, without running the engine. So a process with newer agent logic can
+    submit an answer too; the version that started the session then continues with it.
 
     Raises:
         JournalError: the recording can't be read.
@@ -39,11 +39,11 @@ def pending_of(agent: DurableAgent, recorder: Recorder) -> tuple[Postponable, ..
 
 
 def answering(agent: DurableAgent, recorder: Recorder, effect_id: str, answer: object) -> Input:
-    """The input that an answer to something pending means.
+    """Return the input for an answer to a pending effect.
 
     Raises:
-        CogstepError: nothing of this id is pending.
-        ConfigError: it is no answer to that.
+        CogstepError: no pending effect has this id.
+        ConfigError: the answer does not fit the effect.
         JournalError: the recording can't be read.
     """
     effect = waiting_under(effect_id, pending_of(agent, recorder))

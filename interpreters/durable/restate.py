@@ -6,9 +6,10 @@
     sessions.result(run).pending                         # (AskApproval(effect_id='1.1.1', ...),)
     sessions.answer("ada", "1.1.1", True)
 
-A session is a virtual object under its name, a run an invocation of it, each effect a step of that, a timer a durable
-sleep and a worker a call of another object. The server keeps what is sent and what steps gave, has one run of a session
-executed at a time, and each until it has ended. A session that waits for an answer has no invocation.
+A session is a virtual object with its name as key. A run is an invocation of it, and each effect is a step of the
+invocation. A timer is a durable sleep, and a worker is a call of another object. The server stores messages and step
+results. It executes one run of a session at a time, and repeats each until it has ended. A session that waits for an
+answer has no invocation.
 """
 
 from __future__ import annotations
@@ -42,39 +43,37 @@ from interpreters.recording.store import SqlStore
 
 INGRESS = "http://127.0.0.1:8080"
 ADMIN = "http://127.0.0.1:9070"
-"""Where a Restate server listens, if it is not told otherwise."""
+"""Default admin address of a Restate server."""
 
 ADDRESS = "http://127.0.0.1:9080"
-"""Where a process serves, if it is not told otherwise."""
+"""Default address of a serving process."""
 
 CLOSING = "!"
-"""Begins the idempotency key of a run that closes a turn, which another cancellation lets end."""
+"""Prefix of the idempotency key of a run that closes a turn; another cancellation does not stop it."""
 
 WAITING = ("inboxed", "scheduled")
-"""The statuses of invocations that have not begun."""
 
 TOLD_AFTER = 5.0
-"""Seconds of waiting for a run, after which the log says what keeps it from going on."""
+"""Seconds of waiting for a run after which the reason is logged."""
 
 LOG = logging.getLogger("cogstep")
 
 CANCELLED = 409
-"""The status of a run that was cancelled."""
 
 
 class RestateSessions:
-    """Sessions of one or more agents: for programs that send messages, and those that work at them.
+    """Sessions of agents, for programs that send messages and for processes that work at them.
 
     Args:
         agents: the definitions, the same in each process of a version.
-        url: of the store in which sessions are recorded: ``postgresql://user@host/database`` or ``sqlite:///path``.
-        ingress: the server's address for what is sent.
-        admin: its address for what is registered and cancelled.
-        hosts: where models run, if not in the processes; the same in each process.
+        url: the store for the recordings: ``postgresql://user@host/database`` or ``sqlite:///path``.
+        ingress: the server's address for messages.
+        admin: its address for registration and cancellation.
+        hosts: the model hosts, if models don't run in the processes; the same in each process.
 
     Raises:
         StoreError: the URL names no database.
-        ConfigError: an address is none, or two agents or hosts have the same name.
+        ConfigError: an address is invalid, or two agents or hosts have the same name.
     """
 
     def __init__(
@@ -97,38 +96,39 @@ class RestateSessions:
     # ------------------------------------------------------------------------------------------------ from the outside
 
     def send(self, session: str, content: Content, *, agent: str | None = None, key: str | None = None) -> str:
-        """Say something to a session, which begins with its first message; gives the run's id.
+        """Send a message to a session and return the run's id. The first message starts the session.
 
-        When this returns, the server has the message on its disk: some process will work at it.
+        When this returns, the server has the message on its disk: a process will handle it.
 
         Args:
             session: its name in the store.
             content: as for ``Agent.run``.
-            agent: the definition's name; None where there is one.
-            key: whoever sends the same key again within a day, sends nothing twice.
+            agent: the definition's name; may be None if there is only one.
+            key: an idempotency key: sending the same key again within a day sends nothing.
 
         Raises:
-            ConfigError: the session's name is none, or the agent is unknown.
+            ConfigError: the session's name is invalid, or the agent is unknown.
             DurableError: there is no server, or no process serves this agent; nothing was sent.
         """
         return self.put(session, user_input(content), agent=agent, key=key)
 
     def answer(self, session: str, effect_id: str, answer: Any, *, agent: str | None = None) -> str:
-        """Hand in what a session waits for, as ``Agent.answer`` does; gives the run's id.
+        """Answer a pending effect of a session, as ``Agent.answer`` does, and return the run's id.
 
         Raises:
-            CogstepError: nothing of this id is pending, or it is no answer to that.
+            CogstepError: no pending effect has this id, or the answer does not fit it.
         """
         event = answering(self._agent(agent), self.recorder(session), effect_id, answer)
         return self.put(session, event, agent=agent)
 
     def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
-        """Stop what a session does or waits for; gives the id of the run that closes its turn.
+        """Stop the session's turn; return the id of the run that closes it.
 
-        What was sent before and has not begun, still comes. Once that run has ended, nothing of the turn begins.
+        Messages that were sent before and have not started are still handled. Once that run has ended, no effect of the
+        turn starts.
 
         Raises:
-            NotAJournalError: nothing was ever sent to the session.
+            NotAJournalError: the session does not exist.
         """
         own = self._agent(agent)
         for run in self._begun(own, session):
@@ -138,34 +138,35 @@ class RestateSessions:
         return self._put(own, session, CancelAsked(reason), f"{CLOSING}{uuid4().hex}")
 
     def go_on(self, session: str, *, agent: str | None = None) -> str:
-        """Carry on a turn that a failed run has left open; gives the run's id.
+        """Continue a turn that a failed run has left open, and return the run's id.
 
         Raises:
-            NotAJournalError: nothing was ever sent to the session.
+            NotAJournalError: the session does not exist.
         """
         own = self._agent(agent)
         self._begun(own, session)
         return self._put(own, session, None, "")
 
     def put(self, session: str, event: Input | None, *, agent: str | None = None, key: str | None = None) -> str:
-        """Give a session an input as it is; None goes on with what was interrupted. Raises what ``send`` does."""
+        """Send a raw input to a session; None continues an interrupted turn. Raises as ``send``."""
         # It goes into a header, which has neither every character nor every length.
         scoped = "" if key is None else sha256(f"{session}\0{key}".encode(errors="surrogatepass")).hexdigest()
         return self._put(self._agent(agent), session, event, scoped)
 
     def result(self, run: str, timeout: float | None = None) -> Ended:
-        """Wait for the end of a run. Its texts are as they are recorded, with placeholders for secrets.
+        """Wait for the end of a run. Its texts are as recorded, with placeholders for secrets.
 
-        Where the server can't have it done, such as by a version that nobody runs, the log says so after some seconds.
+        If the server can't execute it, such as when no process has its version, the reason is logged after some
+        seconds.
 
         Args:
             run: its id.
-            timeout: in seconds; None: as long as it takes.
+            timeout: in seconds; None waits for ever.
 
         Raises:
-            TimeoutError: it has not ended within this time, and goes on.
-            DurableDivergedError: other agent logic began the session.
-            DurableError: the run failed, or was cancelled; or there is no server, or it knows no such run.
+            TimeoutError: it has not ended in time, and continues.
+            DurableDivergedError: other agent logic started the session.
+            DurableError: the run failed, or was cancelled; or there is no server, or it does not know the run.
         """
         reply = self._server.output(run, TOLD_AFTER if timeout is None else timeout)
         if reply is None:
@@ -187,7 +188,7 @@ class RestateSessions:
         return ended
 
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
-        """What a session waits for, oldest first.
+        """Return the session's pending effects, oldest first.
 
         Raises:
             JournalError: the recording can't be read.
@@ -195,7 +196,7 @@ class RestateSessions:
         return pending_of(self._agent(agent), self.recorder(session))
 
     def recorder(self, session: str) -> Recorder:
-        """The recording of a session, for whoever reads it: ``replay``, ``transcript``, ``export_session``."""
+        """Return the recording of a session, for readers: ``replay``, ``transcript``, ``export_session``."""
         return self.store.recorder(session)
 
     def _put(self, agent: DurableAgent, session: str, event: Input | None, idempotency: str) -> str:
@@ -204,7 +205,9 @@ class RestateSessions:
         return self._server.send(_entrance(agent), session, input_text(hidden), idempotency)
 
     def _begun(self, agent: DurableAgent, session: str) -> list[dict[str, Any]]:
-        """The runs of a session that have not ended; a misspelt name is no session that has nothing to do."""
+        """Return the session's unfinished runs. Raise for an unknown session: a misspelt name must not look like an
+        idle session.
+        """
         recorder = self.recorder(session)
         runs = self._server.invocations(_entrance(agent), session)
         if not runs:
@@ -218,20 +221,20 @@ class RestateSessions:
     # -------------------------------------------------------------------------------------------------- from the inside
 
     def serve(self, address: str = ADDRESS, *, bind: str = "", keys: Sequence[str] = ()) -> None:
-        """Work at sessions in this process until SIGTERM or Ctrl-C; what it leaves others go on with.
+        """Work at sessions in this process until SIGTERM or Ctrl-C; other processes continue unfinished runs.
 
-        Several processes of a machine may serve at one address, and so may machines behind a balancer: the server goes
-        to another one where one dies. Processes of another version of an agent need another address.
+        Several processes of a machine may serve at the same address, and so may machines behind a balancer: if a
+        process dies, the server connects to another. Processes with another version of an agent need another address.
 
         Args:
-            address: where the server reaches this process.
-            bind: where it listens, if not there.
-            keys: of the servers whose requests are taken (``publickeyv1_...``). Without any, those of everybody who
-                reaches the process.
+            address: the address at which the server reaches this process.
+            bind: the address to listen on, if different.
+            keys: public keys of the servers whose requests are accepted (``publickeyv1_...``). Without keys, requests
+                of any client that reaches the process are accepted.
 
         Raises:
             DurableError: there is no server, it does not reach this address, or knows it as that of another version.
-            ConfigError: it is no address that this process can have, or a key is none.
+            ConfigError: the process can't listen on this address, or a key is invalid.
         """
 
         async def until_a_signal() -> None:
@@ -248,7 +251,7 @@ class RestateSessions:
 
     @contextlib.contextmanager
     def worker(self, address: str = ADDRESS, *, bind: str = "", keys: Sequence[str] = ()) -> Iterator[None]:
-        """``serve`` beside what this process does, until the block is left."""
+        """Run ``serve`` on a separate thread until the block is left."""
         ready, ended, loop = threading.Event(), asyncio.Event(), asyncio.new_event_loop()
         failed: list[BaseException] = []
 
@@ -319,7 +322,6 @@ class RestateSessions:
 
 
 def _port(parts: SplitResult) -> int:
-    """The port of an address; 0: it has none that there is."""
     try:
         return parts.port or 0
     except ValueError:
@@ -327,5 +329,4 @@ def _port(parts: SplitResult) -> int:
 
 
 def _entrance(agent: DurableAgent) -> str:
-    """The object that says which version runs a session of an agent."""
     return f"cogstep.{agent.name}"

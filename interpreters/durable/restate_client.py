@@ -1,4 +1,4 @@
-"""Calls of a Restate server: its ingress, which takes what is sent to sessions, and its administration."""
+"""HTTP calls of a Restate server: its ingress, which accepts messages for sessions, and its admin API."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from cognition.checking import shown
 from interpreters.durable.errors import DurableError
 
 SECONDS = 30.0
-"""How long one call may take that has nothing to wait for."""
+"""Timeout in seconds of a call that does not wait for a run."""
 
 NOT_REACHED = b"META0003"
-"""The server's code for an address at which it finds no process."""
+"""The server's error code for an unreachable address."""
 
 
 @frozen
@@ -31,17 +31,17 @@ class Reply:
 
     @property
     def is_restates(self) -> bool:
-        """Whether an error looks like one of Restate's."""
+        """Whether an error looks like an error of Restate."""
         try:
             return "message" in json.loads(self.body)
         except (ValueError, TypeError):
             return False
 
     def json(self, url: str) -> Any:
-        """The body as data.
+        """Return the body as data.
 
         Raises:
-            DurableError: it is no JSON, so that something else than Restate answered.
+            DurableError: it is not JSON, so that the answer is not from Restate.
         """
         try:
             return json.loads(self.body)
@@ -49,7 +49,6 @@ class Reply:
             raise DurableError(f"what answers at {url} is no Restate server") from error
 
     def problem(self) -> str:
-        """What the server says is wrong."""
         try:
             return str(json.loads(self.body)["message"])
         except (ValueError, KeyError, TypeError):
@@ -58,17 +57,15 @@ class Reply:
 
 @frozen
 class RestateServer:
-    """Where a server is."""
-
     ingress: str
     admin: str
 
     @classmethod
     def at(cls, ingress: str, admin: str) -> RestateServer:
-        """By its two addresses.
+        """Return the server with these addresses.
 
         Raises:
-            ConfigError: one of them is none.
+            ConfigError: an address is invalid.
         """
         for what, url in (("ingress", ingress), ("admin", admin)):
             parts = urlsplit(url)
@@ -77,10 +74,10 @@ class RestateServer:
         return cls(ingress.rstrip("/"), admin.rstrip("/"))
 
     def send(self, service: str, key: str, body: str, idempotency: str = "") -> str:
-        """Have a session run; gives the invocation's id, once the server has it on its disk.
+        """Invoke a session's run; return the invocation's id once the server has it on its disk.
 
         Raises:
-            DurableError: there is no server, or it has no such service.
+            DurableError: there is no server, or it does not have the service.
         """
         headers = {"Idempotency-Key": idempotency} if idempotency else {}
         path = f"/{service}/{quote(key, safe='')}/run/send"
@@ -106,10 +103,10 @@ class RestateServer:
         return str(reply.json(self.ingress)["invocationId"])
 
     def output(self, invocation: str, seconds: float | None) -> Reply | None:
-        """What came of an invocation; None: it has not ended within this time.
+        """Return the outcome of an invocation; None if it has not ended in time.
 
         Raises:
-            DurableError: there is no server, or it knows no such invocation.
+            DurableError: there is no server, or it does not know the invocation.
         """
         path = f"/restate/invocation/{quote(invocation, safe='')}/"
         try:
@@ -125,7 +122,7 @@ class RestateServer:
         return reply
 
     def cancel(self, invocation: str) -> bool:
-        """Cancel an invocation; False: it has ended.
+        """Cancel an invocation; False if it has ended.
 
         Raises:
             DurableError: there is no server.
@@ -134,7 +131,7 @@ class RestateServer:
         return reply.status < 300
 
     def register(self, url: str, services: Collection[str]) -> None:
-        """Make the services known that a process serves at an address.
+        """Register the services that a process serves at an address.
 
         Raises:
             DurableError: there is no server, it does not reach this address, or knows it as that of other services.
@@ -159,16 +156,16 @@ class RestateServer:
             )
 
     def move_here(self, url: str, services: Collection[str]) -> None:
-        """Have runs done at an address that are bound to another one of the same services, where nobody is any more.
+        """Move runs to an address if they are bound to another address of the same services that no longer answers.
 
-        The server binds a run to the address at which it began, and gives new ones to that which was registered last.
+        The server binds a run to the address at which it started, and sends new runs to the address registered last.
 
         Args:
-            url: where these services are.
-            services: all of that address.
+            url: the address of these services.
+            services: all services at that address.
 
         Raises:
-            DurableError, TimeoutError: the server does not answer; what was not moved stays where it is.
+            DurableError, TimeoutError: the server does not answer; the remaining runs are not moved.
         """
         for one in _called("GET", self.admin, "/deployments", None, {}).json(self.admin)["deployments"]:
             there = str(one.get("uri", "")).rstrip("/")
@@ -182,7 +179,7 @@ class RestateServer:
                 _called("PATCH", self.admin, path, json.dumps({"uri": url}).encode(), {})
 
     def invocations(self, service: str, key: str) -> list[dict[str, Any]]:
-        """The invocations of an object that have not ended: each with ``id``, ``status`` and ``idempotency_key``.
+        """Return the unfinished invocations of an object: each with ``id``, ``status`` and ``idempotency_key``.
 
         Raises:
             DurableError: there is no server.
@@ -200,8 +197,9 @@ class RestateServer:
         return rows
 
     def why_it_waits(self, invocation: str) -> str:
-        """What keeps an invocation, or what it has called for its session, from going on; empty where nothing is known.
-        Only of an id that the server has given.
+        """Return the failures that block an invocation or the calls of its session; empty if unknown.
+
+        Pass only an id that the server returned: it is part of an SQL statement.
         """
         quoted = invocation.replace("'", "''")
         statement = (
@@ -219,17 +217,16 @@ class RestateServer:
 
 
 SHOWN = 2
-"""Invocations whose failures are shown."""
 
 TOLD_BY = {"admin": ("/version", "ingress_endpoint"), "ingress": ("/restate/health", "services")}
-"""What each of a server's two addresses answers, and the other one doesn't: a path, and a name in what it gives."""
+"""For each of a server's two addresses, a path and a field of its answer that only this address has."""
 
 
 def _check_role(given: str, url: str) -> None:
-    """See that an address which refuses a call is not the server's other one.
+    """Check that an address that rejects a call is not the server's other address.
 
     Raises:
-        DurableError: it is, or there is no server any more.
+        DurableError: it is the other address, or the server has gone.
     """
     other = "admin" if given == "ingress" else "ingress"
     path, name = TOLD_BY[other]

@@ -1,8 +1,8 @@
-"""One invocation of Restate as the engine that a durable run sees.
+"""``RestateContext``: a Restate invocation as the engine of a durable run.
 
-Restate's own futures may be awaited by one task at a time: each wait reads the one connection of the invocation, and
-would take away what another one waits for. Effects run together in tasks of their own, so they only note what they wait
-for, and one task waits for all of it.
+Only one task at a time may await Restate's own futures: each wait reads the invocation's single connection, and would
+consume data for other waits. Effects run concurrently in their own tasks, so they only register their futures, and a
+single task waits for all of them.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ BYTES: Final = BytesSerde()
 RUNS: Final = RunOptions[bytes](serde=BYTES)
 
 WAKE: Final[Any] = {"type": "restate.run_completed", "data": None}
-"""Has whoever waits at the connection look again at what has completed."""
+"""Makes the task that waits at the connection check again for completed futures."""
 
 LEAVE: Final[Any] = {"type": "http.disconnect"}
-"""Has whoever waits at the connection stop, at a point where nothing is half sent."""
+"""Makes the task that waits at the connection stop, at a point without a half-sent message."""
 
 REFUSED = 422
-"""The status of an invocation that failed by our own errors, which another attempt would only repeat."""
+"""The status of an invocation that failed with an error of ours, which another attempt would only repeat."""
 
 
 class RestateContext:
     """A ``DurableContext`` for one attempt of an invocation.
 
     Args:
-        context: that the handler was given.
+        context: the context passed to the handler.
         service: the virtual object that runs workers.
-        hide: hides secrets in what is said of errors, which the server keeps and shows.
+        hide: hides secrets in error messages, which the server stores and shows.
     """
 
     calls_meanwhile: Final = True
@@ -60,12 +60,11 @@ class RestateContext:
         self._service = service
         self._hide = hide
         self._awaited: dict[int, tuple[Any, asyncio.Future[Any] | None]] = {}
-        """For each handle its future, and who waits for it; None: nobody does any more."""
+        """For each handle its Restate future, and the future of the waiting effect; None if it no longer waits."""
         self._open = FirstCompletedUnresolvedFuture([])
-        """The handles, in a list that is read anew at each look."""
         self._waiting: asyncio.Task[None] | None = None
         self.failure: BaseException | None = None
-        """Why this attempt ends: it was cancelled, has lost its server, or goes on in another attempt."""
+        """The reason why this attempt ends: it was cancelled, lost its server, or continues in another attempt."""
 
     async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
         at_work: list[asyncio.Task[Any]] = []
@@ -107,13 +106,12 @@ class RestateContext:
         return result.decode()
 
     async def close(self) -> None:
-        """Let nothing of this attempt read its connection any more."""
         if self._waiting is not None:
             await self._context.receive.enqueue_restate_event(LEAVE)
             await asyncio.wait([self._waiting])
 
     async def _result_alone(self, future: Any, meanwhile: Meanwhile | None) -> Any:
-        """``_result`` where nothing else is waited for: then nobody has to wait for all."""
+        """``_result`` for the only awaited future: it needs no common waiting task."""
         if self.failure is not None:
             raise asyncio.CancelledError
         context: Any = self._context
@@ -189,8 +187,8 @@ async def _settle(future: Any, settled: asyncio.Future[Any] | None) -> None:
 async def executed(
     context: ObjectContext, service: str, hide: Callable[[str], str], run: Callable[[RestateContext], Awaitable[str]]
 ) -> bytes:
-    """One attempt of an invocation, with errors as the server takes them: those that last end it, and after all others
-    it is attempted again.
+    """Run an attempt of an invocation and convert its errors for the server: permanent errors end it, all others cause
+    another attempt.
     """
     engine = RestateContext(context, service, hide)
     try:
@@ -208,7 +206,7 @@ async def executed(
 
 
 def told(error: Exception, hide: Callable[[str], str]) -> TerminalError | RetryableError:
-    """An error as the server takes it: what is none of ours may be none in another attempt."""
+    """Return an error for the server. An error that is not a ``CogstepError`` is retried: it may not happen again."""
     text = hide(f"{type(error).__name__}: {error}")
     if not isinstance(error, CogstepError):
         LOG.error("a run failed, and is attempted again", exc_info=error)  # the server gets no traceback
@@ -217,7 +215,7 @@ def told(error: Exception, hide: Callable[[str], str]) -> TerminalError | Retrya
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether another attempt may fare better: the database is away, or another process has the session."""
+    """Whether another attempt may succeed: the database is unavailable, or another process has the session."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, StoreError | JournalWriteError | JournalLockedError | OSError):

@@ -1,8 +1,8 @@
-"""HTTP/2 as hypercorn speaks it, but for one of its faults: what a peer sends behind an answer that has ended is no
-reason to break off the connection, at which other runs are.
+"""Hypercorn's HTTP/2 without one of its bugs: data that a peer sends after the end of a response closes the connection,
+including the other runs on it.
 
-A peer may go on for a while, since it has not read yet that the answer is over: so it is where a run of Restate is
-attempted again, or a process ends. Hypercorn forgets the stream with the answer, and then does not find it.
+A peer may keep sending until it has read the end of the response, as when a run of Restate is attempted again or a
+process ends. Hypercorn has forgotten the stream by then and fails to find it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypercorn.protocol.h2 import H2Protocol
 
 
 class ForgivingH2(H2Protocol):
-    """A connection at which data for a stream that has ended is dropped."""
+    """A connection that drops data for a stream that has ended."""
 
     async def _handle_events(self, events: Any) -> None:
         for event in events:
@@ -27,5 +27,5 @@ class ForgivingH2(H2Protocol):
 
 
 def forgive() -> None:
-    """Have hypercorn use it, which has no option for that, in this process."""
+    """Patch hypercorn in this process to use this class; it has no option for that."""
     protocol.H2Protocol = ForgivingH2  # type: ignore[attr-defined]

@@ -1,11 +1,12 @@
-"""What a process serves to a Restate server: for each agent a virtual object that runs its sessions, and one that says
-which version of the agent a session is run by.
+"""The services of a process for a Restate server: for each agent a virtual object that runs its sessions, and another
+that chooses the version of the agent for a session.
 
     cogstep.assistant              key: session    run: by the version that began the session, or by this one
     cogstep-version.9.assistant.2  key: session    run, work: of version 2
 
-The server sends an invocation of the first to the newest deployment, and those of the others to the deployment that has
-them; so a session that an older version began is finished by it, and others begin with the newest.
+The server sends an invocation of the first object to the newest deployment, and those of the others to the deployment
+that has them. So an older version finishes the sessions that it started, and new sessions start with the newest
+version.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from interpreters.durable.restate_http import forgive
 from interpreters.durable.run import Take, run_durably, run_worker
 
 IDLE: Final = timedelta(minutes=1)
-"""After so long in which nothing happens an invocation that only waits for a timer or a worker leaves its process."""
+"""Idle time after which an invocation that only waits for a timer or a worker leaves its process."""
 
 PATIENCE: Final = timedelta(days=1)
-"""How long a step may take, such as a tool: then it is taken to be stuck, and the run is attempted again."""
+"""Maximum time of a step, such as a tool: after that it counts as stuck, and the run is attempted again."""
 
 RETRIES: Final = InvocationRetryPolicy(
     initial_interval=timedelta(milliseconds=100),
@@ -43,8 +44,9 @@ RETRIES: Final = InvocationRetryPolicy(
     max_attempts=1000,
     on_max_attempts="pause",
 )
-"""A run whose process or database is gone is attempted for hours, and then waits for a person. It is never dropped:
-what was sent has been acknowledged.
+"""A run without its process or database is retried for hours, and is then paused for a person to resume.
+
+It is never dropped: its message has been acknowledged.
 """
 
 VERSION: Final = "version"
@@ -52,24 +54,26 @@ VERSION: Final = "version"
 BACKLOG: Final = 100
 
 GRACE: Final = 1.0
-"""Seconds that a process which ends gives its requests, and again after each time that they were cancelled."""
+"""Seconds that an ending process waits for its requests, and again after each cancellation of them."""
 
 ROUNDS: Final = 10
-"""After so many of them its connections are broken off."""
+"""After this number of waits its connections are closed."""
 
 
 def entrance(agent: str) -> str:
-    """The object that says which version runs a session of an agent."""
+    """Return the name of the object that chooses the version for a session."""
     return f"cogstep.{agent}"
 
 
 def versioned(agent: str, version: str) -> str:
-    """The object that runs the sessions of one version. Both names may hold dots: the length says where one ends."""
+    """Return the name of the object that runs the sessions of one version. The length separates the names, as both may
+    contain dots.
+    """
     return f"cogstep-version.{len(agent)}.{agent}.{version}"
 
 
 On = Callable[[DurableAgent, str], DurableAgent]
-"""Gives a definition as it works at a session."""
+"""Adapts a definition to a session."""
 
 
 def _as_it_is(agent: DurableAgent, _session: str) -> DurableAgent:
@@ -77,7 +81,6 @@ def _as_it_is(agent: DurableAgent, _session: str) -> DurableAgent:
 
 
 def objects(agent: DurableAgent, take: Take, on: On = _as_it_is) -> tuple[VirtualObject, VirtualObject]:
-    """What a process serves for one agent."""
     return _entrance(agent), _sessions(agent, take, on)
 
 
@@ -123,11 +126,11 @@ def _sessions(agent: DurableAgent, take: Take, on: On) -> VirtualObject:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that several processes of this machine may have, each of which takes connections: where one of them
-    ends, the server connects to another.
+    """Return a listening socket that several processes of this machine can share: if one ends, the server connects to
+    another.
 
     Raises:
-        OSError: the address can't be had.
+        OSError: the process can't listen on the address.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
@@ -144,10 +147,10 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On = _as_it_is) -> Any:
-    """What a process serves, as an ASGI application.
+    """Return the services of a process, as an ASGI application.
 
     Raises:
-        ConfigError: a key is none.
+        ConfigError: a key is invalid.
     """
     endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
     for agent in agents:
@@ -161,7 +164,7 @@ def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: 
 
 
 async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> None:
-    """Serve until ``ended`` is set, on a socket that is closed then."""
+    """Serve until ``ended`` is set; then close the socket."""
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]  # which closes it in the end
     config.graceful_timeout = ROUNDS * GRACE  # the requests end before their connections, or hypercorn fails at each
@@ -186,7 +189,7 @@ async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> N
 
 
 def _one_line(record: logging.LogRecord) -> bool:
-    """Has the SDK say in one line that a step has failed: that its own code noticed, no traceback has to show."""
+    """Log a failed step of the SDK in one line; its own code raised the error, so a traceback does not help."""
     if record.exc_info and type(record.exc_info[1]).__name__ == "VMException":
         why = str(record.exc_info[1]).partition("\n")[0]
         record.msg, record.args, record.exc_info = "a run on Restate is attempted again: %s", (why,), None
@@ -194,15 +197,16 @@ def _one_line(record: logging.LogRecord) -> bool:
 
 
 def _leave_signals(app: Any) -> None:
-    """Have the SDK leave SIGTERM to the program: its first call would replace the loop's handler, and the process would
-    not end any more. It tries that once, and can't in another thread.
+    """Prevent the SDK from replacing the loop's SIGTERM handler, after which the process would not end.
+
+    The SDK tries that once, at its first call, and fails if that is on another thread.
     """
     with contextlib.suppress(Exception):  # it has no answer to this question, and says so
         asyncio.run(app({"type": "lifespan"}, None, None))
 
 
 def _watched(app: Any, at_work: set[asyncio.Task[Any]]) -> Any:
-    """The same, with its requests' tasks in a set, and no warning that nothing is done at the start and the end."""
+    """Return the application with its request tasks in a set, and without a warning about the lifespan protocol."""
 
     async def asked(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":

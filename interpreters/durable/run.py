@@ -1,14 +1,14 @@
-"""The durable run: one loop for all engines.
+"""The durable run: the same loop for all engines.
 
-A run goes from one outer input (a message, an answer, a cancellation) until nothing is in flight but what is pending;
-then it ends. So a session that waits for a person costs no process and no place in a queue, and a long session's
-recovery is no dearer than a short one's. The recording is the truth of what was decided; the engine keeps what steps
-gave, and sees that a run is executed until it has ended.
+A run starts with one outer input (a message, an answer, a cancellation). It ends when only pending effects are in
+flight. So a session that waits for a person uses no process and no place in a queue. The recovery of a long session is
+as cheap as that of a short one. The recording is the truth about decisions; the engine stores the results of steps and
+has a run executed until it has ended.
 
-1. The first step takes the session over and folds its recording; it keeps how many lines there were.
-2. Any execution folds these lines. Those behind them are what an earlier execution of this run has decided: this one
-   has to decide the same, and what they began may have happened.
-3. What is decided anew is recorded, by the owner of the session only, before any of it begins.
+1. The first step takes the session over and replays its recording; it stores the number of lines.
+2. Each execution replays these lines. Later lines are decisions of an earlier execution of this run: this one must
+   decide the same, and their effects may have started.
+3. New decisions are recorded before any of their effects start, and only by the owner of the session.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ from interpreters.threads.offloading import to_its_end
 Result = TypeVar("Result")
 
 Take = Callable[[str], Recorder]
-"""Gives the recorder of a session by its name. Its ``lock`` takes the session over: whoever had it before can append
-no more, and is told so by a ``TakenOverError``."""
+"""Returns the recorder of a session by its name. Its ``lock`` takes the session over: any append of the previous owner
+raises ``TakenOverError``.
+"""
 
 
 @frozen(eq=False)
 class Opened:
-    """A session as one execution has taken it over."""
-
     recorder: Recorder
     parts: Parts
     journal: Journal
@@ -58,25 +57,25 @@ class Opened:
 
 
 async def run_durably(agent: DurableAgent, session: str, event: str, context: DurableContext, take: Take) -> str:
-    """Execute one run of a session, or execute it again; gives an ``Ended`` as JSON.
+    """Execute a run of a session, for the first time or again; return an ``Ended`` as JSON.
 
     Args:
         agent: the definition.
-        session: its name in the store. One that is not there begins.
-        event: the outer input as JSON, as ``texts.input_text`` gives it.
+        session: its name in the store. A new session is created.
+        event: the outer input as JSON, from ``texts.input_text``.
         context: the engine.
-        take: gives the session's recorder.
+        take: returns the session's recorder.
 
     Raises:
-        TakenOverError: another process executes the run by now.
-        DurableDivergedError: the agent's logic is another than the one that began the session, or this run.
+        TakenOverError: another process now executes the run.
+        DurableDivergedError: the agent's logic differs from that which started the session, or this run.
         JournalError: the recording can't be read or written.
     """
     return await _execute(agent, session, read_input(event), context, take, None)
 
 
 async def run_worker(agent: DurableAgent, session: str, task: str, context: DurableContext, take: Take) -> str:
-    """``run_durably`` of a worker; ``task`` is an ``Errand`` as JSON."""
+    """``run_durably`` for a worker; ``task`` is an ``Errand`` as JSON."""
     errand = Errand.read(task)
     return await _execute(agent, session, errand.task, context, take, errand)
 
@@ -122,9 +121,7 @@ async def _execute(
 
 
 async def _asked(recorder: Recorder, ask: Callable[[], Result]) -> Result:
-    """What a recorder is asked for a run's beginning and end: on a thread where it may wait for a database, since the
-    loop has other sessions.
-    """
+    """Run a recorder's blocking call, on a thread if it may wait for a database: the loop serves other sessions."""
     return await to_its_end(ask) if isinstance(recorder, MayWait) else ask()
 
 
@@ -133,7 +130,6 @@ def _numbers(happened: Happened) -> int:
 
 
 def _opened(agent: DurableAgent, session: str, recorder: Recorder, errand: Errand | None) -> Opened:
-    """Take the session over, or begin it."""
     if not _is_there(recorder):
         if errand is None:
             parts = agent.begin(session, recorder)
@@ -156,10 +152,10 @@ def _opened(agent: DurableAgent, session: str, recorder: Recorder, errand: Erran
 
 
 def _is_there(recorder: Recorder) -> bool:
-    """Whether the session has begun.
+    """Whether the session exists.
 
     Raises:
-        JournalError: it can't be read; also where it has lines and no header, so that it can neither go on nor begin.
+        JournalError: it can't be read; also if it has lines but no header, so that it can neither continue nor start.
     """
     try:
         with JournalReader(recorder):
@@ -172,7 +168,7 @@ def _is_there(recorder: Recorder) -> bool:
 
 
 def _folded(one: Opened, lines: int, context: DurableContext, clock: RunClock) -> DurableInterpreter:
-    """An interpreter that stands behind a number of lines; those after them lie ahead of it."""
+    """Return an interpreter in the state after the first ``lines`` lines; the later lines are ahead of it."""
     folded = one.records[: lines - 1]
     tools = one.parts.program.tools
     writer = Ahead(one.journal, len(folded), one.records[lines - 1 :], one.veil, tools, context.calls_meanwhile)

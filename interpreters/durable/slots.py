@@ -1,12 +1,12 @@
-"""The slots of model hosts: calls of all processes in the order in which they came, no more at a time than a host has.
+"""The slots of model hosts: calls of all processes in the order of arrival, at most ``slots`` of a host at a time.
 
-cogstep_slots    the version of these tables
-cogstep_hosts    the number of the newest call of each host
-cogstep_calls    the calls that wait or are at work, each with its process
+    cogstep_slots    the version of these tables
+    cogstep_hosts    the number of the newest call of each host
+    cogstep_calls    the calls that wait or are at work, each with its process
 
-A call may begin once fewer calls before it are left than its host has slots. Numbers are given under a lock that holds
-until they are written, so that whoever has one sees all lower ones. What a dead process has left is deleted by those
-that wait behind it, by the same signs of life that leases on sessions stand on.
+A call may start once the number of earlier calls left is less than its host's slots. A number is assigned under a lock
+that is held until it is written, so its owner sees all lower numbers. Processes that wait delete the calls of dead
+processes before them, based on the same heartbeats as the leases on sessions.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from interpreters.recording.store import SqlStore, StoreError
 from interpreters.recording.store.database import SCHEMA_LOCK, Database
 
 LOOKED_EVERY = 0.05
-"""Seconds between two looks of a process whose calls wait for a slot."""
+"""Seconds between two checks by a process whose calls wait for a slot."""
 
 MISSED_AFTER = 1.0
-"""Seconds between two looks for what dead processes have left, and between two tries where the database is away."""
+"""Seconds between two checks for calls of dead processes, and between two tries while the database is unavailable."""
 
 VERSION = 1
-"""Of the tables below. Others are refused, and not touched."""
+"""The version of the tables below. Tables of another version are rejected and not changed."""
 
 tables = MetaData()
 
@@ -61,11 +61,10 @@ calls = Table(
 
 
 def prepare(store: SqlStore) -> None:
-    """See that the tables are there, and that nothing of dead processes is left in them, which only those delete who
-    wait behind it.
+    """Create the tables if needed, and delete the calls of dead processes; otherwise only waiting calls cause that.
 
     Raises:
-        StoreError: the tables are another version's, or the database can't be used.
+        StoreError: the tables are of another version, or the database can't be used.
     """
     database = store.database
 
@@ -92,7 +91,6 @@ def prepare(store: SqlStore) -> None:
 
 
 def _clear(store: SqlStore, holders: Iterable[str]) -> None:
-    """Delete what those of these processes have left that are dead."""
     living = {one.id for one in store.executors() if one.expires_in > 0}
     for dead in set(holders) - living:
         left = delete(calls).where(calls.c.holder == dead)
@@ -101,39 +99,39 @@ def _clear(store: SqlStore, holders: Iterable[str]) -> None:
 
 @define(eq=False)
 class Ticket:
-    """One call's place at a host."""
+    """A call's place in the queue of a host."""
 
     host: str
     slots: int
     came: Future[bool] = field(factory=Future)
-    """Whether the call may begin; False where it was given up before."""
+    """Whether the call may start; False if it was given up before."""
     number: int = 0
     """Its place in the order; 0 until it is written."""
     freed: bool = False
 
     def answer(self, may_begin: bool) -> None:
-        """Wake whoever waits for it, unless it was answered."""
+        """Wake the waiting call, unless the ticket was answered already."""
         with contextlib.suppress(InvalidStateError):
             self.came.set_result(may_begin)
 
 
 class Slots:
-    """What one process takes of the slots of hosts. All methods may be called by any thread, and return at once.
+    """A process's slots of hosts. The methods are thread-safe and return immediately.
 
     Args:
-        store: where the other processes are met. Where it is away, calls wait until it is back.
+        store: shared with the other processes. While it is unavailable, calls wait.
     """
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._changes: SimpleQueue[Ticket | None] = SimpleQueue()
-        """Tickets to be written, and those to be deleted; None ends the thread."""
+        """Tickets to write, and tickets to delete; None ends the thread."""
         self._starting = Lock()
         self._started = False
         finalize(self, self._changes.put, None).atexit = False
 
     def take(self, host: str, slots: int) -> Ticket:
-        """Wait for a slot of a host; whoever has the ticket, gives it back by ``free``."""
+        """Queue up for a slot of a host. Await ``came`` of the ticket, and return it with ``free``."""
         with self._starting:
             if not self._started:
                 self._started = True
@@ -144,14 +142,14 @@ class Slots:
         return ticket
 
     def free(self, ticket: Ticket) -> None:
-        """The call has ended, or is given up. Takes no lock: also while garbage is collected."""
+        """Return a ticket after the call's end or cancellation. Takes no lock, so garbage collection may call it."""
         if not ticket.freed:
             ticket.freed = True
             self._changes.put(ticket)
 
 
 class Desk:
-    """The one thread of a process that writes tickets, and looks who may begin."""
+    """The single thread of a process that writes tickets and finds those that may start."""
 
     def __init__(self, store: SqlStore, changes: SimpleQueue[Ticket | None]) -> None:
         self._store = store
@@ -160,14 +158,14 @@ class Desk:
         self._taker = uuid.uuid4().hex
         self._unwritten: list[Ticket] = []
         self._written: dict[tuple[str, int], Ticket] = {}
-        """Those that wait or are at work, by host and number."""
+        """The tickets that wait or are in use, by host and number."""
         self._left: set[str] = set()
-        """Hosts at which something was given back that is not deleted yet."""
+        """Hosts with returned tickets that are not deleted yet."""
         self._made = False
         self._missed = 0.0
 
     def serve(self) -> None:
-        """Do all this until nobody uses the slots any more."""
+        """Run until the ``Slots`` object is no longer used."""
         ended = False
         while not ended:
             ended = self._collect(LOOKED_EVERY if self._waiting() else None)
@@ -187,7 +185,7 @@ class Desk:
         return [one for one in self._written.values() if not one.came.done()]
 
     def _collect(self, timeout: float | None) -> bool:
-        """Take what has come since the last time; whether it was the last."""
+        """Collect the changes since the last call; return whether the end was among them."""
         ended = False
         with contextlib.suppress(Empty):
             change = self._changes.get(timeout=timeout)
@@ -203,7 +201,6 @@ class Desk:
         return ended
 
     def _exchange(self, ended: bool) -> None:
-        """Write what is new, delete what is over, and look who may begin."""
         holder = self._store.join()
         if not self._made:
             prepare(self._store)
@@ -223,8 +220,10 @@ class Desk:
         self._look()
 
     def _write(self, connection: Connection, holder: str, unwritten: list[Ticket]) -> list[int]:
-        """The numbers of what is new. What is this desk's and not known to it is deleted: so is what was given back,
-        and what stands there twice because a connection broke behind it.
+        """Write new tickets and return their numbers.
+
+        This desk's rows that it does not know are deleted: returned tickets, and duplicates from a connection that
+        broke after the commit.
         """
         with self._database.transaction(connection):
             newest = {
@@ -245,7 +244,7 @@ class Desk:
         return numbers[::-1]
 
     def _newest(self, connection: Connection, host: str, more: int) -> int:
-        """Count a host's calls up; nobody else does until the end of the transaction."""
+        """Add ``more`` to a host's counter and return it; the row stays locked until the end of the transaction."""
         insert_into = insert_sqlite if self._database.location.kind == "sqlite" else insert_postgresql
         counted = (
             insert_into(hosts)
@@ -256,7 +255,6 @@ class Desk:
         return int(connection.execute(counted).scalar_one())
 
     def _look(self) -> None:
-        """Let those begin whose turn it is."""
         waiting: dict[str, list[Ticket]] = {}
         for one in self._waiting():
             waiting.setdefault(one.host, []).append(one)
@@ -276,7 +274,7 @@ class Desk:
                 self._clear({holder for _, holder in found})
 
     def _clear(self, holders: Iterable[str]) -> None:
-        """Delete what dead processes have left."""
+        """Delete the calls of dead processes, at most once per ``MISSED_AFTER``."""
         now = time.monotonic()
         if now < self._missed + MISSED_AFTER:
             return

@@ -1,14 +1,14 @@
-"""Sessions on Temporal: a workflow that is the core, and activities that carry its decisions out. Needs the extra
+"""Sessions on Temporal: a workflow that runs the core, and activities that carry its decisions out. Needs the extra
 ``temporal``, and a Temporal server.
 
     worker = Worker(client, task_queue="cogstep", workflows=[SessionWorkflow], activities=activities(agent))
     await client.start_workflow(SessionWorkflow.run, beginning(agent), id="ada", task_queue="cogstep",
                                 start_signal="put", start_signal_args=[message(agent, "Pay the invoice.")])
 
-Here the session's history on the server is its recording. The workflow takes inputs as signals, steps the engine, has
-an activity carry out each effect, and takes the answers in the order of decisions. All of it is a function of the
-history: ``temporalio.worker.Replayer`` says where other agent logic would have decided otherwise, since the id of each
-activity holds a digest of what was decided.
+The session's history on the server is its recording. The workflow receives inputs as signals, steps the engine, has an
+activity carry out each effect, and takes the answers in the order of decisions. All of it is a function of the history.
+The id of each activity contains a digest of the decision, so ``temporalio.worker.Replayer`` finds the point at which
+other agent logic decides differently.
 """
 
 from __future__ import annotations
@@ -65,13 +65,12 @@ from interpreters.program.later import Postponable
 from interpreters.program.program import Program
 
 LONGEST: Final = timedelta(days=1)
-"""How long an activity may take: a tool with a ``timeout`` ends by itself."""
+"""Maximum time of an activity; a tool with a ``timeout`` ends earlier."""
 
 AGAIN: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=10))
 """An activity whose process died is attempted again; the second attempt knows that the effect may have happened."""
 
 REFUSED: Final = 2000
-"""Characters that are kept of what was refused."""
 
 NOBODY: Final = EffectId("")
 
@@ -80,7 +79,7 @@ NOBODY: Final = EffectId("")
     name="cogstep.session", sandboxed=False
 )  # the core is pure, and the sandbox hides modules from its codec
 class SessionWorkflow:
-    """One session, until it is told to ``end``. A subclass, declared in the same way, may have another engine."""
+    """A session, until it receives ``end``. A subclass, declared in the same way, may have another engine."""
 
     @workflow.init
     def __init__(self, given: str) -> None:
@@ -89,14 +88,14 @@ class SessionWorkflow:
         self._state = self._given.state
         self._inbox = [Letter.read(one) for one in self._given.waiting]
         self._hearing: Letter | None = None
-        """What is taken just now."""
         self._in_flight: dict[EffectId, Effect] = {one.effect_id: one for one in self._given.pending}
         self._steps: dict[EffectId, asyncio.Task[str]] = {}
-        """Of the effects in flight those at which somebody works, in the order of decisions; the others are pending."""
+        """The running steps of effects in flight, in the order of decisions; all other effects in flight are pending.
+        """
         self._started: set[EffectId] = set()
-        """Of the steps those whose activity, timer or workflow Temporal knows of."""
+        """The steps whose activity, timer or workflow Temporal has started."""
         self._beside: set[asyncio.Task[str]] = set()
-        """What nobody waits for but the workflow's end."""
+        """Notes being saved; only the workflow's end waits for them."""
         self._heard = 0
         self._noted = 0
         self._finished = self._given.finished
@@ -105,12 +104,11 @@ class SessionWorkflow:
         self._ending = self._given.ending
 
     def engine(self, config: AgentConfig) -> CognitiveEngine:
-        """What decides."""
         return LLMEngine(config)
 
     @workflow.run
     async def run(self, given: str) -> str:
-        """Gives how things stand at its end, an ``Ended`` as JSON."""
+        """Run the session; return its final status, an ``Ended`` as JSON."""
         for effect in self._given.unstarted:
             self._begin(effect)
         while not self._over():
@@ -134,7 +132,7 @@ class SessionWorkflow:
 
     @workflow.signal
     def put(self, event: str = "", *_more: Any) -> None:
-        """Give the session an input: a message, an answer, a cancellation. A message waits for the end of the turn."""
+        """Receive an input: a message, an answer, a cancellation. A message waits for the end of the turn."""
         self._error = ""
         try:
             self._inbox.append(Letter.read(event))
@@ -148,8 +146,10 @@ class SessionWorkflow:
 
     @workflow.query
     def standing(self) -> str:
-        """How things stand, an ``Ended`` as JSON: what is pending, how the newest turn ended, what was refused since
-        something was put last. What was put counts at once: while a message waits, no turn counts as ended.
+        """Return the session's status, an ``Ended`` as JSON: pending effects, the newest turn's end, refusals since the
+        last ``put``.
+
+        A ``put`` counts immediately: while a message waits, no turn counts as ended.
         """
         unheard = [*self._inbox, *([self._hearing] if self._hearing else [])]
         pending: tuple[Postponable, ...] = ()
@@ -167,8 +167,9 @@ class SessionWorkflow:
         return isinstance(self._state.phase, Idle | Closed)
 
     def _may_go_on_as_new(self) -> bool:
-        """Whether the history is long, and nothing is under way that the next one would not know: also in the middle of
-        a turn, which may be longer than a history.
+        """Whether the history is long and no step has started that a new workflow would not know.
+
+        This may be in the middle of a turn, since a turn may be longer than a history.
         """
         if self._over() or self._beside or not self._started.isdisjoint(self._steps):
             return False
@@ -185,14 +186,16 @@ class SessionWorkflow:
     # ---------------------------------------------------------------------------------------------------------- inputs
 
     def _next_letter(self) -> Letter | None:
-        """The oldest input that can be taken now: a message waits for the end of the turn."""
+        """Return the oldest input that can be taken now: a message waits for the end of the turn."""
         return next((one for one in self._inbox if self._resting() or not one.is_message), None)
 
     def _cancellation(self) -> Letter | None:
         return next((one for one in self._inbox if isinstance(one.event, CancelAsked)), None)
 
     async def _take_in(self, letter: Letter) -> None:
-        """Have an input heard: with its prompt, its counts and its time. A cancellation does not wait for that."""
+        """Have an activity add an input's prompt, token counts and time, and take it. A cancellation does not wait for
+        that.
+        """
         self._inbox.remove(letter)
         self._hearing = letter
         self._heard += 1
@@ -232,7 +235,6 @@ class SessionWorkflow:
             self._step(happened.event)
 
     def _step(self, event: Input) -> None:
-        """Step the engine, and begin what it decides."""
         if isinstance(event, UserSpoke):
             self._finished = None
         transition = self._engine.step(self._state, evolve(event, at=self._at))
@@ -277,7 +279,7 @@ class SessionWorkflow:
                 return await self._performed("cogstep.perform", str(effect.effect_id), _written(effect), effect)
 
     async def _performed(self, what: str, name: str, text: str, effect: Effect | None = None) -> str:
-        """What an activity gives; its id is a name with a digest of the text, so that a replay compares both."""
+        """Return an activity's result. Its id is the name with a digest of the text, so that a replay compares both."""
         if not fits(text):
             return self._too_large(text, effect)
         try:

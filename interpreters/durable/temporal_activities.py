@@ -1,4 +1,4 @@
-"""The activities of sessions on Temporal: each carries out one effect of a session whose engine is in the workflow."""
+"""The activities of sessions on Temporal: each carries out an effect of a session whose engine is in the workflow."""
 
 from __future__ import annotations
 
@@ -30,29 +30,32 @@ from runtime.errors import MediaError
 LOG = logging.getLogger("cogstep")
 
 HEARTBEAT: Final = timedelta(seconds=15)
-"""After so long without a sign of life an activity's process is taken to be dead. The SDK sends one in at most four
-fifths of it, and only by its answer an activity learns that it was cancelled.
+"""An activity without a heartbeat for this time counts as dead.
+
+The SDK sends a heartbeat after at most four fifths of it. An activity learns of its cancellation only from the reply.
 """
 
 KNOWN: Final = 1000
-"""Sessions whose secrets a process remembers at most."""
+"""Maximum number of sessions whose secrets a process remembers."""
 
 NUMBERS: Final = (10**15, 10**17)
-"""Where each process begins to number placeholders, by chance: two that work at one session must not give a number to
-two secrets, and what one gives the other does not hear of in time. A client's own numbers begin at 1.
+"""The range of each process's random first placeholder number.
+
+Two processes that work at a session must not use a number for two secrets, and don't learn of each other's numbers in
+time. A client's own numbers begin at 1.
 """
 
 CHANCE: Final = SystemRandom()
 
 
 class Performer(DurableInterpreter):
-    """Carries out one effect of a session whose engine is elsewhere.
+    """Carries out an effect of a session whose engine runs elsewhere.
 
     Args:
         agent: its definition.
         session: its name.
-        veil: of the process for this session.
-        worker: whether it is a worker's.
+        veil: the process's veil for this session.
+        worker: whether it is a worker's session.
     """
 
     def __init__(self, agent: DurableAgent, session: str, veil: Veil, worker: bool) -> None:
@@ -64,17 +67,19 @@ class Performer(DurableInterpreter):
         nowhere: Any = None  # nothing is recorded here, and no step of an engine is begun
         super().__init__(parts, Ahead(nowhere, 0, (), veil), veil, nowhere, RunClock(agent.given.get("clock")))
         self._named = veil if worker else agent.veil()
-        """What a client has hidden is known by name only; what a worker's parent has hidden, as far as it is known
-        here."""
+        """Reveals inputs. Placeholders of a client are known by name only; those of a worker's parent if this process
+        knows them.
+        """
 
     async def hear(self, text: str) -> str:
-        """An outer input as the engine gets it. Of one that can't be taken it says so; what else goes wrong, such as a
-        failing function for the prompt, is raised, so that Temporal tries again.
+        """Return an outer input in the engine's form, or with an error if it can't be accepted.
+
+        Other failures, such as of the function for the prompt, are raised, so that Temporal retries.
         """
         return await self._within(self._heard(text))
 
     async def perform(self, text: str, again: bool) -> str:
-        """What came of an effect; ``again``: it may have happened already."""
+        """Return the result of an effect; ``again``: it may have happened already."""
         effect: Any = self._veil.reveal(from_data(json.loads(text), Decision))
         done = await self._within(self._carried(effect, again, ()))
         if fits(done):
@@ -85,7 +90,6 @@ class Performer(DurableInterpreter):
         return Happened(self._stamp(), error=large).text()
 
     async def save(self, text: str) -> str:
-        """Save a note."""
         note, memory = self._veil.reveal(from_data(json.loads(text), Decision)), self.program.memory
         return "{}" if memory is None else await self._within(self._kept(partial(memory.remember, note.text)))
 
@@ -109,7 +113,8 @@ class Performer(DurableInterpreter):
 
 
 def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
-    """The activities of these agents, for a ``Worker``. Secrets are known to the process that has seen them.
+    """Return the activities of these agents, for a ``Worker``. Secrets are known only to the process that has seen
+    them.
 
     Raises:
         ConfigError: two of them have the same name.
@@ -160,7 +165,6 @@ def _numbered(veil: Veil) -> Veil:
 
 
 async def _beat() -> None:
-    """Say that this process lives, while it works at an activity."""
     while True:
         activity.heartbeat()
         await asyncio.sleep(HEARTBEAT.total_seconds() / 3)

@@ -1,6 +1,6 @@
-"""What goes to Temporal and comes from it as text: what a session begins with, and what it is told by signals.
+"""The texts exchanged with Temporal: the beginning of a session, and its signals.
 
-All of it lies in the server's database as it is written here, so secrets are hidden before.
+The server's database stores them as they are, so secrets are hidden before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from interpreters.program.program import read_answer
 V = TypeVar("V")
 
 LARGEST: Final = 1_900_000
-"""Bytes that one text may have as JSON: Temporal takes 2 MiB, of which the names beside it have some."""
+"""Maximum bytes of a text as JSON: Temporal accepts 2 MiB, including the names beside it."""
 
 PLAIN = ("is_worker", "at", "error", "ending")
 EFFECTS = ("pending", "unstarted")
@@ -44,36 +44,33 @@ TAKES = "Temporal takes 2 MB at once"
 
 
 def fits(text: str) -> bool:
-    """Whether Temporal takes a text of ours, which is ASCII: as JSON it has at most twice its length."""
+    """Whether Temporal accepts a text of ours, which is ASCII: as JSON it has at most twice its length."""
     return len(text) * 2 <= LARGEST or len(json.dumps(text)) <= LARGEST
 
 
 @frozen
 class Beginning:
-    """What a session's workflow begins with, or goes on with."""
+    """The state at the start of a session's workflow, or when it continues as new."""
 
     agent: str
     config: AgentConfig
     state: AgentState
     waiting: tuple[str, ...] = ()
-    """Inputs that came and were not taken yet, as JSON."""
+    """Inputs that arrived but are not taken yet, as JSON."""
     is_worker: bool = False
     """Whether it is a worker's, which ends with its turn."""
     at: float = 0.0
     """The time of the newest input, in seconds since the epoch."""
     finished: TurnFinished | None = None
-    """How the newest turn ended."""
     error: str = ""
-    """What was refused since something was put last."""
+    """The refusals since the last ``put``."""
     ending: bool = False
-    """Whether the workflow was told to end."""
+    """Whether ``end`` was received."""
     pending: tuple[Effect, ...] = ()
-    """What waits for an answer."""
     unstarted: tuple[Effect, ...] = ()
-    """What was decided and has not begun."""
+    """The effects decided but not started."""
 
     def text(self) -> str:
-        """As JSON."""
         data = {"agent": self.agent, "config": to_data(self.config), "state": to_data(self.state)}
         data |= {"waiting": list(self.waiting), **{name: getattr(self, name) for name in PLAIN}}
         if self.finished is not None:
@@ -84,10 +81,10 @@ class Beginning:
 
     @classmethod
     def read(cls, text: str) -> Beginning:
-        """From JSON.
+        """Read JSON.
 
         Raises:
-            DurableError: a cogstep of another protocol version has written it.
+            DurableError: a cogstep with another protocol version has written it.
         """
         data = json.loads(text)
         if data.get("protocol") != PROTOCOL_VERSION:
@@ -104,17 +101,17 @@ class Beginning:
 
 @frozen(eq=False)
 class Letter:
-    """An input that has come and is not taken yet."""
+    """An input that has arrived and is not taken yet."""
 
     text: str
     event: Input = field(repr=False)
 
     @classmethod
     def read(cls, text: str) -> Letter:
-        """From JSON.
+        """Read JSON.
 
         Raises:
-            DurableError: it is no input.
+            DurableError: it is not an input.
         """
         try:
             event = read_input(text)
@@ -126,15 +123,15 @@ class Letter:
 
     @property
     def is_message(self) -> bool:
-        """Whether it has to wait for the end of the turn."""
+        """Whether it must wait for the end of the turn."""
         return isinstance(self.event, UserSpoke)
 
 
 def beginning(agent: DurableAgent) -> str:
-    """What the workflow of a new session is started with.
+    """Return the argument to start the workflow of a new session with.
 
     Raises:
-        ConfigError: the definition contradicts itself, or has an engine of its own.
+        ConfigError: the definition is inconsistent, or has a custom engine.
     """
     if agent.given.get("engine") is not None:
         raise ConfigError(
@@ -146,21 +143,21 @@ def beginning(agent: DurableAgent) -> str:
 
 
 def message(agent: DurableAgent, content: Content) -> str:
-    """What the user says, for the signal ``put``; its secrets are hidden."""
+    """Return a user message for the signal ``put``, with its secrets hidden."""
     return input_text(_hidden(agent, user_input(content)))
 
 
 def reply(agent: DurableAgent, effect: Postponable, answer: Any) -> str:
-    """An answer to what a session waits for, for the signal ``put``; its secrets are hidden.
+    """Return an answer to a pending effect for the signal ``put``, with its secrets hidden.
 
     Raises:
-        ConfigError: it is no answer to that.
+        ConfigError: the answer does not fit the effect.
     """
     return input_text(_hidden(agent, read_answer(effect, answer, {tool.spec.name: tool for tool in agent.tools})))
 
 
 def cancellation(agent: DurableAgent, reason: str = "") -> str:
-    """For the signal ``put``: stop what the session does or waits for."""
+    """Return a cancellation of the session's turn for the signal ``put``."""
     return input_text(_hidden(agent, CancelAsked(reason)))
 
 

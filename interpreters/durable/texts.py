@@ -1,4 +1,4 @@
-"""What a durable engine keeps of a run, as JSON: what begins it, what its steps gave, and what came of it.
+"""The data of a run that a durable engine stores, as JSON: its beginning, the results of its steps, and its outcome.
 
 {"lines":3,"at":1790000000.0,"input":{"type":"user_spoke",...},"redacted":[...]}     the beginning
 {"at":1790000001.5,"input":{"type":"tool_returned","effect_id":"1.1.1",...}}          a step
@@ -24,22 +24,22 @@ from interpreters.recording.veil import Redacted
 
 @frozen
 class Happened:
-    """What a step gave."""
+    """The result of a step."""
 
     at: float
     """Seconds since the epoch."""
     event: Input | None = None
-    """None where the effect is answered later, or where the run goes on without an input of its own."""
+    """None if the effect is answered later, or if the run continues without a new input."""
     redacted: tuple[Redacted, ...] = ()
     lines: int = 0
-    """Of the beginning: how many lines were recorded before the run."""
+    """Only in the beginning: the number of lines recorded before the run."""
     error: str = ""
     recorded: bool = False
-    """Whether the line of the recording was begun before the engine had kept this: where it is not on file all the
-    same, it was lost, and what was decided in it may have begun."""
+    """Whether the record was started before the engine had stored this. If the record is missing, it was lost, and the
+    effects decided in it may have started.
+    """
 
     def text(self) -> str:
-        """As JSON."""
         data: dict[str, Any] = {"at": self.at}
         if self.lines:
             data["lines"] = self.lines
@@ -56,17 +56,18 @@ class Happened:
         return written(data)
 
     def is_read_from(self, text: str) -> bool:
-        """Whether ``read`` gives an equal value for ``text``, which was made from this one: unless there may be halves
-        of a surrogate pair in it, which JSON reads as one character where they come together.
+        """Whether ``read`` returns an equal value for ``text``, the text of this value.
+
+        False if it may contain halves of a surrogate pair, which JSON reads as one character if they are adjacent.
         """
         return HALF not in text
 
     @classmethod
     def read(cls, text: str) -> Happened:
-        """From JSON.
+        """Read JSON.
 
         Raises:
-            DurableError: it is none of these.
+            DurableError: it is not the text of a step.
         """
         try:
             data = json.loads(text)
@@ -80,13 +81,10 @@ class Happened:
 
 @frozen(eq=False)
 class Made:
-    """What a step of this execution has given."""
-
     happened: Happened
     came: Input | None
-    """Its input before anything was hidden in it; None where nobody knows."""
+    """Its input before redaction; None if unknown."""
     text: str
-    """What the engine is to keep."""
 
     @classmethod
     def of(cls, happened: Happened, came: Input | None) -> Made:
@@ -94,27 +92,24 @@ class Made:
 
     @property
     def is_read_again(self) -> bool:
-        """Whether ``Happened.read`` gives an equal value for the text."""
         return self.happened.is_read_from(self.text)
 
 
 @frozen
 class Errand:
-    """What a worker's run begins with."""
+    """The beginning of a worker's run."""
 
     config: AgentConfig
     state: AgentState
     task: Input
 
     def text(self) -> str:
-        """As JSON."""
         return written(
             {"config": to_data(self.config), "state": to_data(self.state), "task": to_data(self.task, Input)}
         )
 
     @classmethod
     def read(cls, text: str) -> Errand:
-        """From JSON."""
         data = json.loads(text)
         config, state = from_data(data["config"], AgentConfig), from_data(data["state"], AgentState)
         return cls(config, state, from_data(data["task"], Input))
@@ -122,21 +117,20 @@ class Errand:
 
 @frozen
 class Ended:
-    """What came of a run."""
+    """The outcome of a run."""
 
     at: float
     """Seconds since the epoch; the time of its newest input."""
     turn: int = 0
-    """The number of the turn that it stands in."""
     finished: TurnFinished | None = None
-    """How the turn ended; None where it has not, or none was open."""
+    """How the turn ended; None if it has not, or if no turn was open."""
     pending: tuple[Postponable, ...] = ()
-    """What waits for an answer, oldest first."""
+    """The pending effects, oldest first."""
     error: str = ""
-    """Why the run failed; empty where it didn't."""
+    """Why the run failed; empty if it did not."""
 
     def text(self) -> str:
-        """As JSON."""
+        """Return this as JSON."""
         data: dict[str, Any] = {"at": self.at, "turn": self.turn}
         if self.finished is not None:
             data["finished"] = to_data(self.finished)
@@ -148,7 +142,7 @@ class Ended:
 
     @classmethod
     def read(cls, text: str) -> Ended:
-        """From JSON."""
+        """Read JSON."""
         data = json.loads(text)
         finished = from_data(data["finished"], TurnFinished) if "finished" in data else None
         pending: Sequence[Any] = [from_data(one, Postponable) for one in data.get("pending", ())]
@@ -156,18 +150,21 @@ class Ended:
 
 
 def input_text(event: Input | None) -> str:
-    """An input as JSON; None, which goes on with what was interrupted, as ``null``."""
+    """Return an input as JSON; ``null`` for None, which continues an interrupted turn."""
     return "null" if event is None else written(to_data(event, Input))
 
 
 def read_input(text: str) -> Input | None:
-    """An input from JSON; raises CodecError if it is none."""
+    """Read an input from JSON.
+
+    Raises:
+        CodecError: it is not an input.
+    """
     data = json.loads(text)
     return None if data is None else from_data(data, Input)
 
 
 written = encoder(ascii_only=True)
-"""Writes plain data as JSON in ASCII: half of a surrogate pair has no other form that every database keeps."""
+"""Writes plain data as ASCII JSON: half of a surrogate pair has no other form that every database can store."""
 
 HALF = "\\ud"
-"""Half of a surrogate pair, as JSON writes it."""

@@ -1,4 +1,4 @@
-"""Where handles come from: a host in a thread or in a process, and the sessions that it keeps by their keys."""
+"""``AgentHost``: a host in a thread or a process, and its session handles by key."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from runtime.children.lines import LONGEST_REASON
 from runtime.protocol import Runtime
 
 CLOSE_SECONDS = 10.0
-"""How long a host may take for its end before its process is killed."""
+"""Seconds a host may take to end before its process is killed."""
 
 START_WAIT = 600.0
-"""Seconds that a process may take until its model is there, unless said otherwise: large ones load for minutes."""
+"""Default seconds a process may take until its model is loaded: large models load for minutes."""
 
 ANSWER_WAIT = 60.0
-"""Seconds that a host may take for anything else, unless it is said otherwise."""
+"""Default seconds a host may take for any other answer."""
 
 FAULTS = 100
-"""How many of ``AgentHost.faults`` are kept: a program that is no host may print without end."""
+"""Maximum length of ``AgentHost.faults``: a program that is not a host may print without end."""
 
 
 class AgentHost:
-    """Sessions, keyed, with one model: in a thread of this process or in a process of their own."""
+    """Sessions by key that share a model, in a thread of this process or in a separate process."""
 
     def __init__(
         self,
@@ -55,38 +55,38 @@ class AgentHost:
         answer_wait: float | None = ANSWER_WAIT,
         files: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Over any channel. Most programs use ``in_thread`` or ``in_process``.
+        """Connect over any channel. Most programs use ``in_thread`` or ``in_process``.
 
         Args:
-            channel: to a ``Host``.
-            on_gone: called when the channel has ended; says why.
-            answer_wait: seconds that the host may take to begin a session, to reset or end one, and to end a turn that
-                was cancelled; None to wait for ever.
-            files: the folder from which the names of recordings lead, as this program sees it: beside them is kept what
-                tools overwrite, for ``AgentHandle.undo``. None: they are elsewhere, and nothing is kept.
+            channel: connected to a ``Host``.
+            on_gone: called when the channel has ended; returns the reason.
+            answer_wait: seconds the host may take to start, reset or end a session, and to end a cancelled turn; None
+                waits for ever.
+            files: the folder, as this program sees it, to which the names of recordings are relative. Copies of files
+                that tools overwrite are saved beside the recordings, for ``AgentHandle.undo``. None: the recordings are
+                not reachable here, and no copies are saved.
         """
         self.answer_wait = answer_wait
         self.files = None if files is None else os.path.abspath(files)
         self.ended: str | None = None
-        """Why the host has gone; None while it is there."""
+        """The reason why the host has ended; None while it runs."""
         self.model: say.Started | None = None
-        """What the host says of its model."""
+        """The host's description of its model."""
         self.faults: list[str] = []
-        """What the host could not read, or had to say that belongs to no request; the newest ``FAULTS`` of it."""
+        """Messages the host could not read, and errors that belong to no request; the newest ``FAULTS``."""
         self._channel = channel
         self._handles: dict[str, AgentHandle] = {}
         self._turns: dict[int, AgentHandle] = {}
-        """The turns under way. They are counted by the host, so that no session, not even a second one of that name, is
-        ever given what belongs to a turn of another."""
+        """The running turns. Their numbers are unique within the host, so that a session never gets messages of another
+        session's turn, even after its name was used twice.
+        """
         self._waiting: dict[str, tuple[Future[say.Notice], type]] = {}
-        """What each request waits for, and what answers it where it is not refused."""
+        """For each request: its future answer, and the type of the answer unless it is refused."""
         self._late: set[str] = set()
-        """Those that were waited for long enough, and may yet be answered."""
+        """Requests that have timed out but may still be answered."""
         self._heard = 0
-        """How many messages have come."""
         self._numbers = itertools.count(1)
         self._newest = 0
-        """The number of the newest turn."""
         self._identities = itertools.count(1)
         self._lock = threading.Lock()
         self._gone = threading.Event()
@@ -106,16 +106,17 @@ class AgentHost:
         clock: Clock | None = None,
         answer_wait: float | None = ANSWER_WAIT,
     ) -> AgentHost:
-        """A host in a thread of this process.
+        """Start a host in a thread of this process.
 
         Args:
-            model: what the sessions use.
-            owns_model: whether it is closed with the host; None as for ``Agent``.
+            model: the model of the sessions.
+            owns_model: whether to close it with the host; None as for ``Agent``.
             clock: for tests.
-            answer_wait: as of the constructor.
+            answer_wait: see the constructor.
 
         Raises:
-            HostTimeoutError: the model did not even say what it is. Its thread ends when that call does.
+            HostTimeoutError: the model's ``describe`` did not return in time. The host's thread ends when that call
+                does.
         """
         ours, theirs = QueueChannel.pair()
         host = Host(theirs, model, owns_model=owns_model, clock=clock, files="/")  # it is this program that speaks
@@ -144,25 +145,24 @@ class AgentHost:
         answer_wait: float | None = ANSWER_WAIT,
         files: str | os.PathLike[str] | None = None,
     ) -> AgentHost:
-        """A host in a process of its own, which a crash of the model can't take this one with.
+        """Start a host in a separate process, so that a crash of the model can't crash this one.
 
         Args:
-            model: for ``load_model`` there; a ``ModelChoice`` may choose one of ``factories``.
-            factories: functions that make models over there, by names: as ``"package.module:function"``, or the
-                function itself where a module of its own holds it. The process calls no other one.
-            command: what is started in the place of cogstep's own program; it has to call
-                ``interpreters.hosting.child.serve``.
-            env: variables that it gets beside those that a child of ours needs (``runtime.children.starting``), such as
-                the key of a service.
-            start_wait: seconds until its model has to be there; None to wait for ever.
-            answer_wait: as of the constructor.
-            files: as of the constructor, where there is a ``command``, which may run anywhere.
+            model: for ``load_model`` in that process; a ``ModelChoice`` may choose a factory.
+            factories: functions that make models there, by name: as ``"package.module:function"``, or the function
+                itself if another process can import it. The process calls no other functions.
+            command: started instead of cogstep's own program; it must call ``interpreters.hosting.child.serve``.
+            env: variables in addition to those that every child gets (``runtime.children.starting``), such as the API
+                key of a service.
+            start_wait: seconds until its model must be loaded; None waits for ever.
+            answer_wait: see the constructor.
+            files: see the constructor; needed with a ``command``, which may run anywhere.
 
         Raises:
-            ConfigError: a factory is no function that another process can find.
+            ConfigError: another process can't import a factory.
             HostError: the model can't be loaded.
             HostDiedError: the process ended before it could answer.
-            HostTimeoutError: its model was not there in time; the process, and what it had started, was killed.
+            HostTimeoutError: its model was not loaded in time; the process and its children were killed.
         """
         choice = model if isinstance(model, ModelChoice) else ModelChoice(model)
         if command is None and files is None:
@@ -195,13 +195,12 @@ class AgentHost:
         return host
 
     process: subprocess.Popen[bytes] | None = None
-    """Of a host in a process of its own."""
+    """The host's process, if it has its own."""
     _watcher: threading.Thread | None = None
-    """Looks whether its process lives."""
     lost = ""
-    """Why its process was killed, where this side did it."""
+    """The reason why this side killed the process, if it did."""
     _cancel_at_once: Callable[[str, int, str, bool], object] | None = None
-    """Of a host in this process: cancels a turn without waiting for a message to be read."""
+    """For a host in this process: cancels a turn without waiting for a message to be read."""
 
     def _start(self, choice: ModelChoice | None, seconds: float | None) -> AgentHost:
         try:
@@ -226,18 +225,19 @@ class AgentHost:
         system: str | PromptFunction = "",
         **given: Unpack[HandleOptions],
     ) -> AgentHandle:
-        """The session of this name: a new one, or the one that there is, as it is.
+        """Return the session of this name; start it if it does not exist. An existing session is returned unchanged.
 
         Args:
-            key: its name, also in its journal and in its events.
-            tools: they run in this process. Of a ``ToolSpec`` the calls come in the stream, to be answered by hand.
-            system: the system prompt, or a function that makes it anew for each message, in this process.
+            key: the name of the session, also used in its journal and events.
+            tools: functions that run in this process. The calls of a ``ToolSpec`` arrive in the stream, for the program
+                to answer.
+            system: the system prompt, or a function that returns one for each message, called in this process.
             given: see ``HandleOptions``.
 
         Raises:
-            HostError: the session can't be begun.
-            HostDiedError: the host has gone.
-            HostTimeoutError: it was not there in time, such as with a journal on a disk that hangs.
+            HostError: the session can't be started.
+            HostDiedError: the host has ended.
+            HostTimeoutError: the session did not start in time, such as with a journal on a disk that hangs.
         """
         if self.model is None:  # over a channel of the program's own: its host may have a model, of whatever size
             self._start(None, self.answer_wait)
@@ -280,14 +280,14 @@ class AgentHost:
         return handle
 
     def begin_turn(self, handle: AgentHandle) -> int:
-        """The number of a new turn, of which this handle is told."""
+        """Return the number of a new turn and register the handle for its messages."""
         with self._lock:
             number = self._newest = next(self._numbers)
             self._turns[number] = handle
         return number
 
     def end_turn(self, number: int) -> None:
-        """Nothing that comes of this turn is wanted any more."""
+        """Stop the delivery of this turn's messages."""
         with self._lock:
             self._turns.pop(number, None)
 
@@ -314,7 +314,7 @@ class AgentHost:
         return self.ended is None
 
     def close(self) -> None:
-        """End all sessions and the host; wait for it, and kill its process if it takes too long."""
+        """End all sessions and the host. Wait for its end, and kill its process if it takes too long."""
         if self.ended is None:
             self.send(say.Shutdown())
             self._channel.close()
@@ -328,7 +328,7 @@ class AgentHost:
             handle.observers.close()
 
     def _give_up(self, reason: str) -> None:
-        """The host hangs: kill its process; a thread is left alone."""
+        """Handle a host that hangs: kill its process. A thread can't be killed and is abandoned."""
         if self.process is not None:
             kill(self.process)
             self.close()
@@ -338,7 +338,7 @@ class AgentHost:
             self._end(reason)
 
     def __del__(self) -> None:
-        """Dropped without ``close``: its sessions end, and whoever wants to write their recordings waits for that."""
+        """End the sessions if the host was not closed. A later writer of their recordings waits for that end."""
         reader: threading.Thread | None = getattr(self, "_reader", None)  # the constructor may have failed before
         if reader is not None and self.ended is None:
             released_by(reader)
@@ -363,12 +363,12 @@ class AgentHost:
         self.send(say.Cancel(session, turn, reason, keep))
 
     def request(self, make: Callable[[str], say.Request], seconds: float | None) -> say.Notice:
-        """Send what has an id, and wait so long for its answer; None for as long as it takes.
+        """Send a request with an id and wait up to ``seconds`` for its answer; None waits for ever.
 
         Raises:
-            HostError: it was refused.
-            HostDiedError: the host has gone.
-            HostTimeoutError: there was no answer.
+            HostError: the request was refused.
+            HostDiedError: the host has ended.
+            HostTimeoutError: there was no answer in time.
         """
         identity = f"r{next(self._identities)}"
         answer: Future[say.Notice] = Future()
@@ -395,7 +395,11 @@ class AgentHost:
         return notice
 
     def _arrived(self, notice: Any, length: int) -> None:
-        """Take a message; raises ProtocolError where it can't be right."""
+        """Handle a message from the host.
+
+        Raises:
+            ProtocolError: the message is not possible at this point.
+        """
         self._heard += 1
         if isinstance(notice, say.Faulted):
             self._note_fault(notice.message)
@@ -447,7 +451,7 @@ class AgentHost:
 
 
 def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Callable[[], str]) -> None:
-    """On a thread of its own, until the channel ends, or what comes can't be right."""
+    """Read messages, on a separate thread, until the channel ends or the host breaks the protocol."""
     wrong = ""
     try:
         while (line := channel.receive()) is not None:
@@ -473,7 +477,7 @@ def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Calla
 
 
 def _watch(find: Callable[[], AgentHost | None], gone: threading.Event, seconds: float) -> None:
-    """Ask now and then, while turns are under way and nothing comes of them, whether the host's process lives."""
+    """Ping the host's process while turns are running but no messages arrive; kill it if it does not answer."""
     heard = 0
     while not gone.wait(seconds):
         host = find()
@@ -497,4 +501,4 @@ ANSWERED_BY: dict[type, type] = {
     say.AskRemembered: say.Remembered,
     **dict.fromkeys((say.Init, say.Fork), say.Ready),
 }
-"""What answers a request; all others have ``Accepted``."""
+"""The type of the answer to a request; ``Accepted`` for all others."""

@@ -1,6 +1,6 @@
-"""How lines get from one side to the other: through queues within a process, through pipes between two.
+"""Transports for lines between the two sides: queues within a process, pipes between two processes.
 
-Whoever wants another way, such as a websocket, writes a class with these three methods.
+For another transport, such as a websocket, write a class with these three methods.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from interpreters.hosting.messages import LONGEST, ProtocolError
 from runtime.children.lines import Lines
 
 MOST_UNSENT = 200_000
-"""Lines that the other side has not read yet."""
+"""Maximum number of lines that the other side has not read yet."""
 
 
 class Channel(Protocol):
     """One side of a connection."""
 
     def send(self, line: str) -> None:
-        """Send a line, from any thread. What can't be delivered any more is dropped."""
+        """Send a line; callable from any thread. A line that can no longer be delivered is dropped."""
 
     def receive(self) -> str | None:
-        """The next line; waits for it. None when the other side has gone, from then on. Called by one thread.
+        """Wait for the next line and return it; None, from then on, when the other side has ended. Called by one
+        thread.
 
         Raises:
-            ProtocolError: the other side says what can be no line, such as one without end; there are no more.
+            ProtocolError: the other side sent invalid data, such as an endless line; the connection is unusable.
         """
 
     def close(self) -> None:
-        """Say that this side has gone. A second call does nothing."""
+        """Signal the end of this side. A second call does nothing."""
 
 
 class QueueChannel:
-    """Two of them are the two sides of a connection within a process."""
+    """A side of a connection within a process."""
 
     def __init__(self, incoming: SimpleQueue[str | None], outgoing: SimpleQueue[str | None]) -> None:
         self._incoming = incoming
@@ -46,7 +47,6 @@ class QueueChannel:
 
     @staticmethod
     def pair() -> tuple[QueueChannel, QueueChannel]:
-        """Both sides."""
         one: SimpleQueue[str | None] = SimpleQueue()
         other: SimpleQueue[str | None] = SimpleQueue()
         return QueueChannel(one, other), QueueChannel(other, one)
@@ -64,14 +64,14 @@ class QueueChannel:
 
 
 class PipeChannel:
-    """Lines through two byte streams. A thread of its own writes, so that ``send`` never waits for a slow reader."""
+    """Lines through two byte streams. A separate thread writes, so that ``send`` never waits for a slow reader."""
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
         self._reader = reader
         self._writer = writer
         self._lines = Lines(LONGEST)
         self._read: deque[str] = deque()
-        """Lines that came with others before them."""
+        """Complete lines that are not returned yet."""
         self._outgoing: SimpleQueue[str | None] = SimpleQueue()
         self._writing = threading.Thread(target=self._write, name="cogstep-channel", daemon=True)
         self._writing.start()
@@ -97,7 +97,7 @@ class PipeChannel:
         self._outgoing.put(None)
 
     def drain(self, seconds: float) -> None:
-        """Wait so long, at most, until everything that was sent before ``close`` is written."""
+        """Wait up to ``seconds`` until everything sent before ``close`` is written."""
         self._writing.join(seconds)
 
     def _write(self) -> None:

@@ -1,11 +1,11 @@
-"""A host as a process of its own: ``python -P -m interpreters.hosting.child``, which ``AgentHost.in_process`` starts.
+"""A host as a separate process: ``python -P -m interpreters.hosting.child``, started by ``AgentHost.in_process``.
 
-Who starts it says on its command line what messages may name: ``--factory NAME=package.module:function``,
-``--model SPEC`` and ``--files FOLDER``; see ``Host``.
+The command line sets the names that messages may use: ``--factory NAME=package.module:function``, ``--model SPEC`` and
+``--files FOLDER``; see ``Host``.
 
-Messages come by standard input and go out by standard output, one a line (``interpreters.hosting.messages``). Whatever
-else writes to standard output, a library in C too, is led to standard error, so that it can't break in. The end of the
-input ends the process, also when the one that started it was killed.
+Messages are read from standard input and written to standard output, one per line (``interpreters.hosting.messages``).
+Any other output to standard output, also from a C library, is redirected to standard error, so that it can't corrupt
+the messages. The end of the input ends the process, also if the parent process was killed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from interpreters.loop.clock import Clock
 from runtime.protocol import Runtime
 
 LAST_SECONDS = 2 * CLOSE_SECONDS
-"""After the end of the input: a native call that doesn't come back must not keep the process."""
+"""Seconds after the end of the input until the process exits: a native call that hangs must not keep it alive."""
 
 
 class Named(TypedDict, total=False):
-    """What messages may name."""
+    """The names that messages may use."""
 
     factories: Mapping[str, str | Callable[..., Runtime]] | None
     models: Collection[str]
@@ -35,12 +35,13 @@ class Named(TypedDict, total=False):
 
 
 def serve(model: Runtime | None = None, *, clock: Clock | None = None, **named: Unpack[Named]) -> None:
-    """Be a host until the other side goes. For programs that start their own child: ``AgentHost.in_process(command=)``.
+    """Run a host until the other side ends. For programs that start their own child:
+    ``AgentHost.in_process(command=)``.
 
     Args:
-        model: what the sessions use; None to be told by the other side.
+        model: the model of the sessions; None lets the other side choose.
         clock: for tests.
-        named: what messages may name, as of ``Host``.
+        named: the names that messages may use, see ``Host``.
     """
     reader, writer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -53,7 +54,7 @@ def serve(model: Runtime | None = None, *, clock: Clock | None = None, **named: 
 
 
 class _Ending(PipeChannel):
-    """Sees to it that the process ends when the other side has gone."""
+    """Ends the process when the other side has ended."""
 
     def receive(self) -> str | None:
         line = super().receive()
@@ -65,7 +66,6 @@ class _Ending(PipeChannel):
 
 
 def main() -> None:
-    """As a program."""
     options = ArgumentParser(prog="python -P -m interpreters.hosting.child", description=__doc__)
     options.add_argument("--factory", action="append", default=[], metavar="NAME=MODULE:FUNCTION", type=_factory)
     options.add_argument("--model", action="append", default=[], metavar="SPEC")

@@ -1,4 +1,4 @@
-"""What goes wrong between a handle and its host."""
+"""Errors between a handle and its host."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from runtime.children.lines import Refusal, restored
 
 
 class HostError(CogstepError):
-    """The host refused something, or a turn there broke off by an error of the program's own.
+    """The host refused a request, or an error of the program itself broke off a turn.
 
     Attributes:
-        error: the class of the error on the host's side, such as ``"JournalWriteError"``.
+        error: the class name of the error on the host's side, such as ``"JournalWriteError"``.
     """
 
     def __init__(self, message: str, error: str) -> None:
@@ -22,10 +22,10 @@ class HostError(CogstepError):
 
 
 class HostTimeoutError(CogstepError):
-    """The host gave no answer in time, or no end of a turn that was cancelled. What hangs there may hang for good.
+    """The host did not answer in time, or did not end a cancelled turn. It may hang for good.
 
     Attributes:
-        seconds: how long it was waited for.
+        seconds: the time waited.
     """
 
     def __init__(self, what: str, seconds: float) -> None:
@@ -34,7 +34,7 @@ class HostTimeoutError(CogstepError):
 
 
 class HostDiedError(CogstepError):
-    """The host has gone: its process was killed or crashed, or it was closed. What was recorded can be resumed."""
+    """The host has ended: its process was killed or crashed, or it was closed. Recorded sessions can be resumed."""
 
 
 KNOWN: dict[str, Callable[[Refusal], CogstepError]] = {
@@ -43,9 +43,8 @@ KNOWN: dict[str, Callable[[Refusal], CogstepError]] = {
     "PendingError": lambda told: PendingError(told.message),
     "": lambda told: HostError(told.message, told.error),
 }
-"""How errors of the host's side are raised on the handle's."""
+"""The class raised on the handle's side for an error of the host's side."""
 
 
 def error_named(name: str, message: str) -> CogstepError:
-    """The error of a class on the host's side, as it is raised here."""
     return restored(Refusal(name, message), KNOWN)

@@ -4,7 +4,7 @@
         cook = host.open("cook", tools=[weigh], system="You are a cook.")
         print(cook.run("How much flour is left?").text)
 
-Tools, approvals, questions and hooks run here, in the program; model and agents live with the host.
+Tools, approvals, questions and hooks run here, in the program; the model and the agents run in the host.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ IN_A_LOOP = (
 
 
 class HandleObservers(Observers):
-    """Told of the events of a session elsewhere, as they come."""
+    """Observers of a session in a host."""
 
     def warn(self, message: str) -> None:
-        """To the log only: events are the session's own."""
+        """Log the warning; it can't be an event, since only the session itself emits events."""
         LOG.warning("%s", shown_name(message, LONGEST_LINE))
 
 
 class Link(Protocol):
-    """What a handle needs of its host."""
+    """The part of a host that a handle uses."""
 
     ended: str | None
     model: say.Started | None
@@ -88,25 +88,25 @@ class Link(Protocol):
 
 
 class AgentHandle:
-    """One session. Made by ``AgentHost.open``; used from one thread at a time, apart from ``cancel``."""
+    """A session, made by ``AgentHost.open``. Use it from one thread at a time, apart from ``cancel``."""
 
     def __init__(
         self, host: Link, key: str, tools: Iterable[Usable], system: str | PromptFunction, given: HandleOptions
     ) -> None:
         self.key = key
         self.unfinished = False
-        """Whether a turn is open: a crash interrupted it, which ``go_on`` ends, or it waits for answers."""
+        """Whether a turn is open: a crash interrupted it (``go_on`` ends it), or it waits for answers."""
         self._pending: tuple[Postponable, ...] = ()
         # Of a ToolSpec the calls come in the stream, and the program answers them by hand, or later.
         self.tools = as_tools(tools)
         self.names = frozenset(tool.spec.name for tool in self.tools)
-        """Of its tools: the calls that a host may forward."""
+        """The names of its tools: the calls that a host may forward."""
         full: Any = filled(given, HandleOptions)
         for name in ("features", "context"):  # of an iterator they can be taken once only
             full[name] = tuple(full[name])
         self.given = full
         self.program: Program = make_program(_ELSEWHERE, self.tools, key, full)
-        """What carries out here what the host forwards."""
+        """Carries out the effects that the host forwards."""
         for kind in self.program.performers:
             if kind not in get_args(say.Forwarded):
                 raise ConfigError(f"performers: {kind.__name__} is carried out by the host, where no function can go")
@@ -117,7 +117,7 @@ class AgentHandle:
             if feature in full["features"] and given.get(asker) is None and kind not in self.program.performers:
                 raise ConfigError(f"the agent is missing {asker}=, which the feature {feature!r} needs")
         self.prompting = None if isinstance(system, str) else prompting(system)
-        """Makes the system prompt anew for each message, on this side."""
+        """Makes the system prompt for each message, on this side."""
         if self.prompting is not None and self.prompting.is_async:
             raise ConfigError("the function of system is an async function; a handle needs a plain one")
         for source in self.program.context:
@@ -128,7 +128,7 @@ class AgentHandle:
         self._host = host
         parts = full["journal"], host.files
         self.kept = Kept(key, *parts, resumed=full["resume"], force=full["fsync"] != "never")
-        """What its tools overwrite is kept by it."""
+        """Saves copies of the files that its tools overwrite."""
         self._turn: TurnStream | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -143,22 +143,22 @@ class AgentHandle:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used: it was not disposed of, and its host lives."""
+        """Whether the handle can be used: it was not disposed of, and its host runs."""
         return not self._closed and self._host.ended is None
 
     def run(self, text: Content) -> RunResult:
-        """Say something and wait for the end of the turn, as ``Agent.run``.
+        """Send a user message and wait for the end of the turn, as ``Agent.run``.
 
         Raises:
-            HostError: the turn broke off by an error of the program's own, such as a journal that can't be written.
-            HostDiedError: the host has gone. What was recorded can be resumed.
-            HostTimeoutError: it was cancelled, and the host did not end it in time.
-            BusyError, AgentClosedError: as ``Agent.run``.
+            HostError: an error of the program itself broke off the turn, such as a journal that can't be written.
+            HostDiedError: the host has ended. A recorded session can be resumed.
+            HostTimeoutError: the turn was cancelled, and the host did not end it in time. BusyError, AgentClosedError:
+                as ``Agent.run``.
         """
         return self._to_the_end(self.stream(text))
 
     def stream(self, text: Content) -> TurnStream:
-        """Say something and read the turn's events as they come; raises as ``run``:
+        """Send a user message and iterate over the turn's events as they arrive; raises as ``run``:
 
         with handle.stream("Tell me a story.") as events:
             for event in events:
@@ -174,35 +174,38 @@ class AgentHandle:
         return self._begin(lambda number: say.RunTurn(self.key, number, said.text, said.parts, system, context))
 
     async def run_async(self, text: Content) -> RunResult:
-        """``run`` in an event loop, which is not blocked; raises as ``run``. Cancelling the task cancels the turn."""
+        """``run`` without blocking the event loop; raises as ``run``. Cancelling the task cancels the turn."""
         return await self._to_the_end_async(self.stream(text))
 
     def go_on(self) -> RunResult:
-        """Carry the open turn on, and ask again what is pending; see ``unfinished``."""
+        """Continue the open turn, and ask the pending questions again; see ``unfinished``."""
         return self._to_the_end(self._begin(lambda number: say.GoOn(self.key, number)))
 
     @property
     def pending(self) -> tuple[Postponable, ...]:
-        """What waits for an answer, oldest first; empty while a turn is under way. See ``answer``."""
+        """The effects that wait for an answer, oldest first; empty while a turn is running. See ``answer``."""
         return () if self._turn is not None else self._pending
 
     def answer(self, effect_id: str, answer: Any) -> RunResult:
-        """Hand in what the open turn waits for, and go on with it, as ``Agent.answer``; raises as that and ``run``."""
+        """Answer a pending effect of the open turn and continue the turn, as ``Agent.answer``; raises as that and
+        ``run``.
+        """
         return self._to_the_end(self.stream_answer(effect_id, answer))
 
     def stream_answer(self, effect_id: str, answer: Any) -> TurnStream:
-        """``answer``, and read the events of what follows as they come."""
+        """``answer`` as a stream of the events that follow."""
         self._check_usable()
         event: Any = read_answer(waiting_under(effect_id, self.pending), answer, self.program.tools)
         return self._begin(lambda number: say.GiveAnswer(self.key, number, EffectId(effect_id), event))
 
     async def answer_async(self, effect_id: str, answer: Any) -> RunResult:
-        """``answer`` in an event loop, which is not blocked."""
+        """``answer`` without blocking the event loop."""
         return await self._to_the_end_async(self.stream_answer(effect_id, answer))
 
     def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way, from any thread; False if there is none. What is pending is given up, which is
-        waited for.
+        """Stop the running turn, or the turn that waits for answers. Return False if there is no turn.
+
+        Callable from any thread. For a turn that waits for answers, this waits until the host has ended it.
         """
         turn, pending = self._turn, self.pending
         if turn is not None:
@@ -216,7 +219,7 @@ class AgentHandle:
         return True
 
     def reset(self) -> None:
-        """Cancel the turn under way, give up what is pending, and forget the conversation."""
+        """Cancel the running turn, abandon pending effects, and forget the conversation."""
         self._host.request(lambda identity: say.Reset(identity, self.key), self.answer_wait)
         self.stands(False, ())
 
@@ -227,21 +230,24 @@ class AgentHandle:
         return [value for value in told if isinstance(value, Compacted | NotCompacted)][-1]
 
     def set_mode(self, mode: Mode) -> None:
-        """Let more or less happen without being asked, in the turn under way too."""
+        """Set how much may happen without approval, also in the running turn."""
         self._host.request(lambda identity: say.SetMode(identity, self.key, mode), self.answer_wait)
 
     @property
     def remembered(self) -> tuple[Rule, ...]:
-        """What the user said "from now on", oldest first, as the host says it. See ``forget``."""
+        """The approvals and refusals that the user gave "from now on", oldest first, requested from the host. See
+        ``forget``.
+        """
         told: Any = self._host.request(lambda identity: say.AskRemembered(identity, self.key), self.answer_wait)
         rules: tuple[Rule, ...] = told.rules
         return rules
 
     def forget(self, *patterns: str) -> None:
-        """Take back what the user said "from now on": the rules with these patterns, or all; as ``Agent.forget``.
+        """Remove approvals and refusals given "from now on": the rules with these patterns, or all; as
+        ``Agent.forget``.
 
         Raises:
-            HostError: no rule with such a pattern is remembered, and nothing was forgotten.
+            HostError: no remembered rule has such a pattern; nothing was removed.
         """
         self._host.request(lambda identity: say.Forget(identity, self.key, patterns), self.answer_wait)
 
@@ -249,11 +255,11 @@ class AgentHandle:
     def undo(
         self, turn: int | None = None, *, redo: bool = False, force: bool = False, dry_run: bool = False
     ) -> Restored:
-        """Put the files that this session's own tools have changed back, as ``Agent.undo``. They are this side's.
+        """Restore the files that this session's tools have changed, as ``Agent.undo``. The files are on this side.
 
         Raises:
-            BusyError: a turn is under way.
-            UndoError: there is nothing to undo, or a file stands in the way; nothing was changed.
+            BusyError: a turn is running.
+            UndoError: there is nothing to undo, or a file prevents it; nothing was changed.
         """
         self._check_usable()
         if self._turn is not None:
@@ -270,19 +276,20 @@ class AgentHandle:
         foreign: bool = False,
         files: bool = False,
     ) -> AgentHandle:
-        """A new session of the same host, that begins where this one stood after a turn, and leaves this one as it is.
+        """Start a new session on the same host from the state of this one after a turn. This session is not changed.
 
         Args:
-            key: of the new one.
+            key: the name of the new session.
             after: the turn; None for the newest that has ended.
             system: another system prompt.
-            journal: where the new one is recorded.
-            foreign: as of ``Agent.fork``, for a journal without seals: the new one has this handle's own options.
-            files: whether the files that its tools have changed since are put back too, as of ``Agent.fork``.
+            journal: the recording of the new session.
+            foreign: as in ``Agent.fork``, for a journal without seals: the new session then uses this handle's own
+                options.
+            files: also restore the files that its tools have changed since, as in ``Agent.fork``.
 
         Raises:
             HostError: this session has no journal, or there is no such turn.
-            UndoError: the files can't be put back; nothing was changed.
+            UndoError: the files can't be restored; nothing was changed.
         """
         if files:  # as in `Agent.fork`: what stands in the way is told before anything is begun
             after = state_after(self.kept.file, after, foreign=foreign).turn
@@ -297,7 +304,9 @@ class AgentHandle:
         return made
 
     def dispose(self) -> None:
-        """End the turn under way and the session; what is pending stays so on file. A second call does nothing."""
+        """End the running turn and the session; pending effects stay pending in the recording. A second call does
+        nothing.
+        """
         if self._closed:
             return
         self._closed = True
@@ -346,10 +355,10 @@ class AgentHandle:
         return turn.result
 
     def stands(self, unfinished: bool, pending: tuple[Postponable, ...]) -> None:
-        """Note what the host says of the session's turn.
+        """Store the turn's status as reported by the host.
 
         Raises:
-            ProtocolError: it can't be right.
+            ProtocolError: a call of an unknown tool is pending.
         """
         for effect in pending:
             if isinstance(effect, CallTool) and effect.call.name not in self.names:
@@ -360,7 +369,7 @@ class AgentHandle:
         self._host.send(request)
 
     def cancel_turn(self, number: int, reason: str, keep: bool) -> None:
-        """Tell the host: at once if it is in this process, and by a message."""
+        """Cancel the turn by a message; also directly if the host is in this process."""
         self._host.cancel_turn(self.key, number, reason, keep)
 
     def look_for_loop(self) -> None:
@@ -374,10 +383,10 @@ class AgentHandle:
         return self._host.answer_wait
 
     def arrived(self, notice: Any, length: int) -> None:
-        """Something that belongs to a turn of this session: of the one under way, or it is dropped.
+        """Handle a message of a turn of this session; drop it if it is not of the running turn.
 
         Raises:
-            ProtocolError: it can't be right.
+            ProtocolError: the message is not possible at this point.
         """
         turn = self._turn
         if turn is None or turn.number != notice.turn:
@@ -389,7 +398,7 @@ class AgentHandle:
         turn.arrived(notice, length)
 
     def lost(self, error: CogstepError, of: TurnStream | None = None) -> None:
-        """The host has gone, or doesn't end this turn."""
+        """End the running turn with an error: the host has ended, or does not end this turn."""
         with self._lock:
             if of is not None and self._turn is not of:
                 return
@@ -399,7 +408,6 @@ class AgentHandle:
             turn.end(End(error=error))
 
     def settings(self, journal: str | os.PathLike[str] | None) -> say.Settings:
-        """What is said of the session beside its configuration."""
         given = self.given
         return say.Settings(
             self.program.approve is not None or AskApproval in self.program.performers,
@@ -411,10 +419,10 @@ class AgentHandle:
 
 
 def _put_away(item: object) -> None:
-    """Nobody reads the stream who could answer a call of an external tool while the turn runs."""
+    """Postpone a call of an external tool: ``run`` has no reader who could answer it during the turn."""
     if isinstance(item, ToolWait):
         item.later()
 
 
 _ELSEWHERE: Any = None
-"""The model, which is the host's."""
+"""Placeholder for the model, which the host has."""

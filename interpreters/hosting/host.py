@@ -1,11 +1,11 @@
-"""The host's side: it holds a model and any number of sessions, and does what messages say.
+"""The host's side: it owns a model and any number of sessions, and carries out messages.
 
-Who speaks to a host may not be who started it. So a message names nothing of the host's side but what was named when it
-was made: models, functions that make one, the folder of recordings and notes. Tools, approvals, questions, plans and
-hooks are carried out on the handle's side and need no name here.
+The sender of messages may be another program than the one that started the host. So messages may use only names that
+were set at the start: models, functions that make a model, and the folder of recordings and notes. Tools, approvals,
+questions, plans and hooks run on the handle's side and need no names here.
 
-One implementation for every transport: a thread of this process, a process of its own (``interpreters.hosting.child``),
-or whatever has a ``Channel``.
+The same code serves every transport: a thread of this process, a separate process (``interpreters.hosting.child``), or
+any other ``Channel``.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ from runtime.children.lines import LONGEST_REASON
 from runtime.protocol import Runtime
 
 CLOSE_SECONDS = 5.0
-"""How long each session is waited for at the end."""
+"""Seconds to wait for each session at the end."""
 
 MOST_SESSIONS = 1000
-"""Each has a thread; who speaks to a host may be a stranger."""
+"""Each session has a thread, and the sender of messages may be a stranger."""
 
 
 class Host:
-    """Reads messages from a channel until it ends or says ``shutdown``.
+    """Reads messages from a channel until it ends or a ``shutdown`` arrives.
 
     Args:
-        channel: to the handle's side.
-        model: what the sessions use; None to be told by ``start``.
-        owns_model: whether the model that was given is closed at the end; None as for ``Agent``. What the host makes
-            itself, it closes.
-        clock: for all sessions; tests give a fake one.
-        factories: functions that ``start`` may choose by these names to make the model, with arguments that it says:
-            JSON from whoever speaks to this host. A text is ``"package.module:function"``.
-        models: what ``start`` may name for ``load_model``, beside the small model that ships with cogstep.
-        files: the folder in which messages may name recordings and files of notes; ``"/"`` for any file. None: they may
-            name none.
+        channel: connected to the handle's side.
+        model: the model of the sessions; None lets ``start`` choose.
+        owns_model: whether to close ``model`` at the end; None as for ``Agent``. A model that the host makes is always
+            closed.
+        clock: for all sessions; tests pass a fake clock.
+        factories: functions by name that ``start`` may choose to make the model. The arguments are JSON from the
+            sender. A text is ``"package.module:function"``.
+        models: the values that ``start`` may pass to ``load_model``, in addition to the small model included in
+            cogstep.
+        files: the folder of the recordings and note files that messages may name; ``"/"`` allows any file, None no
+            file.
     """
 
     def __init__(
@@ -75,10 +76,10 @@ class Host:
         self._files = None if files is None else os.fspath(files)
         self._sessions: dict[str, HostedSession] = {}
         self._ending: list[HostedSession] = []
-        """Disposed of, and perhaps still at it."""
+        """Disposed sessions that may still be closing."""
 
     def serve(self) -> None:
-        """Until the other side says so or goes. Nothing of the host is left afterwards."""
+        """Handle messages until the other side shuts the host down or ends. Then release everything."""
         try:
             while (line := self._next_line()) is not None:
                 try:
@@ -128,7 +129,7 @@ class Host:
         self._channel.send(line)
 
     def _unreadable(self, error: ProtocolError) -> None:
-        """Answer what can't be read as far as it can be: a turn that somebody waits for must end."""
+        """Answer an unreadable message by its id or turn, if it has one: a turn with a waiting reader must end."""
         session, turn, identity = (error.data.get(name) for name in ("session", "turn", "id"))
         starts = error.data.get("type") in ("run_turn", "go_on", "answer")
         if starts and isinstance(session, str) and type(turn) is int:
@@ -139,7 +140,9 @@ class Host:
             self._send(say.Faulted(str(error)))
 
     def cancel(self, session: str, turn: int, reason: str, keep: bool = False) -> None:
-        """Stop this turn, from any thread or a signal handler, even before the message that begins it was read."""
+        """Stop this turn, even before the message that starts it was read. Callable from any thread or a signal
+        handler.
+        """
         found = self._sessions.get(session)
         if found is not None:
             found.cancel(turn, reason, ahead=True, keep=keep)
@@ -192,7 +195,7 @@ class Host:
                 pass
 
     def _forget(self, session: HostedSession) -> None:
-        """It could not begin: the name is free again. Called on its thread."""
+        """Free the name of a session that failed to start. Called on its thread."""
         if self._sessions.get(session.name) is session:
             del self._sessions[session.name]
 
@@ -224,7 +227,7 @@ class Host:
             self._send(say.Started(request.id, info.name, info.backend, info.context_tokens))
 
     def _new(self, request: say.Init | say.Fork) -> HostedSession | None:
-        """A session of this name, which none must have yet."""
+        """Return a new session, or None after sending a refusal."""
         refusal = ""
         if self._model is None:
             refusal = "the host has no model yet; the first message has to be start"
@@ -245,10 +248,10 @@ class Host:
         return session
 
     def _allowed(self, settings: say.Settings) -> say.Settings:
-        """The settings with the files that they name, which have to be where this host lets them be.
+        """Return the settings with resolved file names.
 
         Raises:
-            ConfigError: they are not.
+            ConfigError: a file is outside the allowed folder.
         """
         journal = None if settings.journal is None else self._file(settings.journal)
         notes = settings.notes if settings.notes in ("", ":memory:") else self._file(settings.notes)
@@ -326,11 +329,11 @@ class Host:
         return self._model
 
     def _make_model(self, choice: ModelChoice) -> Runtime:
-        """The model that a message asks for, among those that this host names.
+        """Return the model that a message asks for.
 
         Raises:
-            ConfigError: it names none of them.
-            ModelLoadError: it can't be loaded; and whatever a factory raises.
+            ConfigError: this host does not allow it.
+            ModelLoadError: it can't be loaded; also any error that a factory raises.
         """
         if not choice.factory:
             from runtime import load_model
@@ -354,10 +357,10 @@ def _names(what: str, names: Iterable[str]) -> str:
 
 
 def found(factory: str) -> Callable[..., Runtime]:
-    """The function under a name such as ``"package.module:function"``.
+    """Return the function with a name such as ``"package.module:function"``.
 
     Raises:
-        ConfigError: it is not there.
+        ConfigError: it can't be imported.
     """
     module, _, name = factory.partition(":")
     try:

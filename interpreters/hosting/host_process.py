@@ -1,4 +1,4 @@
-"""The process of a host: how it is started, with what it is told that messages may name, and how it is ended."""
+"""Starting and killing the process of a host, and the names that its messages may use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from cognition.checking import shown
 from runtime.children import starting
 
 CHILD = "interpreters.hosting.child"
-"""The module that it runs."""
 
 CLOSED = "the host was closed"
 
@@ -25,11 +24,11 @@ def start_host(
     command: Sequence[str] | None,
     env: Mapping[str, str] | None,
 ) -> subprocess.Popen[bytes]:
-    """Start one; the arguments are those of ``AgentHost.in_process``.
+    """Start the process; the arguments are those of ``AgentHost.in_process``.
 
     Raises:
-        ConfigError: a factory is no function that another process can find.
-        OSError: it can't be started.
+        ConfigError: another process can't import a factory.
+        OSError: the process can't be started.
     """
     environ = starting.environment(env, downloads=(load or "").startswith("hf:"))
     if command is not None:
@@ -53,10 +52,10 @@ def start_host(
 
 
 def place_of(factory: str | Callable[..., Any]) -> str:
-    """The name under which another process finds a function.
+    """Return a name for importing a function in another process.
 
     Raises:
-        ConfigError: it finds it nowhere.
+        ConfigError: another process can't import it.
     """
     if isinstance(factory, str):
         module, colon, name = factory.partition(":")
@@ -71,7 +70,7 @@ def place_of(factory: str | Callable[..., Any]) -> str:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """With all that it has started: its session is its own, and a pipe that one of them holds would never end."""
+    """Kill the process and its children (they are in its session): a pipe that a child holds would never end."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""One session on the host's side: an agent on a thread of its own, driven by messages.
+"""A session on the host's side: an agent on its own thread, driven by messages.
 
-The host's thread reads messages and hands them in here; it never waits. What takes time (a turn, a reset, the end) runs
-on the session's thread, in order. Whatever carries a turn's number is sent under a lock that the turn's end takes too,
-so that nothing of a turn comes after its end.
+The host's thread reads messages, passes them on here and never waits. Slow work (a turn, a reset, the end) runs on the
+session's thread, in order. Each message with a turn's number is sent under a lock that the turn's end takes too, so
+that no message of a turn follows its end.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ from runtime.stores.memory import Notes
 
 CLOSED = "the session is not open; begin another one"
 MOST_WAITING = 100
-"""What a handle may have asked for that a session has not come to yet."""
+"""Maximum number of requests queued for a session."""
 
 BUSY = "another turn is under way; wait for its end or cancel it"
 
 
 @frozen(eq=False)
 class Wait:
-    """An effect that the handle's side carries out."""
+    """An effect that the handle's side is carrying out."""
 
     effect: Forwarded
     answer: Future[Answered]
     context: ToolContext[Any] | None
-    """Of a call: what the tool says of itself goes there."""
+    """For a tool call: receives the tool's progress reports."""
 
 
 @define(eq=False)
@@ -71,17 +71,16 @@ class HostedTurn:
 
     number: int
     window: Window
-    """How far it may run ahead of its reader."""
     cancelled: str | None = None
-    """The reason, once it was asked for."""
+    """The reason, if the turn was cancelled."""
     keep: bool = False
-    """Whether what is asked then stays pending."""
+    """Whether open questions stay pending after a cancellation."""
     waits: dict[tuple[str, EffectId], Wait] = field(factory=dict)
-    """What was asked of the handle's side, by session and effect."""
+    """The effects sent to the handle's side, by session and effect id."""
 
 
 class RemoteTool(Tool[..., str]):
-    """A tool that runs on the handle's side, where its signature is known and its arguments are checked."""
+    """A tool that runs on the handle's side, which knows its signature and checks its arguments."""
 
     def __init__(self, spec: ToolSpec) -> None:
         self.function = _elsewhere
@@ -89,11 +88,11 @@ class RemoteTool(Tool[..., str]):
         self.is_async = False
 
     def prepare(self) -> None:
-        """Nothing is checked here."""
+        """Do nothing: the handle's side checks the tool."""
 
 
 class RemoteExternalTool(ExternalTool):
-    """One whose calls are run outside also of the handle's program; they go on waiting when it has ended."""
+    """An external tool of the handle's program; its calls keep waiting after that program has ended."""
 
     def __init__(self, spec: ToolSpec) -> None:
         self.function = _elsewhere
@@ -101,24 +100,22 @@ class RemoteExternalTool(ExternalTool):
         self.is_async = False
 
     def prepare(self) -> None:
-        """Nothing is checked here."""
+        """Do nothing: the handle's side checks the tool."""
 
 
 Remote = RemoteTool | RemoteExternalTool
 
 
 def _elsewhere(*_: Any, **__: Any) -> Any:
-    """Stands for a tool or a hook of the handle's side: its effects are forwarded before it could be called."""
+    """Placeholder for a tool or hook on the handle's side; never called, since its effects are forwarded."""
     raise AssertionError("an effect of the handle's side was carried out on the host's")
 
 
 Make = Callable[[dict[str, Any], list[Remote]], Agent]
-"""Makes a session's agent, of the options that all have and its tools."""
+"""Makes a session's agent from the common options and its tools."""
 
 
 class HostedSession:
-    """A session, its thread and its agent."""
-
     def __init__(self, name: str, config: AgentConfig, settings: say.Settings, send: Callable[[Notice], None]) -> None:
         self.name = name
         self.journal = settings.journal
@@ -129,12 +126,11 @@ class HostedSession:
         self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._lock = threading.RLock()
         self._gate = threading.Lock()
-        """Held while the mode is set: outside of a turn, that takes the agent for an instant."""
+        """Held while the mode is set: outside a turn, that makes the agent busy for an instant."""
         self._turn: HostedTurn | None = None
         self._ahead: dict[int, tuple[str, bool]] = {}
-        """Turns that were cancelled before they were accepted: why, and whether what is asked stays pending."""
+        """Turns cancelled before they were accepted: the reason, and whether open questions stay pending."""
         self._newest = 0
-        """The highest number of a turn so far."""
         self._patience = Patience(settings.tool_wait)
         self._thread = threading.Thread(target=self._run, name=f"cogstep-{name}", daemon=True)
         self._thread.start()
@@ -142,11 +138,11 @@ class HostedSession:
     # --------------------------------------------------------------------------------- for the host's thread: no waits
 
     def begin(self, identity: str, make: Make, forget: Callable[[HostedSession], None]) -> None:
-        """Make the agent, and say that it is ready or why not; then it is forgotten first, on the session's thread."""
+        """Make the agent on the session's thread and send ``ready``, or call ``forget`` and send the refusal."""
         self._work.put(partial(self._begin, identity, make, forget))
 
     def accept(self, number: int, run: Callable[[Agent], RunResult]) -> None:
-        """Queue a turn, or say at once why it can't run."""
+        """Queue a turn, or report immediately why it can't run."""
         with self._lock:
             if number <= self._newest:
                 self._send(say.Faulted(f"turn {number} of {self.name!r} is not newer than turn {self._newest}"))
@@ -160,7 +156,7 @@ class HostedSession:
         self._work.put(partial(self._play, turn, run))
 
     def take(self, message: say.Performed | say.Postponed | say.ToolProgress | say.Read) -> None:
-        """Take what the handle's side says of the turn under way; what it says of another turn is dropped."""
+        """Handle a message about the running turn; drop it if it is about another turn."""
         turn = self._turn
         if turn is None or turn.number != message.turn:
             return
@@ -175,7 +171,7 @@ class HostedSession:
                 turn.window.read(message.count)
 
     def _performed(self, turn: HostedTurn, message: say.Performed | say.Postponed) -> None:
-        """Hand over the answer to an effect, or that it comes later; one that nobody waits for any more is dropped."""
+        """Pass on the answer to an effect, or that it is postponed; drop it if nothing awaits the effect."""
         with self._lock:
             wait = turn.waits.pop((message.owner, message.effect_id), None)
         if wait is None or not wait.answer.set_running_or_notify_cancel():
@@ -190,9 +186,13 @@ class HostedSession:
             wait.answer.set_result(unanswered(wait.effect))
 
     def cancel(self, number: int | None, reason: str, *, ahead: bool = False, keep: bool = False) -> None:
-        """Stop this turn; None for whichever is under way. ``ahead``: or as soon as it is accepted.
+        """Stop a turn.
 
-        ``keep``: what is asked in it stays pending.
+        Args:
+            number: the turn; None for the running turn.
+            reason: shown in the turn's outcome.
+            ahead: also stop the turn if it has not been accepted yet.
+            keep: open questions stay pending.
         """
         with self._lock:
             turn = self._turn
@@ -205,19 +205,18 @@ class HostedSession:
         self._stop(turn)
 
     def queue(self, identity: str, work: Callable[[Agent], object]) -> None:
-        """Do something on the session's thread, behind what was asked for before."""
+        """Run work on the session's thread, after all earlier requests."""
         if self._work.qsize() > MOST_WAITING:
             self._send(say.Refused(identity, "BusyError", "too much is waiting to be done already"))
             return
         self._work.put(partial(self._report, identity, work))
 
     def at_once(self, identity: str, work: Callable[[Agent], object]) -> None:
-        """Do something right now, also within a turn, such as to set a mode."""
+        """Run work immediately, also within a turn, such as setting the mode."""
         with self._gate:
             self._report(identity, work)
 
     def tell_remembered(self, identity: str) -> None:
-        """Say what the user said "from now on"."""
         agent = self._agent
         if agent is None:
             self._send(say.Refused(identity, "AgentClosedError", CLOSED))
@@ -225,13 +224,12 @@ class HostedSession:
             self._send(say.Remembered(identity, agent.remembered))
 
     def dispose(self, identity: str | None, reason: str) -> None:
-        """End the turn under way and the session; what is pending stays so."""
+        """End the running turn and the session; pending effects stay pending."""
         self.cancel(None, reason, keep=True)
         self._work.put(partial(self._end, identity))
         self._work.put(None)
 
     def join(self, seconds: float) -> bool:
-        """Wait for the end; False if it takes longer."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -257,7 +255,7 @@ class HostedSession:
         return [RemoteExternalTool(spec) if spec.name in external else RemoteTool(spec) for spec in self._config.tools]
 
     def _options(self) -> dict[str, Any]:
-        """What is given to an agent whether it is new, resumed or forked."""
+        """Return the agent options common to new, resumed and forked sessions."""
         settings = self._settings
         notes = None
         if settings.notes:
@@ -307,7 +305,7 @@ class HostedSession:
             self._send(say.Accepted(identity))
 
     def _alone(self, work: Callable[[], Any]) -> Any:
-        """Call ``work``, again as often as a mode that is just being set keeps the agent busy."""
+        """Call ``work``, and repeat it while setting a mode makes the agent busy."""
         while True:
             try:
                 return work()
@@ -329,7 +327,6 @@ class HostedSession:
     # ------------------------------------------------------------------------------------------- called by the agent
 
     def _tell(self, turn: HostedTurn, notice: Notice) -> bool:
-        """Send something that belongs to a turn, if that has not ended."""
         with self._lock:
             if turn is not self._turn:
                 return False
@@ -358,7 +355,9 @@ class HostedSession:
             interpreter.cancel_turn(run, reason)
 
     def _forward(self, effect: Forwarded, scope: Scope) -> Future[Answered]:
-        """A performer: the handle's side carries the effect out. Cancelling the answer tells it that nobody waits."""
+        """Have the handle's side carry out the effect. Cancelling the returned future informs it that the answer is not
+        needed.
+        """
         owner = scope.program.session
         wait = Wait(effect, Future(), scope.context)
         if (turn := self._turn) is not None and turn.cancelled is not None:  # see `_observe`
@@ -375,7 +374,7 @@ class HostedSession:
         return wait.answer
 
     def _give_up(self, turn: HostedTurn, owner: str, effect: CallTool) -> None:
-        """It took too long in real time, whatever clock the session has: it is another program that is waited for."""
+        """Fail a call that took too long. The time is real even with a fake clock: another program is awaited."""
         wait = turn.waits.pop((owner, effect.effect_id), None)
         if wait is not None and wait.answer.set_running_or_notify_cancel():
             self._tell(turn, say.Dropped(self.name, turn.number, owner, effect.effect_id))
@@ -389,10 +388,10 @@ class HostedSession:
 
 
 def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
-    """Go on with the turn that waits for this answer; ``CancelAsked`` gives it up.
+    """Continue the turn that waits for this answer; ``CancelAsked`` cancels it.
 
     Raises:
-        CogstepError: nothing of this id is pending, or it is no answer to that.
+        CogstepError: no pending effect has this id, or the answer does not fit it.
     """
     effect = agent._waiting_under(message.effect_id)
     if isinstance(message.input, CancelAsked):
@@ -405,13 +404,13 @@ def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
 
 
 def compact(agent: Agent) -> RunResult:
-    """Have a summary made; a run like a turn, of which nothing but its events is told."""
+    """Have the conversation summarised. The run is reported like a turn, but only its events matter."""
     agent.compact()
     return RunResult(Completed(""), Usage(), (), agent.state.counters.turn)
 
 
 def _answers(effect: Forwarded, answer: say.Answer) -> bool:
-    """Whether an input is one that this effect can have; who is asked something may also end the turn."""
+    """Whether an input answers this effect. The user may also answer a question with ``CancelAsked``."""
     if isinstance(answer, CancelAsked):
         return isinstance(effect, AskUser)
     if not isinstance(answer, ANSWERS[type(effect)]) or answer.effect_id != effect.effect_id:

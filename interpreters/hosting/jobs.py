@@ -1,4 +1,4 @@
-"""What stands in a turn's stream beside its events: effects that are carried out on the handle's side, and the end."""
+"""The items of a turn's stream apart from its events: effects carried out on the handle's side, and the end."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from interpreters.tools.context import ToolContext
 
 
 def _leave_it() -> None:
-    """The usual ``Job.withdraw``: nothing was asked."""
+    """Do nothing: the default of ``Job.withdraw``."""
 
 
 def spawned_by(owner: str, key: str) -> EffectId | None:
-    """The effect by which a worker was spawned, with which its name ends; None for the session itself.
+    """Return the id of the effect that spawned a worker, the last part of its name; None for the session itself.
 
     Args:
-        owner: who decided an effect.
-        key: the session's name here. A recording may have another one, which is its owner then.
+        owner: the session that decided an effect.
+        key: the session's name here. The recording, and so ``owner``, may have another name.
     """
     parent, _, name = owner.rpartition("/")
     return EffectId(name) if owner != key and parent and parse_effect_id(name) is not None else None
@@ -35,17 +35,17 @@ def spawned_by(owner: str, key: str) -> EffectId | None:
 
 @frozen
 class End:
-    """The last thing in a stream's queue."""
+    """The last item in a stream's queue."""
 
     result: RunResult | None = None
     error: BaseException | None = None
 
 
 class Job(Turn):
-    """One effect that is carried out here, and the turn as its performer sees it.
+    """An effect that is carried out here, and its performer's view of the turn.
 
-    That is over also when nobody waits for this effect any more. Effects of workers may have the ids of their parent's,
-    so that in the whole turn each stands with its owner.
+    For the performer, dropping this effect also ends the turn. Effects of workers may have the same ids as effects of
+    their parent, so the whole turn registers them by owner and id.
     """
 
     def __init__(self, asked: say.Perform, whole: Turn) -> None:
@@ -56,7 +56,7 @@ class Job(Turn):
         self.context: ToolContext[Any] | None = None
         self.dropped = False
         self.withdraw: Callable[[], object] = _leave_it
-        """Takes back what the program was asked; called where the stream is read."""
+        """Withdraws a question to the program; called by the stream's reader."""
         self._whole = whole
         self._name = EffectId(" ".join(self.key))
 
@@ -70,18 +70,18 @@ class Job(Turn):
         return super().is_over() or self._whole.is_over()
 
     def stop(self) -> None:
-        """Tell a tool that nobody waits for it any more."""
+        """Signal the tool to stop, since nothing awaits its result."""
         if self.context is not None:
             self.context.cancel()
 
 
 @define(eq=False)
 class ToolWait:
-    """A call whose result the program gives by hand: it comes in the stream where the tool is a ``ToolSpec``."""
+    """A call whose result the program provides: it arrives in the stream if the tool is a ``ToolSpec``."""
 
     effect: CallTool
     session: str
-    """The one that makes the call: the handle's, or that of a worker."""
+    """The session that makes the call: the handle's, or a worker's."""
     _answer: Callable[[Answered], object] = field(repr=False)
 
     @property
@@ -93,19 +93,19 @@ class ToolWait:
         return self.effect.call.arguments
 
     def give(self, content: str) -> None:
-        """The call gave this. Once the turn is over, or for the second time, it does nothing.
+        """Return this result to the model. A second call, or a call after the turn's end, does nothing.
 
         Raises:
-            ConfigError: it is no text.
+            ConfigError: ``content`` is not a text.
         """
         self._answer(ToolReturned(self.effect.effect_id, _text("give", content)))
 
     def fail(self, message: str) -> None:
-        """The call failed; the model is told why. As ``give``."""
+        """Report the call as failed; the model is sent the message. Otherwise as ``give``."""
         self._answer(ToolFailed(self.effect.effect_id, _text("fail", message)))
 
     def later(self) -> None:
-        """The result will be handed in by ``handle.answer``, after this turn. A worker's call is refused then."""
+        """Postpone the result: ``handle.answer`` provides it after this turn. Calls of workers are refused."""
         self._answer(LATER)
 
 

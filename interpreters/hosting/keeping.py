@@ -1,7 +1,7 @@
-"""What a handle's tools overwrite is kept beside the session's recording, where this side finds it.
+"""Copies of files that a handle's tools overwrite, saved beside the session's recording as seen from this side.
 
-Tools run here, and the recording is written there: by another thread, another process, perhaps on another machine. It
-is this side that has the files, so that it is this side that keeps what they held, and puts them back.
+Tools run on this side. The recording is written by another thread or process, perhaps on another machine. Only this
+side can read the files, so it saves and restores their contents.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ELSEWHERE = (
 
 
 class Kept:
-    """Keeps for one handle.
+    """Saves copies for a handle.
 
     Args:
         key: the session's name in its host.
-        journal: its recording, as the host was told; None where it has none.
-        folder: from where that name leads on this side; None: nobody knows.
-        resumed: whether the recording was there already, perhaps under another name of the session.
+        journal: its recording, as named to the host; None if it is not recorded.
+        folder: the folder on this side to which that name is relative; None if unknown.
+        resumed: whether the recording existed before, perhaps with another session name.
         force: see ``Checkpoints``.
     """
 
@@ -49,20 +49,21 @@ class Kept:
 
     @property
     def file(self) -> Path:
-        """The recording.
+        """The path of the recording.
 
         Raises:
-            UndoError: nothing can be kept beside it; says why.
+            UndoError: copies can't be saved beside it; the message has the reason.
         """
         if self._place is None:
             raise UndoError(ELSEWHERE if self._recorded else UNRECORDED)
         return self._place
 
     def keeper(self, effect_id: EffectId) -> Checkpoints | None:
-        """What keeps for a call; None where there is no place for it.
+        """Return the store of copies for a call; None if it can't have one.
 
         Args:
-            effect_id: of the call, or of the worker that made it: an effect of this session, which tells the turn.
+            effect_id: of the call, or of the effect that spawned its worker: an effect of this session, which contains
+                the turn's number.
         """
         if self._place is None:
             return None

@@ -1,5 +1,4 @@
-"""What handle and host say to each other: frozen values, each of which is one line of JSON. ``docs/embedding.md`` has
-the table.
+"""The messages between handle and host: frozen values, each a line of JSON. ``docs/embedding.md`` has the table.
 
     {"type": "run_turn", "session": "a", "turn": 1, "text": "What is 17 * 23?"}
     {"type": "event", "session": "a", "turn": 1, "event": {..., "value": {"type": "text_delta", "text": "It is"}}}
@@ -7,21 +6,20 @@ the table.
     {"type": "performed", "session": "a", "turn": 1, "owner": "a", "effect_id": "1.1.1", "input": {...}}
     {"type": "turn_ended", "session": "a", "turn": 1, "outcome": {"type": "completed", "text": "It is 391."}, ...}
 
-What a session does and what happens to it crosses as the core's own effects and inputs, by the core's own codec: a host
-forwards an effect, and the handle's side answers with the input that an interpreter would have given. Classes of their
-own are for what the core has no word for: models, sessions and turns as handles count them.
+Effects and inputs of a session are the core's own types, encoded by the core's codec. A host forwards an effect, and
+the handle's side answers with the input that an interpreter would produce. This module defines classes only for
+concepts that the core lacks: models, sessions, and turns as handles count them.
 
-Rules that both sides keep:
+Rules for both sides:
 
-- A turn's number is given by the handle and is higher than that of any turn of the session before.
-- A turn that waits for answers is ended as ``suspended``; the ``answer`` that goes on with it has a number of its own.
-- Each turn is ended by exactly one ``turn_ended`` or ``turn_broken``, whatever happens, and nothing that carries its
-  number comes after that. What comes late for a turn, from either side, is dropped.
-- What has an ``id`` is answered by exactly one ``done``, ``ready``, ``started``, ``remembered`` or ``refused`` with
-  that id.
-- What a handle says and can't be read changes nothing; it is answered by ``faulted``, or as above where its id or its
-  turn can be read. A host that says what can't be read, or what can't be, is not spoken to any more.
-- A message names nothing of the host's but what the host has named beforehand (``host.Host``).
+- The handle numbers the turns; a number is higher than that of any earlier turn of the session.
+- A turn that waits for answers ends as ``suspended``; the ``answer`` that continues it has a new number.
+- Each turn ends with exactly one ``turn_ended`` or ``turn_broken``. No message with its number follows. A late message
+  for a turn, from either side, is dropped.
+- A request with an ``id`` gets exactly one ``done``, ``ready``, ``started``, ``remembered`` or ``refused`` with it.
+- An unreadable message of a handle changes nothing. The answer is ``faulted``, or as above if its id or its turn is
+  readable. After an unreadable or impossible message of a host, the handle's side closes the connection.
+- A message may use only names on the host's side that the host has set at its start (``host.Host``).
 """
 
 from __future__ import annotations
@@ -63,10 +61,10 @@ from interpreters.program.later import Postponable
 from runtime.children.lines import NARROW, WIDE, ProtocolError as ProtocolError, check_usage, line_of as line_of, read
 
 VERSION = 5
-"""Of these messages. A host refuses to be started with another one."""
+"""The version of these messages. A host refuses to start with another version."""
 
 Forwarded = CallTool | AskApproval | AskUser | ReviewPlan | RunHook
-"""The effects that are carried out on the handle's side."""
+"""The effects carried out on the handle's side."""
 
 Answer = (
     ToolReturned
@@ -78,7 +76,7 @@ Answer = (
     | HookReturned
     | CancelAsked
 )
-"""The inputs that answer them; ``CancelAsked`` where the user will not answer the model's questions."""
+"""The inputs that answer them; ``CancelAsked`` if the user will not answer the model's questions."""
 
 
 # ------------------------------------------------------------------------------------------- what a handle says
@@ -86,18 +84,18 @@ Answer = (
 
 @frozen
 class Start:
-    """Load the model; the first message. A host that was given a model takes no other."""
+    """Load the model; the first message. A host that was started with a model ignores the choice."""
 
     tag: ClassVar = "start"
     id: str
     version: int = 1
-    """Of the messages. Said always but by the first version, which left it out."""
+    """The version of the messages. Always present, except in the first version."""
     model: ModelChoice | None = None
 
 
 @frozen
 class Init:
-    """Begin a session. Its tools, approvals, questions, plans and hooks are the handle's side's."""
+    """Start a session. Its tools, approvals, questions, plans and hooks run on the handle's side."""
 
     tag: ClassVar = "init"
     id: str
@@ -105,45 +103,46 @@ class Init:
     config: AgentConfig = AgentConfig()
     settings: Settings = Settings()
     resume: bool = False
-    """Go on with the session in ``journal``; of ``config`` only the tools and the hooks count then."""
+    """Resume the session in ``journal``; of ``config`` only the tools and hooks are used."""
 
 
 @frozen
 class Fork:
-    """Begin a session where another one of this host, which has a journal, stood after a turn."""
+    """Start a session from the state of another session of this host after a turn. That session must have a journal."""
 
     tag: ClassVar = "fork"
     id: str
     origin: str
     session: str
     config: AgentConfig = AgentConfig()
-    """Of it the tools and the hooks count, and ``system`` if it is not empty."""
+    """Only its tools and hooks are used, and ``system`` if it is not empty."""
     settings: Settings = Settings()
     after: int | None = None
     """The turn, as the session counts them; None for the newest that has ended."""
     foreign: bool = False
-    """Whether the journal may be one that the host's user did not write: then all of ``config`` counts, and of the
-    journal its conversation."""
+    """Whether the host's user may not have written the journal: then only its conversation is used, and all of
+    ``config``.
+    """
 
 
 @frozen
 class RunTurn:
-    """Say something to the model."""
+    """Send a user message to the session."""
 
     tag: ClassVar = "run_turn"
     session: str
     turn: int
     text: str
     parts: tuple[Part, ...] = ()
-    """As of ``UserSpoke``: texts and pictures in their order."""
+    """As in ``UserSpoke``: texts and pictures in their order."""
     system: str | None = None
-    """The system prompt from here on, where a function of the handle's side makes it."""
+    """The system prompt from now on, if a function on the handle's side makes it."""
     context: tuple[Candidate, ...] = ()
 
 
 @frozen
 class GoOn:
-    """Carry the turn of a resumed session to its end that a crash had interrupted."""
+    """Continue the turn of a resumed session that a crash interrupted, to its end."""
 
     tag: ClassVar = "go_on"
     session: str
@@ -152,7 +151,7 @@ class GoOn:
 
 @frozen
 class Compact:
-    """Summarise the conversation; what comes of it is an event."""
+    """Summarise the conversation; an event reports the outcome."""
 
     tag: ClassVar = "compact"
     session: str
@@ -161,20 +160,20 @@ class Compact:
 
 @frozen
 class GiveAnswer:
-    """Hand in what the session waits for, and go on with its turn. ``cancel_asked`` gives all of it up."""
+    """Answer a pending effect and continue the turn. ``cancel_asked`` abandons all pending effects."""
 
     tag: ClassVar = "answer"
     session: str
     turn: int
-    """A new one, as every run of the session has."""
+    """A new number, as for every run of the session."""
     effect_id: EffectId
-    """Of something that is pending."""
+    """The id of a pending effect."""
     input: Answer
 
 
 @frozen
 class Performed:
-    """An effect was carried out, and this came of it. Answers ``perform``."""
+    """The result of an effect. Answers ``perform``."""
 
     tag: ClassVar = "performed"
     session: str
@@ -186,8 +185,9 @@ class Performed:
 
 @frozen
 class Postponed:
-    """What comes of an effect will be handed in by ``answer``, once the turn has ended as ``suspended``. Answers
-    ``perform``, but for a hook's and for those of workers: they are refused then.
+    """The result of an effect will follow in an ``answer``, after the turn has ended as ``suspended``.
+
+    Answers ``perform``. For effects of hooks and of workers, this is treated as a refusal.
     """
 
     tag: ClassVar = "postponed"
@@ -199,7 +199,7 @@ class Postponed:
 
 @frozen
 class ToolProgress:
-    """What a running tool says of itself."""
+    """A progress report of a running tool."""
 
     tag: ClassVar = "tool_progress"
     session: str
@@ -211,7 +211,7 @@ class ToolProgress:
 
 @frozen
 class Read:
-    """So many more events of this turn were read. Said now and then where the session has a ``window``."""
+    """The reader has read ``count`` more events of this turn. Sent now and then if the session has a ``window``."""
 
     tag: ClassVar = "read"
     session: str
@@ -221,19 +221,19 @@ class Read:
 
 @frozen
 class Cancel:
-    """Stop this turn and no other; one that is over or was never begun is left alone."""
+    """Stop only this turn; does nothing if it is over or was never started."""
 
     tag: ClassVar = "cancel"
     session: str
     turn: int
     reason: str = ""
     keep: bool = False
-    """Whether what a person or the program outside is asked stays pending: the turn ends as ``suspended`` then."""
+    """Whether open questions stay pending: the turn then ends as ``suspended``."""
 
 
 @frozen
 class SetMode:
-    """Let more or less happen without being asked, from now on."""
+    """Set how much may happen without approval, from now on."""
 
     tag: ClassVar = "set_mode"
     id: str
@@ -243,7 +243,7 @@ class SetMode:
 
 @frozen
 class Forget:
-    """Take back what the user said "from now on": the rules with these patterns, or all of them."""
+    """Remove approvals and refusals given "from now on": the rules with these patterns, or all of them."""
 
     tag: ClassVar = "forget"
     id: str
@@ -253,7 +253,7 @@ class Forget:
 
 @frozen
 class AskRemembered:
-    """Say what the user said "from now on"."""
+    """Request the approvals and refusals that the user gave "from now on"."""
 
     tag: ClassVar = "ask_remembered"
     id: str
@@ -262,7 +262,7 @@ class AskRemembered:
 
 @frozen
 class Reset:
-    """Cancel the turn under way, give up what is pending, and forget the conversation."""
+    """Cancel the running turn, abandon pending effects, and forget the conversation."""
 
     tag: ClassVar = "reset"
     id: str
@@ -271,7 +271,7 @@ class Reset:
 
 @frozen
 class Dispose:
-    """End the turn under way and the session. What is pending stays so in its journal."""
+    """End the running turn and the session. Pending effects stay pending in its journal."""
 
     tag: ClassVar = "dispose"
     id: str
@@ -280,7 +280,7 @@ class Dispose:
 
 @frozen
 class Ping:
-    """Say that you live, at once and whatever your sessions do."""
+    """Answer immediately to show that the host lives, even while its sessions are busy."""
 
     tag: ClassVar = "ping"
     id: str
@@ -288,7 +288,7 @@ class Ping:
 
 @frozen
 class Shutdown:
-    """End all sessions as ``dispose`` does, free the model, and end the host. So does the end of the connection."""
+    """End all sessions as ``dispose`` does, free the model, and end the host; as does the connection's end."""
 
     tag: ClassVar = "shutdown"
 
@@ -321,7 +321,7 @@ Request = (
 
 @frozen
 class Started:
-    """The model is there."""
+    """The model is loaded."""
 
     tag: ClassVar = "started"
     id: str
@@ -332,20 +332,20 @@ class Started:
 
 @frozen
 class Ready:
-    """A session has begun."""
+    """A session has started."""
 
     tag: ClassVar = "ready"
     id: str
     session: str
     unfinished: bool = False
-    """Whether a turn of it is open: a crash interrupted it, which ``go_on`` ends, or it waits for answers."""
+    """Whether a turn is open: a crash interrupted it (``go_on`` ends it), or it waits for answers."""
     pending: tuple[Postponable, ...] = ()
-    """What a resumed session waits for, oldest first."""
+    """The pending effects of a resumed session, oldest first."""
 
 
 @frozen
 class Remembered:
-    """What the user said "from now on", oldest first. Answers ``ask_remembered``."""
+    """The approvals and refusals that the user gave "from now on", oldest first. Answers ``ask_remembered``."""
 
     tag: ClassVar = "remembered"
     id: str
@@ -354,7 +354,7 @@ class Remembered:
 
 @frozen
 class Accepted:
-    """What was asked under this id is done."""
+    """The request with this id was carried out."""
 
     tag: ClassVar = "done"
     id: str
@@ -362,7 +362,7 @@ class Accepted:
 
 @frozen
 class Refused:
-    """What was asked under this id was not done, and nothing changed."""
+    """The request with this id was refused, and nothing changed."""
 
     tag: ClassVar = "refused"
     id: str
@@ -373,30 +373,30 @@ class Refused:
 
 @frozen
 class Happened:
-    """What observers are told."""
+    """An event for the observers."""
 
     tag: ClassVar = "event"
     session: str
     turn: int
     event: dict[str, Any]
-    """An ``events.Event``; see ``event_of``."""
+    """The data of an ``events.Event``; see ``event_of``."""
 
 
 @frozen
 class Perform:
-    """Carry an effect out, and answer with ``performed``. Several may be under way."""
+    """Carry an effect out, and answer with ``performed``. Several may run at a time."""
 
     tag: ClassVar = "perform"
     session: str
     turn: int
     owner: str
-    """The session that decided it: this one, or that of a worker. With its id it names the effect."""
+    """The session that decided the effect: this one, or a worker's. Owner and effect id together identify it."""
     effect: Forwarded
 
 
 @frozen
 class Dropped:
-    """Nobody waits any more for what comes of this effect."""
+    """Nothing awaits the result of this effect any longer."""
 
     tag: ClassVar = "dropped"
     session: str
@@ -407,7 +407,7 @@ class Dropped:
 
 @frozen
 class TurnEnded:
-    """The turn is over; or, where its outcome is ``suspended``, it waits for answers."""
+    """The turn is over; or, if its outcome is ``suspended``, it waits for answers."""
 
     tag: ClassVar = "turn_ended"
     session: str
@@ -415,14 +415,14 @@ class TurnEnded:
     outcome: Outcome | Suspended
     usage: Usage
     messages: tuple[Message, ...]
-    """What it added to the history."""
+    """The messages the turn added to the history."""
     number: int
-    """The turn as the session counts them."""
+    """The turn's number as the session counts them."""
 
 
 @frozen
 class TurnBroken:
-    """There is no turn any more, and no outcome: the program's own fault, such as a full disk or a closed session."""
+    """The turn ended without an outcome, by an error of the program itself, such as a full disk or a closed session."""
 
     tag: ClassVar = "turn_broken"
     session: str
@@ -430,12 +430,12 @@ class TurnBroken:
     error: str
     message: str
     pending: tuple[Postponable, ...] = ()
-    """What the session waits for all the same, such as the turn before where a new message was refused."""
+    """The effects the session still waits for, such as those of the previous turn if a new message was refused."""
 
 
 @frozen
 class Faulted:
-    """A message could not be read, or belongs to nothing that there is."""
+    """A message could not be read, or refers to an unknown object."""
 
     tag: ClassVar = "faulted"
     message: str
@@ -449,21 +449,29 @@ Notice = (
 # --------------------------------------------------------------------------------------------------- as lines of JSON
 
 KNOWN = frozenset(TAGS.values())
-"""The tags of what may have happened."""
+"""The tags of known event values."""
 
 LONGEST = 1 << 26
-"""Bytes of a line, either way: a turn's end holds all messages that it added."""
+"""Maximum bytes of a line, in both directions: a turn's end contains all messages that it added."""
 LONGEST_CONTEXT, MOST_PENDING = 2**31, 1000
 
 
 def read_request(line: str) -> Request:
-    """What a handle said; raises ProtocolError."""
+    """Read a message of a handle.
+
+    Raises:
+        ProtocolError: it is invalid.
+    """
     request: Request = read(line, Request, WIDE)
     return request
 
 
 def read_notice(line: str) -> Notice:
-    """What a host said, its numbers looked at; raises ProtocolError."""
+    """Read a message of a host and check its numbers.
+
+    Raises:
+        ProtocolError: it is invalid.
+    """
     notice: Notice = read(line, Notice, NARROW)
     match notice:
         case Started(context_tokens=number) if not 0 < number < LONGEST_CONTEXT:
@@ -483,7 +491,7 @@ def read_notice(line: str) -> Notice:
 
 
 def pending_in(notice: Notice) -> tuple[Postponable, ...]:
-    """What a session waits for, as far as this says so."""
+    """Return the pending effects in this message, if it contains any."""
     match notice:
         case Ready(pending=pending) | TurnBroken(pending=pending) | TurnEnded(outcome=Suspended(pending=pending)):
             return pending
@@ -492,7 +500,7 @@ def pending_in(notice: Notice) -> tuple[Postponable, ...]:
 
 
 def event_of(data: Mapping[str, Any]) -> Event | None:
-    """The event that these are the data of; None for one that this version doesn't know: a newer host does no harm."""
+    """Return the event of these data; None for an event type unknown to this version, which a newer host may send."""
     value = data.get("value")
     if isinstance(value, dict) and isinstance(value.get("type"), str) and value["type"] not in KNOWN:
         return None

@@ -1,4 +1,4 @@
-"""How long the handle's side may take for what it was asked."""
+"""Timeouts for requests to the handle's side."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from interpreters.loop.clock import LONGEST_WAIT
 
 
 class Patience:
-    """Gives up what has waited for so long: all on one thread, which is there only while something waits.
+    """Gives up futures after a timeout. It uses a single thread, which exists only while a future waits.
 
     Args:
-        seconds: how long; None for ever.
+        seconds: the timeout; None for ever.
     """
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._waiting: dict[Future[Any], tuple[float, Callable[[], object]]] = {}
-        """When and how each is given up; the oldest, whose time comes first, stands first."""
+        """For each future: its deadline and the function that gives it up, in the order of the deadlines."""
         self._changed = threading.Condition()
         self._watched = False
 
     def watch(self, wait: Future[Any], give_up: Callable[[], object]) -> None:
-        """Call ``give_up`` unless this is settled in time."""
+        """Call ``give_up`` unless the future is settled in time."""
         if self._seconds is None:
             return
         with self._changed:

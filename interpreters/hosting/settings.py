@@ -1,4 +1,4 @@
-"""What is said of a model and of a session when it begins, beside what the core knows of it. It crosses to the host."""
+"""Settings of a model and of a session that the core does not know. They are sent to the host at the start."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from interpreters.recording.journal import Fsync
 from interpreters.recording.redaction import SHAPES, Redaction, Shape
 
 TOOL_WAIT = 300.0
-"""Seconds that a call waits for its result from the handle's side, unless it is said otherwise."""
+"""Default seconds a call waits for its result from the handle's side."""
 
 
 @frozen
 class ModelChoice:
-    """A model that the host makes itself: ``load_model(load)``, or what a function of its own gives."""
+    """A model that the host makes: by ``load_model(load)``, or by a factory function."""
 
     load: str | None = None
-    """For ``runtime.load_model``; None for the small model that ships with cogstep."""
+    """For ``runtime.load_model``; None for the small model included in cogstep."""
     factory: str = ""
-    """``"package.module:function"``, called with ``arguments``; it gives a ``runtime.Runtime``."""
+    """``"package.module:function"``, called with ``arguments``; it returns a ``runtime.Runtime``."""
     arguments: dict[str, Any] = field(factory=dict)
 
 
 @frozen
 class Secrets:
-    """What is kept out of the recording, as data: a ``Redaction`` without its function."""
+    """The redaction of the recording as data: a ``Redaction`` without its function."""
 
     secrets: dict[str, str] = field(factory=dict, repr=False)
     patterns: dict[str, str] = field(factory=dict)
     shapes: tuple[Shape, ...] | None = None
-    """None for those that every version knows of itself, ``redaction.SHAPES``."""
+    """None for the built-in ``redaction.SHAPES``."""
 
     @classmethod
     def of(cls, redaction: Redaction) -> Secrets:
-        """As data.
+        """Return the redaction as data.
 
         Raises:
-            ConfigError: it has a function, which can't cross.
+            ConfigError: it has a function, which can't be sent.
         """
         if redaction.find is not None:
             raise ConfigError("redact: find= is a function, and what crosses to a host is JSON; use patterns=")
@@ -48,29 +48,33 @@ class Secrets:
         return cls(dict(redaction.secrets), dict(redaction.patterns), shapes)
 
     def redaction(self) -> Redaction:
-        """As an agent takes it; raises ConfigError for a name or a pattern that can't be used."""
+        """Return the ``Redaction`` for an agent.
+
+        Raises:
+            ConfigError: a name or a pattern is not usable.
+        """
         return Redaction(self.secrets, self.patterns, shapes=SHAPES if self.shapes is None else self.shapes)
 
 
 @frozen
 class Settings:
-    """What a session is made of, beside what the core knows of it; see ``HandleOptions``."""
+    """The settings of a session that the core does not know; see ``HandleOptions``."""
 
     approvals: bool = False
     """Whether the handle's side is asked for approvals; without it they are refused."""
     external: tuple[str, ...] = ()
-    """The names of those tools whose calls are run outside, and whose results may be handed in after a restart."""
+    """The names of the external tools, whose results may arrive after a restart."""
     worker_patience: float | None = WORKER_PATIENCE
     notes: str = ""
-    """The file of the model's notes, on the host's side; ``":memory:"`` keeps them as long as the session."""
+    """The file of the model's notes, on the host's side; ``":memory:"`` keeps them only during the session."""
     tool_wait: float | None = TOOL_WAIT
-    """Seconds after which a call that got no result has failed; None: it may take for ever."""
+    """Seconds after which a call without a result has failed; None: never."""
     redact: Secrets | None = Secrets()
-    """What is kept out of the recording; None: everything is recorded as it is."""
+    """The redaction of the recording; None records everything unchanged."""
     window: int | None = field(default=None)
-    """How many events of a turn may be unread: the session waits then for ``read``. None: any number."""
+    """Maximum number of unread events of a turn: the session then waits for ``read``. None: any number."""
     journal: str | None = None
-    """A file on the host's side."""
+    """The recording, a file on the host's side."""
     fsync: Fsync = "turn"
 
     def __attrs_post_init__(self) -> None:

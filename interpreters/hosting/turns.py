@@ -1,6 +1,6 @@
-"""One turn as the handle's side sees it: a stream of events that always ends, and the effects carried out here.
+"""A turn as the handle's side sees it: a stream of events that always ends, and the effects carried out here.
 
-It is the performers of an ``Agent`` that do so: calls on threads of their own, all else where the stream is read.
+The performers of an ``Agent`` carry them out: tool calls on their own threads, all others in the stream's reader.
 """
 
 from __future__ import annotations
@@ -43,16 +43,14 @@ if TYPE_CHECKING:
 LEFT = "the stream was left"
 
 MOST_UNREAD = 1 << 27
-"""Bytes of the lines of events that nobody has read."""
 
 MOST_BEYOND = 10_000
-"""How many events may be unread beyond two windows: one that is cancelled is not held to its window any more."""
+"""Maximum number of unread events beyond two windows: a cancelled turn ignores its window."""
 
 MOST_EFFECTS = 100_000
-"""Of one turn."""
 
 MOST_JOBS = 1000
-"""Effects that are carried out here at once; a call has a thread."""
+"""Maximum number of effects carried out here concurrently; a call has a thread."""
 
 
 def _wake_up(wake: asyncio.Future[None]) -> None:
@@ -61,7 +59,7 @@ def _wake_up(wake: asyncio.Future[None]) -> None:
 
 
 class Reader(Protocol):
-    """What a stream needs of its handle."""
+    """The part of a handle that a stream uses."""
 
     key: str
     program: Program
@@ -79,12 +77,12 @@ class Reader(Protocol):
 
 
 class TurnStream:
-    """The events of one turn as they come, and its result. Ends always: also if the host dies, or hangs over a cancel.
+    """The events of a turn as they arrive, and its result. It always ends, even if the host dies or ignores a cancel.
 
-    Read by ``for`` within ``with``, or in an event loop by ``async for`` within ``async with``; a block that is left
-    early cancels the turn. The session waits for a reader that is ``HandleOptions.window`` events behind. Approvals,
-    questions, plans and hooks are asked where the stream is read, in a loop also by ``async def``; tools run on threads
-    of their own.
+    Read it with ``for`` within ``with``, or in an event loop with ``async for`` within ``async with``. Leaving the
+    block early cancels the turn. The session waits when the reader is ``HandleOptions.window`` events behind.
+    Approvals, questions, plans and hooks are called by the stream's reader, in a loop also as ``async def``. Tools run
+    on their own threads.
     """
 
     def __init__(self, handle: Reader, number: int) -> None:
@@ -94,28 +92,27 @@ class TurnStream:
         self._items: SimpleQueue[Event | Job | End] = SimpleQueue()
         self._end: End | None = None
         self._fault: BaseException | None = None
-        """An error of the program's own, met while it was asked; the turn is cancelled for it."""
+        """An error raised by the program's own callbacks; the turn is cancelled for it."""
         self._jobs: dict[tuple[str, EffectId], Job] = {}
-        """What is carried out here, by the session that asks and its effect. Whoever takes one out answers it."""
+        """The effects being carried out here, by session and effect id. The code that removes an entry must answer it.
+        """
         self._causes: dict[tuple[str, EffectId], BaseException] = {}
-        """What tools have raised here, until the host tells of their failures."""
+        """Exceptions of tools that ran here, until the host reports their failures."""
         self._lock = threading.Lock()
         self._begun = Turn()
-        """What began on this side, and whether the turn is over here."""
+        """Records the effects that began on this side, and whether the turn is over here."""
         self._wake: Callable[[], object] = lambda: None
-        """Tells an event loop that something has come."""
         self._asked = 0
-        """How many effects the host has asked for."""
         self._unread = self._unread_bytes = 0
-        """Events that have come and were not read, and the length of their lines."""
+        """Number of events that arrived but are unread, and the bytes of their lines."""
         self._unsaid = 0
-        """Events that were read and not acknowledged to the host yet."""
+        """Events that were read but not acknowledged to the host yet."""
         self._deadline: float | None = None
-        """When the end of a cancelled turn has to be there."""
+        """The deadline for the end of a cancelled turn."""
 
     @property
     def result(self) -> RunResult:
-        """How the turn went; there once the stream has ended.
+        """The result of the turn; available when the stream has ended.
 
         Raises:
             HostError, HostDiedError: the turn broke off without an outcome.
@@ -184,7 +181,7 @@ class TurnStream:
     def _look_at(
         self, item: Event | Job | End, loop: asyncio.AbstractEventLoop | None = None
     ) -> Event | ToolWait | None:
-        """Handle the next item of the queue; returns what is for the reader."""
+        """Handle the next item of the queue; return it if it is for the reader."""
         if isinstance(item, End):
             self._end = item if self._fault is None else End(error=self._fault)
             for job in list(self._jobs.values()):
@@ -220,16 +217,16 @@ class TurnStream:
         return LONGEST_WAIT if self._deadline is None else max(self._deadline - monotonic(), 0.0)
 
     def _look_at_clock(self) -> None:
-        """Nothing has come: give the turn up if its deadline has passed."""
         if self._deadline is not None and self._deadline <= monotonic():
             seconds = self._handle.answer_wait or 0.0
             self._handle.lost(HostTimeoutError("the host did not end the cancelled turn", seconds), self)
 
     def cancel(self, reason: str = "") -> None:
-        """Stop this turn; from any thread. Its stream goes on to its end, for which the host has ``answer_wait``.
+        """Stop this turn; callable from any thread. The stream continues to its end, which the host must send in
+        ``answer_wait``.
 
-        When this has returned, no tool of it begins any more and nobody is asked. Nor is its model, if the host is a
-        thread of this process; one in another process may still be asked until the message is there.
+        After the return, no tool call of the turn starts and no callback is called. If the host is a thread of this
+        process, the model is not called either; in another process it may be, until the message arrives.
         """
         self._stop(reason, keep=False)
 
@@ -293,7 +290,11 @@ class TurnStream:
     # ------------------------------------------------------------------------------------- on the host's reader thread
 
     def arrived(self, notice: say.Notice, length: int = 0) -> None:
-        """Take something that carries this turn's number; raises ProtocolError where it can't be right."""
+        """Handle a message with this turn's number.
+
+        Raises:
+            ProtocolError: the message is not possible at this point.
+        """
         match notice:
             case say.Happened(event=data):
                 self._count(length)
@@ -324,13 +325,17 @@ class TurnStream:
                 pass
 
     def _with_cause(self, event: Event) -> Event:
-        """The event, with what a tool on this side has raised where it tells of that: no message holds an exception."""
+        """Add the exception of a tool that ran here to the event of its failure: messages can't contain exceptions."""
         if not self._causes or not isinstance(event.value, ToolFailed):
             return event
         return event.caused_by(self._causes.pop((event.session, event.value.effect_id), None))
 
     def _count(self, length: int) -> None:
-        """Hold what nobody has read yet to its bounds, whatever window the host keeps or doesn't."""
+        """Count an unread event and enforce the limits, even if the host ignores the window.
+
+        Raises:
+            ProtocolError: a limit is exceeded.
+        """
         with self._lock:
             self._unread += 1
             self._unread_bytes += length
@@ -357,7 +362,7 @@ class TurnStream:
             self._wake()
 
     def end(self, end: End) -> None:
-        """End the stream: nothing of the turn comes any more."""
+        """End the stream: no items of the turn follow."""
         self._begun.end()
         try:
             for job in list(self._jobs.values()):
@@ -368,7 +373,7 @@ class TurnStream:
     # --------------------------------------------------------------------------------------- what is carried out here
 
     def _begin(self, asked: say.Perform) -> None:
-        """Run a tool on a thread; every other effect is carried out where the stream is read."""
+        """Run a tool on a thread; pass any other effect to the stream's reader."""
         if self._begun.is_over():
             return
         job = self._jobs[asked.owner, asked.effect.effect_id] = Job(asked, self._begun)
@@ -391,14 +396,14 @@ class TurnStream:
         self._put(job)
 
     def _is_by_hand(self, effect: say.Forwarded) -> TypeGuard[CallTool]:
-        """Whether it is a call of which this side has the spec alone."""
+        """Whether this is a call of an external tool: this side has only its spec."""
         program = self._handle.program
         if not isinstance(effect, CallTool) or CallTool in program.performers:
             return False
         return isinstance(program.tools.get(effect.call.name), ExternalTool)
 
     def _by_hand(self, job: Job, effect: CallTool) -> ToolWait | None:
-        """What the reader is given of a call that it answers itself, which is checked like any other."""
+        """Return the call for the reader to answer, or None if its arguments are invalid."""
         tool = self._handle.program.tools[effect.call.name]
         assert isinstance(tool, ExternalTool)
         if wrong := tool.problems(effect.call.arguments):
@@ -417,7 +422,6 @@ class TurnStream:
         return Scope(program, job, self._handle.observers, context=job.context)
 
     def _run(self, job: Job) -> None:
-        """Call a tool, on a thread of its own."""
         try:
             self._perform(job)
         except BaseException as error:  # whatever ends a thread, the turn must not wait for ever
@@ -438,7 +442,7 @@ class TurnStream:
             self._answer(job, answer)
 
     def _ask(self, job: Job, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Ask the program. Its answer may be a future, and in an event loop something to await."""
+        """Call the program's callback. Its answer may be a future or, in an event loop, an awaitable."""
         if loop is None:
             self._perform(job)
         else:
@@ -460,7 +464,6 @@ class TurnStream:
         self.cancel(str(error))
 
     def _answer(self, job: Job, answer: Any) -> None:
-        """Tell the host what came of an effect, once, and if anybody waits for it."""
         if self._jobs.pop(job.key, None) is job:
             asked = job.asked
             effect_id = asked.effect.effect_id
@@ -476,10 +479,10 @@ class TurnStream:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether it is Ctrl-C, a signal or a cancelled task that leaves a stream: what is asked stays pending then."""
+    """Whether Ctrl-C, a signal or a cancelled task leaves the stream: open questions then stay pending."""
     return error is not None and not isinstance(error, Exception)
 
 
 def _is_seen_first(item: Event | Job | End) -> bool:
-    """Whether observers are given time to see what led to it."""
+    """Whether observers get time to see the preceding events first."""
     return isinstance(item, End) or (isinstance(item, Job) and type(item.effect) in ASKS_THE_USER)

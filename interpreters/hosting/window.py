@@ -1,4 +1,4 @@
-"""How far a turn may run ahead of whoever reads its events."""
+"""Limits how far a turn may run ahead of the reader of its events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Window:
     """Backpressure: blocks the turn while ``size`` events are unread.
 
     Args:
-        size: how many; None for any number.
+        size: the maximum; None for no limit.
     """
 
     def __init__(self, size: int | None) -> None:
@@ -18,20 +18,20 @@ class Window:
         self._changed = threading.Condition()
 
     def take(self, *, wait: bool = True) -> None:
-        """Count one event, once there is room for it; without ``wait`` in any case."""
+        """Count an event, after waiting for room; with ``wait=False`` immediately."""
         with self._changed:
             while wait and self._size is not None and self._unread >= self._size:
                 self._changed.wait()
             self._unread += 1
 
     def read(self, count: int) -> None:
-        """So many were read."""
+        """Mark ``count`` events as read."""
         with self._changed:
             self._unread -= count
             self._changed.notify_all()
 
     def open(self) -> None:
-        """Nobody is waited for from now on: the turn is to end."""
+        """Stop waiting for the reader: the turn is about to end."""
         with self._changed:
             self._size = None
             self._changed.notify_all()

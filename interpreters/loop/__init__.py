@@ -1,1 +1,1 @@
-"""What every interpreter is made of: clock and mailbox, the reply as it streams, workers, what bounds a turn."""
+"""Shared parts of all interpreters: clock, mailbox, reply stream, workers and the bounds of a turn."""

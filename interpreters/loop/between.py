@@ -1,7 +1,6 @@
-"""What is handed to a session under asyncio while no run of it is under way: a mode, what is
-forgotten, a turn that is given up.
+"""Inputs handed to an asyncio session between its runs: a mode, forgotten approvals, a given-up turn.
 
-It may come from any thread, and may have to wait for the disk or for the session's loop. What comes next waits for it.
+They may arrive on any thread and may have to wait for the disk or for the session's loop. Later inputs wait for them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from interpreters.threads.offloading import seen, to_its_end
 
 
 class AtWork(Protocol):
-    """Whoever runs the session."""
+    """The object that runs the session."""
 
     @property
     def at_work(self) -> bool:
@@ -28,12 +27,12 @@ class AtWork(Protocol):
 
 
 class BetweenRuns:
-    """Takes inputs in their order, each once, whether a run begins or ends meanwhile.
+    """Take inputs in order, each exactly once, even if a run begins or ends in the meantime.
 
     Args:
-        driver: of the session.
-        mailbox: of the session; knows its loop.
-        session: gives whoever runs it; None once nobody does any more.
+        driver: driver of the session.
+        mailbox: mailbox of the session; it knows the session's loop.
+        session: returns the object that runs the session, or None once it is gone.
     """
 
     __slots__ = ("_driver", "_left", "_mailbox", "_outside", "_session", "_task")
@@ -43,18 +42,20 @@ class BetweenRuns:
         self._mailbox = mailbox
         self._session = session
         self._left: deque[HandedIn] = deque()
-        """Not on the disk yet."""
+        """Inputs not yet on disk."""
         self._outside = threading.Lock()
-        """Held by a thread that hands something in while no loop has the session: until then none takes it."""
+        """Lock of a thread that hands in an input while no loop owns the session. No loop can take the session until
+        then.
+        """
         self._task: asyncio.Task[None] | None = None
-        """Takes what is left."""
+        """Task that takes the remaining inputs."""
 
     def _runs(self) -> bool:
         session = self._session()
         return session is not None and session.at_work
 
     def hand_in(self, event: HandedIn) -> None:
-        """Have the session take an input. From any thread."""
+        """Queue or take an input. Safe from any thread."""
         if self._runs() and not self._left:  # else behind those
             self._mailbox.send(event)
             if not self._runs() and (loop := self._mailbox.runs_in()):  # it has ended, and may not have read this
@@ -71,7 +72,7 @@ class BetweenRuns:
                 self._driver.advance(event)
 
     async def ready(self) -> None:
-        """Wait until all is on the disk, in the session's loop; a write that failed is tried again."""
+        """Wait, in the session's loop, until all inputs are on disk. A failed write is tried again."""
         if self._runs():
             return
         self._belongs_here()
@@ -86,7 +87,7 @@ class BetweenRuns:
                 self._task.result()
 
     def begin(self) -> None:
-        """Take what is left: by a task, or by the run that has begun meanwhile."""
+        """Take the remaining inputs in a task, or pass them to the run that has begun."""
         if self._runs():
             while self._left:  # taken away last, since another thread looks whether there is anything
                 self._mailbox.post(self._left[0])
@@ -98,19 +99,19 @@ class BetweenRuns:
             self._task.add_done_callback(seen)
 
     def _is_here(self) -> bool:
-        """Whether a loop runs on this thread, and no other has the session."""
+        """Whether a loop runs on this thread and no other loop owns the session."""
         try:
             return self._mailbox.runs_in() in (None, asyncio.get_running_loop())
         except RuntimeError:
             return False
 
     def _belongs_here(self) -> None:
-        """The session's loop is the one that runs on this thread. To be called while no run is under way."""
+        """Bind the session to this thread's loop. Call it only between runs."""
         with self._outside:
             self._mailbox.belongs_to(asyncio.get_running_loop())
 
     def _hand_in_from_outside(self, event: HandedIn) -> None:
-        """On another thread than the session's loop, which takes it; or this thread, if there is none to hold up."""
+        """Pass the input to the session's loop, or take it on this thread if no loop runs."""
         with self._outside:
             self._left.append(event)
             loop = self._mailbox.runs_in()
@@ -125,9 +126,7 @@ class BetweenRuns:
             loop.call_soon_threadsafe(self.begin)
 
     def _take_unread(self) -> None:
-        """What was handed in when a run had read its last letter comes before what is handed in after it. To be called
-        while no run is under way.
-        """
+        """Put inputs that the last run did not read before later inputs. Call it only between runs."""
         if self._mailbox:
             self._left.extendleft(reversed(self._mailbox.unread(get_args(HandedIn))))
 

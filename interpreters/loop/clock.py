@@ -1,4 +1,4 @@
-"""The time as interpreters see it: what inputs are stamped with, and how long is waited for the next one."""
+"""Clocks of interpreters: timestamps of inputs, and waiting for the next letter."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ if TYPE_CHECKING:
 Letter = TypeVar("Letter")
 
 LONGEST_WAIT = 0.5
-"""Seconds of one wait for the system. Python runs a signal's handler when a wait ends or is interrupted; a signal that
-comes in the microseconds before the wait begins interrupts nothing, and would be seen at the next letter only."""
+"""Maximum seconds of one system wait.
+
+Python runs a signal handler when a wait ends or is interrupted. A signal just before the wait interrupts nothing;
+without this limit its handler would run only at the next letter.
+"""
 
 
 class Clock(Protocol):
-    """Where an interpreter gets its time from; ``fakes.FakeClock`` is another one."""
+    """The source of time of an interpreter. ``fakes.FakeClock`` implements it for tests."""
 
     def time(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Return seconds since an arbitrary moment; never decreases."""
 
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
-        """The next letter; None after ``seconds`` at the latest, and perhaps sooner, so that the caller looks again.
+        """Return the next letter, or None after at most ``seconds``.
 
-        With None as ``seconds`` there is no time limit.
+        None may come earlier, so that the caller can look again. If ``seconds`` is None, there is no time limit.
         """
 
     async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:
-        """``receive`` under asyncio: waits for ``wake``, which it does not change, or until ``seconds`` have passed."""
+        """Wait under asyncio for ``wake`` or until ``seconds`` have passed. Does not change ``wake``."""
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The system clock."""
 
     monotonic = staticmethod(time.monotonic)
     time = staticmethod(time.time)  # behind the other, since it hides the module here

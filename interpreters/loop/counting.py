@@ -1,8 +1,8 @@
-"""Stamps inputs with token counts, of a model that has its own tokenizer at hand (``docs/context-sizes.md``).
+"""Add token counts to inputs, for models with a local tokenizer (``docs/context-sizes.md``).
 
-What a message adds to a prompt is found by rendering: a small conversation is counted twice, with the message and with
-one word in its place. So it has the template's markers in it, calls as this template writes them, and whatever is
-escaped. A count is the model's word: one that can't be true is told of once, and nothing is counted from then on.
+The cost of a message is measured by rendering a small conversation twice: with the message, and with one word in its
+place. The difference includes the template's markers, its format of calls and its escapes. The counts come from the
+model; after an impossible count, the counter warns once and stops counting.
 """
 
 from __future__ import annotations
@@ -47,23 +47,24 @@ from interpreters.program.program import Program
 from runtime.protocol import TextCounter
 
 WORD = "x"
-"""What stands in the place of a message that is measured."""
+"""Placeholder text for a measured message."""
 CALL_ID = "call-99999-{}-{}"
-"""The ids of calls that are measured. No two of a message are alike: whoever tells a server of them leaves out a second
-one, and a result is told behind the call that it is of.
+"""Format of the call ids in measured messages.
+
+Ids within a message differ, because servers drop a call with a duplicate id. A result follows the call with its id.
 """
 MARGIN = 2
-"""More tokens than were measured: at its edges its text, and what stands beside it, may be cut otherwise."""
+"""Tokens added to each measured cost. Tokenization at the edges of a text depends on its neighbours."""
 FAR_TOO_MANY = 8, 4096
-"""A message has at most so many tokens for each of its bytes, and so many besides, whatever a template escapes."""
+"""Maximum tokens per byte of a message, and an additional constant, whatever the template escapes."""
 AROUND = '<instructions>\n<source name="notes.md">\n&lt;/source>&amp;lt;\n</source>\n</instructions>\n'
-"""As sections of a prompt stand around what was chosen, with tags of its own that are escaped."""
+"""Sample of the markup around chosen sections of a prompt, with escaped tags inside."""
 REMEMBERED = 8
-"""Measures of one model."""
+"""Maximum number of measures remembered per model."""
 BESIDES = 8
-"""More tokens than twice its bytes that a text may be said to have."""
+"""Tokens allowed for a text beyond twice its bytes."""
 QUOTES, WIDE = '"\\\n\t' * 8, "\u8a9e" * 16
-"""Results that are longer where a template writes them as JSON, and as JSON in ASCII."""
+"""Results that become longer if a template writes them as JSON (``QUOTES``) or as ASCII JSON (``WIDE``)."""
 
 USER, REPLY = UserMessage("m", WORD), AssistantMessage("m", WORD)
 RESULT = ToolMessage("m", CALL_ID.format(999, 99), WORD, WORD)
@@ -71,15 +72,18 @@ RESULT = ToolMessage("m", CALL_ID.format(999, 99), WORD, WORD)
 COUNTED: frozenset[type[Input]] = frozenset(
     (UserSpoke, ModelReplied, ToolReturned, ToolFailed, WorkerFinished, MemoryRecalled)
 )
-"""The inputs that bring texts of any length."""
+"""Input types that contain texts of any length."""
 
 
 class CountError(Exception):
-    """A count that can't be true."""
+    """An impossible token count."""
 
 
 def counter_for(driver: Driver, program: Program, warn: Callable[[str], object]) -> Counter | None:
-    """What counts for a session; None where its model can't, or its engine doesn't say what it asks."""
+    """Return the counter of a session.
+
+    Returns None if the model can't count, or if the engine does not expose its configuration and prompts.
+    """
     engine: Any = driver.engine
     config = getattr(engine, "config", None)
     if not isinstance(program.model, TextCounter) or CallModel in program.performers:
@@ -91,25 +95,25 @@ def counter_for(driver: Driver, program: Program, warn: Callable[[str], object])
 
 @define(eq=False)
 class Measure:
-    """What one model's template was found to write around messages, with one system prompt and its tools."""
+    """Costs measured for one model's template, with one system prompt and its tools."""
 
     request: ModelRequest
-    """Without messages."""
+    """The request without messages."""
     note: CutNote
     costs: TemplateCosts | None = None
-    """None while they are being measured."""
+    """None while the costs are being measured."""
     written: Callable[[str], str] = str
-    """How a result's text stands in prompts."""
+    """How the template writes the text of a result."""
     sizes: dict[tuple[Message, ...], int] = field(factory=dict)
-    """Of small conversations: those in which a word stands for the message that is measured."""
+    """Token counts of the small sample conversations."""
 
 
 MEASURES: WeakKeyDictionary[Any, deque[Measure]] = WeakKeyDictionary()
-"""The newest ones of each model: sessions of one program have much the same prompt and tools."""
+"""The newest measures of each model. Sessions of one program usually share prompt and tools."""
 
 
 def _measures_of(model: Any) -> deque[Measure]:
-    """What sessions on this model have measured; nothing where a model can't be a key."""
+    """Return the measures of all sessions on this model; an empty deque if the model can't be a dict key."""
     try:
         return MEASURES.setdefault(model, deque(maxlen=REMEMBERED))
     except TypeError:
@@ -117,7 +121,7 @@ def _measures_of(model: Any) -> deque[Measure]:
 
 
 class Counter:
-    """Counts what the inputs of one session bring. Made by ``counter_for``."""
+    """Counts the texts in the inputs of one session. Created by ``counter_for``."""
 
     def __init__(self, driver: Driver, program: Program, config: AgentConfig, warn: Callable[[str], object]) -> None:
         self._driver: Final = driver
@@ -127,16 +131,16 @@ class Counter:
         self._warn = warn
         self._broken = False
         self._measure: Measure | None = None
-        """What was measured last."""
+        """The newest measure."""
 
     def wants(self, event: Input) -> bool:
-        """Whether there is something to be counted in an input."""
+        """Whether an input contains anything to count."""
         if self._broken or type(event) not in COUNTED:
             return False
         return isinstance(event, UserSpoke) or getattr(self._driver.state, "costs", None) is not None
 
     def stamped(self, event: Any) -> Any:
-        """An input with the counts of what it brings; as it came where there are none."""
+        """Return the input with token counts added, or unchanged if counting fails."""
         state: Any = self._driver.state
         if event.tokens or not isinstance(state, AgentState):  # counted by whoever handed it in
             return event
@@ -168,7 +172,7 @@ class Counter:
         return evolve(event, tokens=self._tokens(message, costs))
 
     def _earlier(self, state: AgentState, costs: TemplateCosts) -> tuple[Tokens, ...]:
-        """The tokens of the newest messages of history, as many as could be shown."""
+        """Return the tokens of the newest messages of history, as many as fit into the context."""
         newest: list[Tokens] = []
         left = self._context
         for message in reversed(self._driver.revealed(state.history)):
@@ -180,7 +184,7 @@ class Counter:
         return tuple(reversed(newest))
 
     def _dense(self, candidates: Sequence[Candidate]) -> int:
-        """The most tokens that ``PIECE`` characters of these candidates have, or of what stands around them."""
+        """Return the maximum number of tokens in ``PIECE`` characters of these candidates or of the markup around them."""
         if not candidates:
             return 0
         text = "\n".join([candidate.text for candidate in candidates])
@@ -189,14 +193,14 @@ class Counter:
         return max(around, -(-last * PIECE // max(min(len(text), PIECE), 1)), *whole)
 
     def _name(self, event: Any) -> str:
-        """The tool that a result is of, as far as that is known."""
+        """Return the tool name of a result, or ``WORD`` if it is unknown."""
         call = getattr(self._driver.in_flight.get(event.effect_id), "call", None)
         return WORD if call is None else str(call.name)
 
     # --------------------------------------------------------------------------------------- what one message adds
 
     def _tokens(self, message: Message, costs: TemplateCosts) -> Tokens:
-        """What a message adds to a prompt; nothing where the template refuses it."""
+        """Return the tokens that a message adds to a prompt; an empty tuple if the template refuses it."""
         try:
             if isinstance(message, ToolMessage):
                 return self._result(evolve(message, call_id=RESULT.call_id), costs)
@@ -219,7 +223,9 @@ class Counter:
         return more + costs.reply
 
     def _result(self, message: ToolMessage, costs: TemplateCosts) -> Tokens:
-        """What it costs beside its text, and each piece of the text, as the template writes it."""
+        """Return the tokens of a result without its text, then those of each piece of the text as the template writes
+        it.
+        """
         text = message.content
         more = self._in_place((USER, _calling(1)), message, RESULT, ())
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
@@ -229,7 +235,7 @@ class Counter:
         return (max(more + costs.result - sum(counts), costs.result), *counts)
 
     def _in_place(self, before: tuple[Message, ...], one: Message, sample: Message, behind: tuple[Message, ...]) -> int:
-        """How many more tokens a conversation has with a message in the place of the sample."""
+        """Return how many tokens a conversation gains if the message replaces the sample."""
         more = self._count((*before, one, *behind)) - self._size((*before, sample, *behind))
         a_byte, besides = FAR_TOO_MANY
         if more > a_byte * _bytes(one) + besides:
@@ -239,7 +245,7 @@ class Counter:
     # ------------------------------------------------------------------------------------------------- the template's
 
     def _measured(self, state: AgentState) -> TemplateCosts:
-        """What prompts have beside the messages of this session."""
+        """Return the costs of a prompt apart from this session's messages."""
         engine: Any = self._driver.engine
         request = self._driver.revealed(engine.build_prompt(state))
         measure = self._measure
@@ -260,7 +266,7 @@ class Counter:
         return measure.costs
 
     def _all_costs(self, request: ModelRequest) -> TemplateCosts:
-        """By differences: each message costs what it adds, wherever that is most."""
+        """Measure all costs as differences between conversations. Each cost is the maximum over several places."""
         one_call = _calling(1)
         one, replied = self._size((USER,)), self._size((USER, REPLY))
         answered = self._size((USER, REPLY, USER))
@@ -292,40 +298,39 @@ class Counter:
         )
 
     def _written(self) -> Callable[[str], str]:
-        """How the template writes the text of a result: as it is, or as JSON, which some write in ASCII."""
+        """Return how the template writes the text of a result: unchanged, as JSON or as ASCII JSON."""
         if self._closest(QUOTES, (str, _json)) is str:
             return str
         return self._closest(WIDE, (_json, _ascii_json))
 
     def _closest(self, odd: str, ways: Sequence[Callable[[str], str]]) -> Callable[[str], str]:
-        """The way of writing a text that has as many tokens as it adds to a prompt, as a result."""
+        """Return the way of writing whose token count is closest to the tokens that the text adds as a result."""
         more = self._in_place((USER, _calling(1)), evolve(RESULT, content=odd), RESULT, ())
         away = [abs(count - 1 - more) for count in self._texts([write(odd) for write in ways])]
         return ways[away.index(min(away))]
 
     def _size(self, messages: tuple[Message, ...]) -> int:
-        """As ``_count``, remembered."""
         sizes = self._current().sizes
         if messages not in sizes:
             sizes[messages] = self._count(messages)
         return sizes[messages]
 
     def _count_or(self, messages: tuple[Message, ...], otherwise: int, request: ModelRequest | None = None) -> int:
-        """As ``_count``; another number where the template refuses these messages."""
+        """Return ``_count``, or ``otherwise`` if the template refuses these messages."""
         try:
             return self._count(messages, request)
         except CogstepError:
             return otherwise
 
     def _count(self, messages: tuple[Message, ...], request: ModelRequest | None = None) -> int:
-        """How many tokens a prompt has that shows these messages."""
+        """Return the number of tokens of a prompt with these messages."""
         asked = self._current().request if request is None else request
         counted = _number(self._model.count_tokens(evolve(asked, messages=History(messages))))
         self._check_counted()
         return counted
 
     def _check_counted(self) -> None:
-        """A server may count, and a moment later only estimate."""
+        """Raise ``CountError`` if the model now estimates. A server may count first and only estimate a moment later."""
         info = self._model.describe()
         if "estimated_counts" in info.features:
             raise CountError(info.warnings[-1] if info.warnings else "they are estimates")
@@ -335,7 +340,7 @@ class Counter:
         return self._measure
 
     def _texts(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens each text has by itself."""
+        """Return the number of tokens of each text alone."""
         counts = [_number(count) for count in self._model.count_texts(texts)] if texts else []
         if len(counts) != len(texts):
             self._check_counted()
@@ -351,12 +356,11 @@ def _with_usual_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
 
 
 def _calling(number: int) -> AssistantMessage:
-    """A reply of so many calls, each of one word."""
+    """Return a reply with ``number`` calls, each of one word."""
     return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD)] * number))
 
 
 def _results(number: int) -> tuple[ToolMessage, ...]:
-    """Their results."""
     return tuple([evolve(RESULT, call_id=call.id) for call in _calling(number).calls])
 
 
@@ -384,7 +388,7 @@ def _bytes(message: Message) -> int:
 
 
 def _result_text(event: Any) -> str:
-    """What the model reads of an input that becomes a result."""
+    """Return the text that the model reads for an input that becomes a result."""
     match event:
         case ToolReturned():
             return event.content

@@ -1,4 +1,4 @@
-"""The workers of one session: each an interpreter of its own, on a thread or in a task of its own."""
+"""The workers of one session. Each is an interpreter on its own thread or in its own task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from interpreters.loop.spawning import worker_stalled
 
 
 class Child(Protocol):
-    """What is needed of a worker's interpreter, from any thread."""
+    """The part of a worker's interpreter that the crew uses, from any thread."""
 
     driver: Driver
 
@@ -36,7 +36,7 @@ class Child(Protocol):
 
 @define(eq=False)
 class Member:
-    """One worker at work."""
+    """One running worker."""
 
     effect: SpawnWorker
     child: Child
@@ -44,12 +44,12 @@ class Member:
 
 
 class Crew:
-    """Watches the workers, and tells them of cancellations, modes and what is forgotten.
+    """Watches the workers and passes on cancellations, modes and forgotten approvals.
 
     Args:
-        deadlines: the session's deadlines; a worker that gives no sign of life runs into its own.
-        clock: the session's clock.
-        patience: seconds without a sign of life after which a worker is given up; None waits for ever.
+        deadlines: deadlines of the session; a silent worker gets one here.
+        clock: clock of the session.
+        patience: seconds without a sign of life before a worker is given up; None waits for ever.
     """
 
     def __init__(
@@ -60,28 +60,30 @@ class Crew:
         self._patience = patience
         self._members: dict[EffectId, Member] = {}
         self._stopping: dict[EffectId, Member] = {}
-        """Those for which nobody waits any more and that are being stopped: who cancels all of them stops these too,
-        since nothing of them may begin once it is done."""
+        """Abandoned workers that are being stopped.
+
+        ``cancel`` stops these too, since none of their effects may begin after it.
+        """
 
     def add(self, effect: SpawnWorker, child: Child) -> Turn:
-        """Watch one more worker, which is about to begin; gives the turn that it has to run."""
+        """Watch a worker that is about to begin. Return the turn that it has to run."""
         member = self._members[effect.effect_id] = Member(effect, child, Turn())
         self.sign_of_life(effect.effect_id)
         return member.turn
 
     def waits_for(self, turn: Turn) -> bool:
-        """Whether anybody still wants to know what a worker's turn gives."""
+        """Whether the session still waits for the answer of a worker's turn."""
         return any(member.turn is turn for member in list(self._members.values()))
 
     def sign_of_life(self, effect_id: EffectId) -> None:
-        """Put off the deadline of a worker that has done something."""
+        """Extend the deadline of a worker that has done something."""
         member, patience = self._members.get(effect_id), self._patience
         if member is not None and patience is not None:
             when = self._clock.monotonic() + patience
             self._deadlines[effect_id] = (when, partial(_stalled, member, patience))
 
     def stop(self, effect_id: EffectId, reason: str = "its parent needs it no longer") -> None:
-        """Stop a worker for which nobody waits any more."""
+        """Stop a worker whose answer is no longer needed."""
         member = self._members.get(effect_id)
         if member is not None:
             self._stopping[effect_id] = member
@@ -90,18 +92,18 @@ class Crew:
             self._stopping.pop(effect_id, None)
 
     def cancel(self, reason: str) -> None:
-        """Cancel all workers, whose parent's turn is cancelled. Safe in a signal handler."""
+        """Cancel all workers, because their parent's turn is cancelled. Safe in a signal handler."""
         for member in [*list(self._members.values()), *list(self._stopping.values())]:
             member.child.cancel_turn(member.turn, reason)
 
     def tell(self, decision: ModeSet | RulesForgotten) -> None:
-        """Give all workers the mode of their parent, or have them forget what it forgets: they may never do more."""
+        """Pass a mode or forgotten approvals on to all workers. Workers may never do more than their parent."""
         told = ModeChanged(decision.mode) if isinstance(decision, ModeSet) else ApprovalsForgotten(decision.rules)
         for member in self._members.values():
             member.child.hand_in(told)
 
     def usage(self) -> list[Usage]:
-        """The usage of each worker so far."""
+        """Return the usage of each worker so far."""
         return [member.child.driver.state.spent.usage for member in self._members.values()]
 
     def settled(self, effect_id: EffectId) -> None:
@@ -118,7 +120,10 @@ def _stalled(member: Member, patience: float) -> Input:
 
 
 def run_errand(errand: Errand, *, wanted: bool) -> None:
-    """Ask the program what a worker wants to know, on the session's own thread. ``wanted``: its turn is not over."""
+    """Ask the program for a worker, on the session's own thread.
+
+    ``wanted`` is False if the worker's turn is over; the answer is then cancelled.
+    """
     if not wanted:
         errand.answer.cancel()
     if not errand.answer.set_running_or_notify_cancel():
@@ -135,7 +140,6 @@ def run_errand(errand: Errand, *, wanted: bool) -> None:
 
 
 def _pass_on(answer: Future[Any], source: Future[Any]) -> None:
-    """Settle a future as another one was settled."""
     try:
         answer.set_result(source.result())
     except (CancelledError, Exception) as error:

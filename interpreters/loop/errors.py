@@ -1,4 +1,4 @@
-"""What the embedding program does wrong with an interpreter. What models and tools do wrong is in the outcome."""
+"""Errors of the embedding program in its use of an interpreter. Errors of models and tools are part of the outcome."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from cognition import CogstepError, Outcome
 
 
 class BusyError(CogstepError):
-    """An agent was asked to do something while a turn was under way."""
+    """The agent was called while a turn was under way."""
 
 
 class PendingError(CogstepError):
-    """The turn before waits for answers, and what was asked of the agent would give it up.
+    """The previous turn waits for answers, and this call would give it up.
 
     Hand the answers in with ``answer``, or give the turn up with ``cancel``.
     """
 
 
 class AgentClosedError(CogstepError):
-    """An agent was used after ``close()``."""
+    """The agent was used after ``close()``."""
 
 
 class TurnFailedError(CogstepError):
-    """A turn brought no answer; raised by ``RunResult.raise_for_failure`` and by nothing else.
+    """A turn ended without an answer. Only ``RunResult.raise_for_failure`` raises it.
 
     Attributes:
         outcome: how the turn ended.

@@ -1,8 +1,8 @@
-"""What every interpreter of a session does, whatever it waits with.
+"""The parts of an interpreter that do not depend on how it waits.
 
-The driver hands each decision to its handler in a table; handlers only *begin* work, and what came of it is an input,
-later. A subclass is two things: the handlers that differ, and the one place where it waits for the next input. All else
-stands here: how a turn begins and ends, cancellation, deadlines, and what each letter in the mailbox means.
+The driver passes each decision to a handler in a table. Handlers only *begin* work; its result arrives later as an
+input. A subclass adds the handlers that differ, and the place where it waits for the next input. This module contains
+the rest: how a turn begins and ends, cancellation, deadlines, and the meaning of each letter in the mailbox.
 
     driver ── effects ──▶ handlers, deadlines, workers ── letters ──▶ driver
                                   ▲
@@ -72,7 +72,7 @@ from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import Tool, too_late
 
 ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
-"""Effects that a person answers. Before they begin, observers have seen what led to the question."""
+"""Effects that a person answers. Observers receive all earlier events before such an effect begins."""
 RESTING = (Idle, Closed)  # phases in which no turn is open
 NOT_FOR_WORKERS = "this tool is run outside, and its result may come late; a worker can't wait for it"
 BUSY = "a turn is under way; wait for its end or call cancel()"
@@ -82,15 +82,15 @@ class Interpreter(ABC):
     """Carries out the decisions of one session, one run at a time.
 
     Args:
-        engine: decides.
-        program: what the embedding program brings.
-        observers: are told of everything; None for nobody.
-        recorder: where inputs and decisions are written; None for nowhere.
-        state: where the session begins; None for a new one.
-        clock: where time comes from; None for the machine's.
+        engine: makes the decisions.
+        program: tools, models and functions of the embedding program.
+        observers: receive all events; None for no observers.
+        recorder: records inputs and decisions; None for no recording.
+        state: start of the session; None for a new session.
+        clock: source of time; None for the system clock.
 
     Raises:
-        ConfigError: the engine may decide what the program can't carry out.
+        ConfigError: the program can't carry out an effect that the engine may decide.
     """
 
     def __init__(
@@ -109,26 +109,26 @@ class Interpreter(ABC):
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
         self.compacted: Compacted | NotCompacted | None = None
-        """What came of this run's latest summary; None: none was asked for."""
+        """Result of this run's latest summary; None if no summary was requested."""
         self.began = 0
         """The number of messages in history before the latest turn."""
         self._clock = clock or SYSTEM_CLOCK
         self._turn: Turn | None = None
-        """The run under way; None between runs."""
+        """The current run; None between runs."""
         self._latest: Turn | None = None
-        """The run under way or the one before it, whose turn may still be open; None if another process ran it."""
+        """The current or previous run, whose turn may still be open; None if another process ran it."""
         self._over = False
-        """The session is disposed of; what waits in it stays on file."""
+        """Whether the session is disposed of. Its pending effects stay on file."""
         self._promised = NO_EFFECTS
-        """The effects that the program will answer later, as far as this process knows."""
+        """Effects that the program will answer later, as far as this process knows."""
         self._untouched = NO_EFFECTS
-        """The effects in flight that had not begun when the run before was left."""
+        """Effects in flight that had not begun when the previous run was left."""
         self._reply: ReplyStream | None = None
-        """The reply that the model writes, or wrote last."""
+        """The reply that the model is writing, or wrote last."""
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
-        """The contexts of the calls that run."""
+        """The contexts of the running calls."""
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
-        """For each effect with a deadline, the time of it, and what makes its answer then."""
+        """For each effect with a deadline: the time, and the function that builds its answer then."""
         self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
         self.driver = Driver(
             engine,
@@ -145,7 +145,7 @@ class Interpreter(ABC):
 
     @abstractmethod
     def _post(self, letter: Letter) -> None:
-        """Put a letter into the mailbox, where the session runs."""
+        """Put a letter into the mailbox; only on the session's own thread."""
 
     @abstractmethod
     def _send(self, letter: Letter) -> None:
@@ -153,27 +153,27 @@ class Interpreter(ABC):
 
     @abstractmethod
     def hand_in(self, event: HandedIn) -> None:
-        """Have the session take what the user decides of it, such as a mode. From any thread."""
+        """Pass a decision of the user, such as a mode, to the session. Safe from any thread."""
 
     @abstractmethod
     def _give_up(self, reason: str) -> bool:
-        """Close the turn that waits for answers while no run is under way; False if there is none."""
+        """Close a turn that waits for answers between runs; return False if there is no such turn."""
 
     @abstractmethod
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
-        """Carry an effect out while the session goes on: on a thread, or in a task."""
+        """Carry out an effect on a thread or in a task, while the session continues."""
 
     @abstractmethod
     def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
-        """Start a worker's interpreter, which is of the same kind as this one."""
+        """Start a worker's interpreter, of the same kind as this one."""
 
     # ------------------------------------------------------------------------------------------------ a turn's bounds
 
     def _before(self, event: Input | None, turn: Turn) -> Iterable[Input]:
-        """Begin a run; gives the inputs that come before its own ``event``: those that close a turn left open.
+        """Begin a run. Return the inputs that must precede ``event``.
 
-        Where the run goes on with an open turn, they are those that settle the effects which were interrupted.
-        Without an ``event`` of its own, it asks again for what is pending.
+        These inputs close a turn that was left open. If the run continues an open turn, they settle its interrupted
+        effects. If ``event`` is None, the run asks again for all pending answers.
         """
         self._turn, self._reply = turn, None
         self.finished = self.compacted = None
@@ -190,7 +190,7 @@ class Interpreter(ABC):
         return self._opening(turn)
 
     def _goes_on(self, event: Input) -> bool:
-        """Whether an input belongs to the turn that is open, and begins none."""
+        """Whether an input continues the open turn instead of beginning one."""
         return bool(self.driver.in_flight) and (
             isinstance(event, CancelAsked) or getattr(event, "effect_id", None) in self.driver.in_flight
         )
@@ -201,7 +201,10 @@ class Interpreter(ABC):
     # ------------------------------------------------------------------------------------------- what is answered later
 
     def waiting(self) -> list[Postponable]:
-        """What is answered later: all that is in flight, while no run is under way, and loses nothing by that."""
+        """Return the effects that can be answered later; an empty list during a run.
+
+        Between runs, these are all effects in flight that survive the end of their run.
+        """
         return [] if self._turn is not None else self._outliving()
 
     def _outliving(self) -> list[Postponable]:
@@ -210,11 +213,13 @@ class Interpreter(ABC):
         return [effect for effect in effects if effect.effect_id in pending or outlives_its_run(effect, tools)]
 
     def check_nothing_waits(self, event: Input | None) -> None:
-        """A new message must not give up what the program will answer later; a question that an interrupt cut short, it
-        does. Of an earlier process nobody knows which of the two it was.
+        """Check that a new message gives up no effect that the program will answer later.
+
+        A message may give up a question that an interrupt cut short. After a restart, the two cases can't be
+        distinguished.
 
         Raises:
-            PendingError: the turn before waits for answers.
+            PendingError: the previous turn waits for answers.
         """
         if not self.driver.in_flight or not isinstance(event, UserSpoke):
             return
@@ -224,13 +229,13 @@ class Interpreter(ABC):
             )
 
     def _keep_pending(self) -> bool:
-        """Leave the turn open where somebody outside is asked something in it; whether that is so."""
+        """Mark the effects that can be answered later as pending. Return whether there are any."""
         kept = self._outliving()
         self.driver.pending.update(effect.effect_id for effect in kept)
         return bool(kept)
 
     def _leave(self) -> bool:
-        """End the run and leave its turn open, if anything in it can be answered later."""
+        """End the run and leave its turn open. Return False if no effect in it can be answered later."""
         if not self._keep_pending():
             return False
         self._untouched = frozenset(self._not_begun()) - self.driver.pending
@@ -240,11 +245,11 @@ class Interpreter(ABC):
 
     @property
     def under_way(self) -> Turn | None:
-        """The run under way; None between runs."""
+        """The current run; None between runs."""
         return self._turn
 
     def leave(self, reason: str) -> None:
-        """End the run under way as ``cancel`` does, but keep what can be answered later."""
+        """End the current run as ``cancel`` does, but keep effects that can be answered later."""
         turn = self._turn
         if turn is not None:
             self._stop_turn(turn, LeaveRequest(turn, reason))
@@ -256,9 +261,10 @@ class Interpreter(ABC):
         self.began, self.finished = len(self.driver.state.history), None  # after what closed the turn before
 
     def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way; False if there is none. From any thread, a tool, an observer, a signal handler.
+        """Stop the current turn; return False if there is no turn.
 
-        When this has returned True, nothing of the turn begins any more.
+        Safe from any thread, tool, observer or signal handler. Once this has returned True, no effect of the turn
+        begins.
         """
         turn = self._turn
         if turn is None:
@@ -267,7 +273,7 @@ class Interpreter(ABC):
         return True
 
     def cancel_turn(self, turn: Turn, reason: str) -> None:
-        """Stop this turn, also if its run has not begun yet."""
+        """Stop this turn, even if its run has not begun yet."""
         self._stop_turn(turn, CancelRequest(turn, reason))
 
     def _stop_turn(self, turn: Turn, request: CancelRequest | LeaveRequest) -> None:
@@ -280,7 +286,7 @@ class Interpreter(ABC):
             self._reply.cancel()
 
     def _closing(self, reason: str) -> Iterable[Input]:
-        """The inputs that close a turn which an exception left open."""
+        """Return the inputs that close a turn which an exception left open."""
         return self._breaking_off(reason) if self._is_open() else ()
 
     def _is_open(self) -> bool:
@@ -294,7 +300,7 @@ class Interpreter(ABC):
         self._forget()
 
     def dispose(self) -> None:
-        """Break the reference circles of a session that is over, so that no garbage collection has to find them."""
+        """Break the reference cycles of a finished session, so that no garbage collection is necessary."""
         self._reply = None
         self._over = True
         self.driver.dispose()
@@ -305,7 +311,7 @@ class Interpreter(ABC):
         return CancelAsked(reason, read, usage, tuple(self._not_begun()), lost)
 
     def _not_begun(self) -> Iterator[EffectId]:
-        """The ids of effects in flight that have not begun, and never will."""
+        """Yield the ids of effects in flight that have not begun and never will."""
         turn = self._latest
         if turn is not None:
             for effect_id, effect in self.driver.in_flight.items():
@@ -313,14 +319,14 @@ class Interpreter(ABC):
                     yield effect_id
 
     def _stop_work(self) -> None:
-        """Stop what is in flight because an exception ends the run."""
+        """Stop all work in flight because an exception ends the run."""
         if self._turn is not None:
             self._turn.cancel()
         if self._reply is not None:
             self._reply.cancel()
 
     def _forget(self) -> None:
-        """Stop all effects in flight: nobody waits for their answers any more."""
+        """Stop all effects in flight, since their answers are no longer needed."""
         self._deadlines.clear()
         for effect_id in list(self._contexts):
             self._stop(effect_id)
@@ -333,11 +339,11 @@ class Interpreter(ABC):
         self._crew.tell(decision)
 
     def _at_work_for(self) -> Turn:
-        """The run under way; without one, a ``Turn`` that is over."""
+        """Return the current run, or a ``Turn`` that is over."""
         return self._turn or Turn(ended=True)
 
     def _end_run(self) -> None:
-        """End the run's turn: nothing of it begins any more. A second call does nothing."""
+        """End the run's turn, so that no more effects begin in it. A second call does nothing."""
         if self._turn is not None:
             self._turn.end()
             self._turn = None
@@ -345,7 +351,7 @@ class Interpreter(ABC):
     # ---------------------------------------------------------------------------------------- where inputs come from
 
     def _open(self, letter: Letter) -> Input | None:
-        """The input in a letter, if it holds one. A letter that was meant for an earlier turn is dropped."""
+        """Return the input in a letter, or None if it contains no input. Letters of earlier turns are dropped."""
         match letter:
             case CancelRequest(turn=turn, reason=reason):
                 return self._cancellation(reason) if turn is self._turn else None
@@ -376,7 +382,7 @@ class Interpreter(ABC):
         return None
 
     def _due(self) -> Input | None:
-        """The answer of an effect whose deadline has come; None if none has."""
+        """Return the answer of an effect whose deadline has passed, or None."""
         now = self._clock.monotonic()
         for effect_id, (when, answer) in self._deadlines.items():
             if when <= now:
@@ -387,18 +393,18 @@ class Interpreter(ABC):
         return None
 
     def _seconds_left(self) -> float | None:
-        """Seconds until the next deadline, negative once it has passed; None without deadlines."""
+        """Return the seconds until the next deadline, negative once it has passed; None without deadlines."""
         nearest = min((when for when, _ in self._deadlines.values()), default=None)
         return None if nearest is None else nearest - self._clock.monotonic()
 
     def _settled(self, event: Input) -> None:
-        """An effect has its answer."""
+        """Release the effect that an input answers."""
         effect_id: EffectId | None = getattr(event, "effect_id", None)
         if effect_id is not None:
             self._release(effect_id)
 
     def _release(self, effect_id: EffectId) -> None:
-        """Nobody works at this effect any more."""
+        """Forget an effect that is no longer being worked on."""
         self._deadlines.pop(effect_id, None)
         context = self._contexts.pop(effect_id, None)
         if context is not None and context.error is not None:
@@ -406,7 +412,7 @@ class Interpreter(ABC):
         self._crew.settled(effect_id)
 
     def _stop(self, effect_id: EffectId) -> None:
-        """Tell whoever works at this effect that nobody waits for it any more."""
+        """Cancel the work on an effect whose answer is no longer needed."""
         context = self._contexts.pop(effect_id, None)
         if context is not None:
             context.cancel()
@@ -430,15 +436,17 @@ class Interpreter(ABC):
         self._deadlines[effect_id] = (self._clock.monotonic() + seconds, answer)
 
     def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
-        """A stream for the reply that is asked for, which whoever cancels will find too."""
+        """Return a stream for the requested reply, and note it so that ``cancel`` finds it."""
         native, engine = effect.request.protocol == "native", self.driver.engine
         tools = tuple if native else partial(offered_by, engine, self.program)
         self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
         return self._reply
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
-        """The tool that is called. None if the program has none of that name: the model is told, unless the program has
-        a performer of its own for tools.
+        """Return the called tool, and start its deadline.
+
+        Returns None if the program has no such tool, or runs it outside. Unless the program performs ``CallTool``
+        itself, an unknown tool is reported to the model.
         """
         tool = self.program.tools.get(effect.call.name)
         if tool is None and CallTool in self.program.performers:
@@ -453,7 +461,7 @@ class Interpreter(ABC):
         return tool
 
     def _handed_out(self, tool: ExternalTool, effect: CallTool) -> Letter:
-        """A call of a tool that the program runs itself, outside."""
+        """Return the letter for a call of a tool that the program runs outside."""
         wrong = tool.problems(effect.call.arguments)
         if wrong:
             return ToolFailed(effect.effect_id, wrong)
@@ -464,7 +472,7 @@ class Interpreter(ABC):
         return Postponed(turn, effect.effect_id)
 
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
-        """What the call is given beside its arguments; its progress goes to ``deliver``."""
+        """Return the tool's context for this call. Its progress goes to ``deliver``."""
         call, turn = effect.call, self._at_work_for()
         context = self._contexts[effect.effect_id] = self.program.tool_context(
             effect,
@@ -497,4 +505,4 @@ class Interpreter(ABC):
         RulesForgotten: _tell_workers,
         **dict.fromkeys((TurnFinished, Compacted, NotCompacted), _note_end),
     }
-    """How decisions are begun. A subclass adds those in which interpreters differ."""
+    """The handlers that begin decisions. A subclass adds the handlers that depend on how it waits."""

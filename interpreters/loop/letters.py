@@ -1,4 +1,4 @@
-"""What may lie in an interpreter's mailbox beside inputs: what happened elsewhere, for the session's own thread."""
+"""Letters in an interpreter's mailbox other than inputs: events from elsewhere, for the session's own thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class _Over:
-    """Stands in a turn's order at the place where the turn ended."""
+    """Marks the end of a turn in its order."""
 
 
 OVER = _Over()
@@ -26,17 +26,16 @@ class NotBegun(Exception):  # noqa: N818 - no error: nobody waits any more for w
 
 
 class Turn:
-    """One run, as those who work for it see it: the effects that have begun in it, and whether it is over.
+    """One run as its workers see it: the effects that have begun, and whether it is over.
 
-    Each beginning and the end stand in one order, and each is put there by a single operation on a dict. So of a
-    beginning and a cancellation one always comes first, whoever they are (another thread, a signal's handler in the
-    middle of this code, an observer, a tool), and nobody takes a lock that another one could hold. What stands behind
-    the end has not begun and never will.
+    All beginnings and the end share one order, a dict, and each is added by a single dict operation. So of a beginning
+    and a cancellation one always comes first. This holds for other threads, observers, tools and a signal handler that
+    interrupts this code. No lock is necessary. An effect behind the end has not begun and never will.
 
     Args:
-        ended: whether it is over from the beginning.
-        inherited: effects of an earlier process, of which nobody knows whether they have begun.
-        objection: what is wrong with a reply as the turn's answer; empty for nothing. None where any text will do.
+        ended: whether the turn is over from the beginning.
+        inherited: effects of an earlier process, which may or may not have begun.
+        objection: returns why a reply can't be the turn's answer, or an empty text. None accepts any text.
     """
 
     __slots__ = ("_cancelled", "_order", "inherited", "objection")
@@ -54,15 +53,17 @@ class Turn:
         self._cancelled = False
 
     def begins(self, effect_id: EffectId) -> bool:
-        """Note that an effect begins; False if the turn is over and it must not. Called right before it begins."""
+        """Note that an effect begins; return False if the turn is over and it must not. Call it just before the
+        beginning.
+        """
         self._order[effect_id] = None
         return OVER not in self._order or self.has_begun(effect_id)
 
     def begin(self, effect_id: EffectId, work: Callable[[], Result]) -> Result:
-        """Do the work of an effect, if the turn is not over.
+        """Do the work of an effect, unless the turn is over.
 
         Raises:
-            NotBegun: the turn was over before.
+            NotBegun: the turn was already over.
         """
         if not self.begins(effect_id):
             raise NotBegun
@@ -82,28 +83,28 @@ class Turn:
         return effect_id in self.inherited or self.has_begun(effect_id)
 
     def cancel(self) -> bool:
-        """End the turn as a cancelled one: nothing begins from here on. Whether it had not been cancelled before."""
+        """Cancel the turn, so that no more effects begin. Return False if it was already cancelled."""
         first = not self._cancelled
         self._order.setdefault(OVER)
         self._cancelled = True
         return first
 
     def end(self) -> None:
-        """End the turn: nothing begins from here on, since nobody waits for it."""
+        """End the turn without cancelling it: no more effects begin."""
         self._order.setdefault(OVER)
 
     def is_cancelled(self) -> bool:
-        """Asked anew each time, since another thread or a signal handler may have said so in between."""
+        """Whether the turn is cancelled. Ask each time: another thread or a signal handler may cancel it at any moment."""
         return self._cancelled
 
     def is_over(self) -> bool:
-        """Whether nobody waits any more for what was begun in it."""
+        """Whether the session no longer waits for the turn's effects."""
         return OVER in self._order
 
 
 @frozen(eq=False)
 class CancelRequest:
-    """Somebody wants this turn, and no later one, to stop."""
+    """A request to stop this turn, but no later one."""
 
     turn: Turn
     reason: str
@@ -111,8 +112,9 @@ class CancelRequest:
 
 @frozen(eq=False)
 class LeaveRequest:
-    """Somebody wants this turn's run to end. What a person or the program outside is asked stays pending; where nothing
-    is, the turn is cancelled.
+    """A request to end the run of this turn.
+
+    Questions to a person or to the outside program stay pending. Without any, the turn is cancelled.
     """
 
     turn: Turn
@@ -129,7 +131,7 @@ class Postponed:
 
 @frozen(eq=False)
 class Progress:
-    """The progress that a tool reports."""
+    """Progress reported by a tool."""
 
     turn: Turn
     said: ToolProgress
@@ -147,7 +149,7 @@ class WorkerEvent:
 
 @frozen(eq=False)
 class Errand:
-    """A worker wants the program asked, which is done on the session's own thread."""
+    """A worker's question to the program, to be asked on the session's own thread."""
 
     turn: Turn
     ask: Callable[[], Any]
@@ -156,13 +158,13 @@ class Errand:
 
 @frozen(eq=False)
 class Fault:
-    """An error of the embedding program's own that was met on another thread: it ends the run."""
+    """An error of the embedding program, found on another thread. It ends the run."""
 
     turn: Turn
     error: BaseException
 
 
 HandedIn = ModeChanged | ModelChosen | ApprovalsForgotten | CancelAsked
-"""Inputs that answer no effect, so that they need no run."""
+"""Inputs that answer no effect and therefore need no run."""
 
 Letter = Input | CancelRequest | LeaveRequest | Postponed | Progress | WorkerEvent | Errand | Fault

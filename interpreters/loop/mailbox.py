@@ -1,4 +1,4 @@
-"""Where a session under asyncio waits: letters that came, and what wakes it when one comes."""
+"""The mailbox of an asyncio session: its letters, and the future that wakes the session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = TypeVar("Kind")
 
 
 class Mailbox:
-    """A queue that is read by one task, filled in its event loop or from any thread."""
+    """A queue with one reading task. Its event loop or any thread may fill it."""
 
     def __init__(self) -> None:
         self._letters: deque[Letter] = deque()
@@ -20,23 +20,23 @@ class Mailbox:
         self._wake: asyncio.Future[None] | None = None
 
     def belongs_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Say which loop reads it from now on."""
+        """Set the loop that reads the mailbox from now on."""
         self._loop = loop
 
     def runs_in(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that reads it, if that runs. From any thread."""
+        """Return the loop that reads the mailbox, or None if it is not running. Safe from any thread."""
         loop = self._loop
         return loop if loop is not None and loop.is_running() else None
 
     def take(self) -> Letter | None:
-        """The oldest letter, if there is one."""
+        """Remove and return the oldest letter, or None."""
         return self._letters.popleft() if self._letters else None
 
     def __len__(self) -> int:
         return len(self._letters)
 
     def unread(self, kind: tuple[type[Kind], ...]) -> list[Kind]:
-        """Take out the letters of some kinds, oldest first."""
+        """Remove and return the letters of these types, oldest first."""
         if not self._letters:  # as nearly always
             return []
         letters = [self._letters.popleft() for _ in range(len(self._letters))]
@@ -44,17 +44,17 @@ class Mailbox:
         return [letter for letter in letters if isinstance(letter, kind)]
 
     def alarm(self) -> asyncio.Future[None]:
-        """A future that is done when the next letter comes. To be called while the mailbox is empty."""
+        """Return a future that is done when the next letter arrives. Call it only while the mailbox is empty."""
         wake = self._wake = asyncio.get_running_loop().create_future()
         return wake
 
     def post(self, letter: Letter) -> None:
-        """Add a letter, in the loop that reads it."""
+        """Add a letter, in the loop that reads the mailbox."""
         self._letters.append(letter)
         self._ring()
 
     def send(self, letter: Letter) -> None:
-        """Add a letter, from any thread or a signal handler. It stands behind all that was added before."""
+        """Add a letter behind all earlier ones. Safe from any thread or a signal handler."""
         self._letters.append(letter)
         loop = self._loop
         if loop is not None and not loop.is_closed():

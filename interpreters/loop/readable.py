@@ -1,12 +1,12 @@
-r"""What people read of a reply in a text protocol, while it comes: its answer, and none of the convention's syntax.
+"""The visible part of a streamed reply in a text protocol: the answer without the syntax of the convention.
 
-Text is shown as it comes and held back only from where a call, a fence around one or a marker may begin. What begins an
-answer (``<response>``, or ``{"f": "`` at the reply's beginning) is left out, and the answer shown as it comes. Once a
-call has begun, nothing more is shown until the reply's end says what it was; an object that turns out to be none of the
-convention's is shown as the text that it is.
+Text is shown as it arrives. It is held back only from the place where a call, a fence around a call or a marker may
+begin. The start of an answer (``<response>``, or ``{"f": "`` at the beginning of the reply) is left out, and the answer
+is shown as it arrives. Once a call has begun, the rest is held back until the end of the reply identifies it. An object
+outside the convention is shown as plain text.
 
-However a reply is cut into pieces, what is shown of it is the same: whatever is decided at a character, is decided by
-that one and the few behind it.
+The shown text does not depend on how the reply is cut into pieces. Each decision depends only on a character and the
+few characters behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cognition import FinishReason, ToolSpec
 from cognition.text_protocol import Reading, read_text
 
 SPACE = r"\s{0,32}"
-"""White space within what begins an object. Of more than that, what stands before it is text."""
+"""White space allowed inside the beginning of an object. With more, the characters before it are text."""
 BEGINS_OBJECT = rf"""(?:```(?:json)?{SPACE})?(?:\[{SPACE})?\{{{SPACE}["'][taifcr]["']{SPACE}:"""
 MAY_BEGIN_OBJECT = (
     rf"""`{{1,2}}|```(?:j|js|jso|json)?{SPACE}|(?:```(?:json)?{SPACE})?\[{SPACE}"""
@@ -29,12 +29,12 @@ TAGS = ("<tool>", "</tool>", "<args>", "</args>", "<response>", "</response>")
 
 
 def _beginnings(*markers: str) -> str:
-    """A pattern of what may become one of these."""
+    """Return a pattern that matches any incomplete marker."""
     return "|".join(re.escape(marker[:end]) for marker in markers for end in range(len(marker) - 1, 0, -1))
 
 
 def _patterns(*markers: str, objects: bool) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """What is looked for: its first character, the whole of it, and a text that may become it."""
+    """Return three patterns: the first character, the complete opening, and a text that may become an opening."""
     whole, part = "|".join(map(re.escape, markers)), _beginnings(*markers)
     if objects:
         whole, part = f"{whole}|{BEGINS_OBJECT}", f"{part}|{MAY_BEGIN_OBJECT}"
@@ -61,13 +61,13 @@ HEXADECIMAL = re.compile("u[0-9a-fA-F]{4}")
 
 
 class Readable:
-    """What is shown of one reply, or of its reasoning.
+    """The visible text of one reply, or of its reasoning.
 
     Args:
-        protocol: of the reply; not ``native``.
-        tools: those that the model was told of, by name.
-        reasoning: whether this is what the model thinks, where a call is none: it is left out, and what follows it is
-            shown.
+        protocol: protocol of the reply; not ``native``.
+        tools: tools offered to the model, by name.
+        reasoning: whether this is the model's reasoning. A call in it does not count: it is left out, and the text
+            behind it is shown.
     """
 
     def __init__(
@@ -84,18 +84,18 @@ class Readable:
         self._raw: list[str] = []
         self._shown: list[str] = []
         self._answer: list[str] | None = None
-        """What was shown of an answer that is marked as one."""
+        """Text shown so far of an answer that is marked as an answer."""
         self._space: list[str] = []
-        """White space that is shown once something follows it."""
+        """White space that is shown once text follows it."""
         self._gap = ""
-        """Parts an answer from what was shown before it."""
+        """Separates an answer from the text shown before it."""
         self._pending = ""
         self._object: JsonObject | None = None
         self._closed = False
-        """Nothing more is shown before the reply's end."""
+        """Whether output is held back until the end of the reply."""
 
     def feed(self, text: str) -> str:
-        """The next piece of the reply; gives what is to be shown now."""
+        """Take the next piece of the reply. Return the text to show now."""
         if not self._reasoning:
             self._raw.append(text)
         if self._closed:
@@ -108,7 +108,7 @@ class Readable:
         return "".join(out)
 
     def finish(self, finish_reason: FinishReason) -> str:
-        """The reply has ended; gives what is to be shown besides."""
+        """End the reply. Return the remaining text to show."""
         if self._reasoning:
             rest, self._pending = self._pending, ""
             cut = finish_reason in ("length", "cancelled", "error")
@@ -123,8 +123,9 @@ class Readable:
         return f"\n{answer}"
 
     def _go_on(self, at: int, out: list[str]) -> int | None:
-        """Decide what the next characters are, those of ``_pending`` from ``at`` on; gives the place behind them, or
-        None where that can't be said yet.
+        """Classify the characters of ``_pending`` from ``at`` on.
+
+        Returns the position behind them, or None if more text is necessary.
         """
         if self._object is not None:
             return self._in_object(self._object, at, out)
@@ -147,7 +148,7 @@ class Readable:
         return at + 1
 
     def _begin(self, opening: re.Match[str], out: list[str]) -> int:
-        """A marker or the beginning of an object, which is left out; gives the place from which on to read."""
+        """Begin a marker or an object, which is not shown. Return the position from where to continue."""
         what = opening[0]
         if what.startswith("<"):
             if self._reasoning:
@@ -186,7 +187,7 @@ class Readable:
         return end
 
     def _show(self, text: str, out: list[str]) -> None:
-        """Show text, without white space at its end and, in a marked answer, at its beginning."""
+        """Show text without trailing white space; in a marked answer also without leading white space."""
         kept = text.rstrip()
         if kept:
             if self._answer is None:
@@ -203,24 +204,24 @@ class Readable:
 
 
 class JsonObject:
-    """An object on its way: where it ends, and the text of its ``f`` as it comes.
+    """A partial JSON object: finds its end, and the text of its ``f`` as it arrives.
 
     Args:
-        before: what stands before its brace: a fence, a bracket.
-        alone: whether it is all that the reply holds so far: the text of its ``f`` is given then.
+        before: text before the brace: a fence, a bracket.
+        alone: whether the object is the whole reply so far. Only then is the text of ``f`` returned.
     """
 
     def __init__(self, before: str, *, alone: bool) -> None:
         self.before = before
         self.alone = alone
         self.answer: list[str] = []
-        """What came of the answer, for the caller to take."""
+        """New text of the answer, for the caller to take."""
         self._parts: list[str] = []
         self._depth = 0
         self._in_text = False
         self._escape: str | None = None
         self._high = ""
-        """The first half of a character that JSON writes as two."""
+        """First half of a surrogate pair."""
         self._at_key = True
         self._key: list[str] = []
         self._telling = False
@@ -230,7 +231,9 @@ class JsonObject:
         return "".join(self._parts)
 
     def feed(self, text: str, at: int) -> int | None:
-        """More of it, from a place on; gives the place behind its closing brace, once that is there."""
+        """Take more text from position ``at`` on. Return the position behind the closing brace, or None if it is
+        missing.
+        """
         for position in range(at, len(text)):
             character = text[position]
             if self._in_text:
@@ -254,11 +257,10 @@ class JsonObject:
         return None
 
     def is_meant(self, tools: Mapping[str, ToolSpec]) -> bool:
-        """Whether it is an object of the convention, or can't be read and may be one."""
+        """Whether the object belongs to the convention, or is unreadable and may belong to it."""
         return read_text("short_keys", self.text, tools) != Reading(answer=self.text)
 
     def _text(self, character: str) -> None:
-        """A character within a text."""
         if self._escape is not None:
             self._escaped(character)
         elif character == "\\":
@@ -274,7 +276,6 @@ class JsonObject:
             self._key.append(character)
 
     def _escaped(self, character: str) -> None:
-        """A character behind a backslash."""
         escape = f"{self._escape}{character}"
         if escape[0] == "u" and len(escape) < 5:
             self._escape = escape

@@ -1,7 +1,7 @@
-"""A message of the user's before its turn begins: what the program adds to it, and what the model can't be shown.
+"""A user's message before its turn begins: additions of the program, and pictures that no model accepts.
 
-Here nothing has begun and nothing is on file yet, so that a mistake is an error of the caller's, and the session goes
-on with the next message.
+No effect has begun and the message is not on file yet. So a mistake raises an error in the caller, and the session
+continues with the next message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runtime.protocol import ModelInfo
 
 
 class Saying:
-    """What a session is about to be told."""
+    """Prepares the messages of a session."""
 
     __slots__ = ("_driver", "_pictured", "_program")
 
@@ -34,14 +34,13 @@ class Saying:
         self._program = program
         self._driver = driver
         self._pictured: bool | None = None
-        """Whether there has been a picture in the conversation; None where nobody has looked."""
+        """Whether the conversation contains a picture; None if not checked yet."""
 
     def check(self, event: Input | None) -> None:
-        """See that the model takes what a new message would have it shown.
+        """Check that a model accepts the pictures of a new message and of the conversation.
 
         Raises:
-            MediaError: there are pictures in the message, or in the conversation before it, that no model takes which
-                may be called.
+            MediaError: no available model accepts the pictures in the message or in the conversation before it.
         """
         if not isinstance(event, UserSpoke):
             return
@@ -59,7 +58,7 @@ class Saying:
         self._pictured = True
 
     def _models(self) -> Iterator[ModelInfo]:
-        """What may be called to answer, the first one first: where that takes no such picture, another one may."""
+        """Yield the models that may answer, in order of preference. If one refuses a picture, another may accept it."""
         config, state = getattr(self._driver.engine, "config", None), self._driver.state
         names: tuple[str, ...] = (OWN,)
         if isinstance(config, AgentConfig) and isinstance(state, AgentState):
@@ -68,7 +67,7 @@ class Saying:
         return (self._program.runtime(name).describe() for name in there or [OWN])
 
     def _problem(self, info: ModelInfo, images: tuple[Image, ...], kept: tuple[Image, ...]) -> str:
-        """Why a model can't be shown the pictures of a message, or those of the conversation before it; or empty."""
+        """Return why a model can't be shown the pictures of a message or of its conversation; empty if it can."""
         anew = "begin anew with reset(), or fork the session from an earlier turn"
         for those, where, how in (
             (images, "this message has", "describe the picture in words"),
@@ -84,15 +83,15 @@ class Saying:
         return ""
 
     def asks(self, event: Input | None) -> bool:
-        """Whether the program's function is to make the prompt that comes with an input."""
+        """Whether the program's function has to make the system prompt for this input."""
         return self._program.system is not None and isinstance(event, UserSpoke) and event.system is None
 
     def sources(self, event: Input) -> tuple[Source, ...]:
-        """What is to be asked for candidates that come with an input; nothing where it brings some."""
+        """Return the sources of candidates for an input; empty if the input contains candidates."""
         return self._program.context if isinstance(event, UserSpoke) and not event.context else ()
 
     def with_context(self, event: Any, found: Iterable[tuple[Candidate, ...]]) -> Input:
-        """A message with the candidates that were found for it."""
+        """Return the message with the candidates found for it."""
         told: UserSpoke = evolve(event, context=tuple(chain.from_iterable(found)))
         config = getattr(self._driver.engine, "config", None)
         if isinstance(config, AgentConfig):
@@ -107,12 +106,12 @@ class Saying:
         return told
 
     def as_told(self, event: Input) -> Input:
-        """An input for which no prompt is made here; one that it brings is as in `with_prompt`."""
+        """Return an input that needs no new prompt. Its own prompt is treated as in ``with_prompt``."""
         brought = event.system if isinstance(event, UserSpoke) else None
         return event if brought is None else self.with_prompt(event, brought)
 
     def with_prompt(self, event: Any, text: str) -> Input:
-        """A message that brings a system prompt, where that is another than the one before."""
+        """Return the message with this system prompt, or without a prompt if the text is unchanged."""
         event, driver = evolve(event, system=None), self._driver
         known = getattr(driver.state, "system", None)
         if known is None:

@@ -1,7 +1,7 @@
-"""What becomes of the effects that a crash interrupted, one by one.
+"""Settle effects that a crash interrupted.
 
-An effect that stands on file without its answer may have been carried out, or half of it, or not: nobody knows. What
-may be done twice is done again; of what must not be, the model is told that it may have happened.
+An effect on file without an answer may have been carried out completely, partly or not at all. Repeatable effects run
+again. For the others, the model receives a note that the effect may have happened.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ WORK_UNKNOWN = f"the program ended while it worked; {IN_PART}"
 
 
 def settle(tools: Mapping[str, Tool[..., Any]], effect: Effect, waited: float) -> Effect | Input:
-    """The effect to begin again, or the input that answers it.
+    """Return the effect to begin again, or the input that answers it.
 
-    - A tool that is read-only or idempotent runs again; of any other the call counts as failed (at most once).
-    - A call of an external tool goes on waiting for its result.
-    - A worker is not run again: its own calls are not known here.
-    - A timer runs for the rest of its time; ``waited`` seconds of it have passed.
-    - The model is asked again, and so is the program: approvals, questions, plans, hooks, notes. It lost the question
-      with the process, and answering it twice is answering it once.
+    - A read-only or idempotent tool runs again. Any other call counts as failed (at most once).
+    - A call of an external tool continues to wait for its result.
+    - A worker does not run again, since its own calls are unknown here.
+    - A timer runs for the rest of its time, ``waited`` seconds less.
+    - The model is asked again, and so is the program: approvals, questions, plans, hooks, notes. The process lost the
+      question, and a second answer has the same effect as one.
     """
     match effect:
         case CallTool(effect_id=effect_id, call=call):

@@ -1,6 +1,6 @@
-"""Workers: a part of a turn's work, done by an engine and a state of their own.
+"""Workers: part of a turn's work, with their own engine and state.
 
-What is made here is driven by an interpreter of the same kind as the parent's.
+An interpreter of the same kind as the parent's runs the worker that is built here.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ from cognition.routing import order_of
 from interpreters.program.program import Program
 
 NOT_FOR_WORKERS: frozenset[Feature] = frozenset({"plan", "workers"})
-"""A plan is the user's and the parent's. And workers have no workers: each has at least one in its budget, so that
-their number would have no end."""
+"""Features that workers do not get. A plan belongs to the user and the parent.
+
+Workers have no workers: each budget includes at least one worker, so their number would be unlimited.
+"""
 
 HOOKS_OF_WORKERS: frozenset[HookPoint] = frozenset({"before_tool", "after_tool"})
-"""What guards a call guards it whoever makes it; the others are about what the user says and hears."""
+"""Hooks that apply to workers: those that guard a call. The others are about the dialogue with the user."""
 
 
 IN_PART = "parts of its work may have happened"
-"""What the parent is told of a worker that was stopped in its middle."""
+"""Note for the parent about a worker that was stopped halfway."""
 
 
 @frozen(eq=False)
@@ -53,10 +55,10 @@ class Worker:
 
 
 def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, state: object = None) -> Worker:
-    """The worker that an effect asks for: never with more tools, budget or permission than its parent has now.
+    """Return the worker for an effect. It never has more tools, budget or permissions than its parent has now.
 
-    ``state`` is the parent's: of it come the system prompt that the parent works with, if that is another than its
-    configuration's, the sections behind it, and what is known of models that have failed.
+    ``state`` is the parent's state. It supplies the system prompt, if it differs from the configured prompt, the
+    sections behind the prompt, and the known failures of models.
     """
     config: AgentConfig | None = program.reveal(getattr(parent, "config", None))
     if config is None:
@@ -87,16 +89,14 @@ def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, 
 
 
 def _with_model(config: AgentConfig, chosen: str | None) -> AgentConfig:
-    """The configuration of a worker whose answers come from the model that workers are given, and where that fails from
-    the one that answers its parent.
-    """
+    """Return the configuration of a worker with a model of its own, which falls back to the models of its parent."""
     parents = order_of(chosen, config.routes, config.fallback, "answer")
     routes = tuple((task, name) for task, name in config.routes if task == "summary")
     return evolve(config, routes=routes, fallback=parents)
 
 
 def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerFinished | WorkerFailed:
-    """What the parent is told of a worker's end."""
+    """Return the input that reports a worker's end to its parent."""
     if finished is None:
         return WorkerFailed(effect.effect_id, "its engine ended the turn without an outcome")
     outcome, usage = finished.outcome, finished.usage
@@ -118,6 +118,6 @@ def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerF
 
 
 def worker_stalled(effect: SpawnWorker, seconds: float, state: AgentState) -> WorkerStalled:
-    """What the parent is told of a worker that gave no sign of life for so long."""
+    """Return the input that reports to the parent a worker without a sign of life for ``seconds``."""
     usage: Usage = state.spent.usage
     return WorkerStalled(effect.effect_id, f"no sign of life for {seconds:g} seconds", usage)

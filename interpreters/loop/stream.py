@@ -1,4 +1,4 @@
-"""A model's stream: what observers are told of it, and what the engine is told of its end."""
+"""A model's stream: the pieces for observers, and the final input for the engine."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ from runtime.protocol import Done
 
 
 class Cancellable(Protocol):
-    """A model's stream, awaited or not."""
+    """A model's stream, sync or async."""
 
     def cancel(self) -> None:
-        """Stop as soon as possible. After the end it does nothing."""
+        """Stop as soon as possible. Does nothing after the end."""
 
 
 Stream = TypeVar("Stream", bound=Cancellable)
 
 Later = Callable[[float, Callable[[], None]], Cancellable]
-"""Calls a function after so many seconds."""
+"""Calls a function after a number of seconds."""
 
 BROKEN_OFF = Failure("the model's stream broke off without an end")
-"""The failure of a stream that ends without ``Done``, which no runtime may do."""
+"""Failure of a stream that ends without ``Done``, which runtimes must not do."""
 
 FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 
 NO_USAGE = Usage()
 
 PATIENCE = 5.0
-"""Seconds that a model whose time is over may take for its ``Done``, which says what the reply has used."""
+"""Seconds that an expired model may take for its ``Done``, which reports the reply's usage."""
 
 
 def offered_by(engine: CognitiveEngine, program: Program) -> Iterable[ToolSpec]:
-    """The tools that a model is told of."""
+    """Return the tools offered to the model."""
     config = getattr(engine, "config", None)
     return config.offered if isinstance(config, AgentConfig) else [tool.spec for tool in program.tools.values()]
 
 
 class Told:
-    """The pieces of a reply in a text protocol as observers are told of them: without the convention's syntax."""
+    """Filters the pieces of a reply in a text protocol for observers, without the syntax of the convention."""
 
     def __init__(self, protocol: Literal["short_keys", "tool_tags"], tools: Iterable[ToolSpec]) -> None:
         self._protocol: Final = protocol
@@ -71,7 +71,7 @@ class Told:
         self._reasoning: Readable | None = None
 
     def take(self, output: Output) -> Iterator[Output]:
-        """What a piece of the reply shows."""
+        """Yield the visible part of a piece of the reply."""
         if isinstance(output, ReasoningDelta):
             if self._reasoning is None:
                 self._reasoning = Readable(self._protocol, self._tools, reasoning=True)
@@ -84,7 +84,7 @@ class Told:
             yield output
 
     def finish(self, finish_reason: FinishReason) -> Iterator[Output]:
-        """What the reply's end shows."""
+        """Yield the text that becomes visible at the end of the reply."""
         yield from self._end_reasoning(finish_reason)
         yield from _some(TextDelta, self._text.finish(finish_reason))
 
@@ -100,19 +100,20 @@ def _some(kind: type[TextDelta] | type[ReasoningDelta], text: str) -> Iterator[O
 
 
 class ReplyStream:
-    """One reply on its way: cancelled from anywhere, shown as it comes, and in the end the input that it is.
+    """One streamed reply. It can be cancelled from anywhere, is shown as it arrives, and finally becomes an input.
 
-    A summary is not shown: it is no answer to the user.
+    A summary is not shown, since it does not answer the user.
 
-    A context around the loop that reads it; an exception that comes out of the runtime ends the loop and is the reply's
-    failure. Not so a ``CogstepError``: a closed model, a script that doesn't fit are the embedding program's own fault.
+    Use it as a context around the loop that reads the stream. An exception of the runtime ends the loop and becomes the
+    reply's failure. A ``CogstepError`` (a closed model, a script that does not fit) is the embedding program's fault
+    and is raised.
 
     Args:
-        effect: asks for it.
-        observers: are shown each piece; of a text protocol, what of it is to be read.
-        turn: the run that waits for it.
-        clock: says when its time is over, if the effect sets one.
-        tools: those that the model was told of.
+        effect: the request for the reply.
+        observers: receive each piece; in a text protocol, its visible part.
+        turn: run that waits for the reply.
+        clock: measures the reply's time, if the effect sets a limit.
+        tools: returns the tools offered to the model.
     """
 
     __slots__ = (
@@ -147,7 +148,7 @@ class ReplyStream:
         self._clock = clock
         self._deadline = None if effect.seconds is None else clock.monotonic() + effect.seconds
         self.unread = NO_USAGE
-        """The usage of a reply that a cancellation ended, which stands in no input."""
+        """Usage of a cancelled reply, which no input reports."""
         self._observers = observers
         self._shown = effect.purpose != "summary"
         self._generation: Cancellable | None = None
@@ -155,12 +156,12 @@ class ReplyStream:
         self._error: Exception | None = None
         self._seen: list[str] = []
         self._timer: Cancellable | None = None
-        """Has the reply expire that takes too long."""
+        """Expires a reply that takes too long."""
         self._told = None if effect.request.protocol == "native" else Told(effect.request.protocol, tools())
 
     @property
     def text(self) -> str:
-        """What the model has written so far for the user to read."""
+        """The visible text so far."""
         return "".join(self._seen)
 
     @property
@@ -169,22 +170,21 @@ class ReplyStream:
         return self._generation is not None
 
     def cancel(self) -> None:
-        """Stop the model. From any thread or a signal handler."""
+        """Stop the model. Safe from any thread or a signal handler."""
         generation = self._generation
         if generation is not None:
             generation.cancel()
 
     def expire(self) -> None:
-        """Stop the model, since its time is over. From any thread."""
+        """Stop the model because its time is over. Safe from any thread."""
         self.late = True
         self.cancel()
 
     def watched(self, later: Later | None = None) -> Self:
-        """The reply, as a context in which it expires once it takes as long as its effect says, also where nothing
-        comes of it.
+        """Return the reply as a context that expires it after the effect's ``seconds``, even if the stream is silent.
 
         Args:
-            later: ``call_later`` of an event loop; None for a thread that waits.
+            later: ``call_later`` of an event loop; None uses a timer thread.
         """
         seconds = self.effect.seconds
         if seconds is not None:
@@ -192,14 +192,14 @@ class ReplyStream:
         return self
 
     def begin(self, generation: Stream) -> Stream:
-        """The stream to read."""
+        """Return the stream to read. It is cancelled if the turn or the reply's time is already over."""
         self._generation = generation
         if self.turn.is_over() or self.late:  # asked for while it was submitted
             generation.cancel()
         return generation
 
     def take(self, output: Output | Done) -> bool:
-        """Take one piece of the stream; whether it was the last."""
+        """Take one piece of the stream; return whether it was the last."""
         if isinstance(output, Done):
             self._done = output
             if self._told is not None and output.failure is None and output.finish_reason != "cancelled":
@@ -222,7 +222,7 @@ class ReplyStream:
         return False
 
     def _show_rest(self, done: Done) -> None:
-        """Show what was said between the expiry and the end as well, in one piece: it is a part of the answer."""
+        """Show the text between expiry and end in one piece, since it is part of the answer."""
         if not self.late or self._told is not None or self.turn.is_over():
             return
         shown = self.text
@@ -253,7 +253,7 @@ class ReplyStream:
         return False
 
     def answer(self) -> ModelReplied | ModelFailed | ModelInterrupted | None:
-        """The input that the reply's end is; None when the turn was cancelled, which comes by the mailbox."""
+        """Return the reply as an input. Returns None if the turn was cancelled: that input arrives through the mailbox."""
         done, effect_id = self._done, self.effect.effect_id
         if self.late and not self.turn.is_over() and (done is None or done.finish_reason in ("cancelled", "error")):
             used = NO_USAGE if done is None else done.usage
@@ -287,7 +287,9 @@ class ReplyStream:
 
     @property
     def _read(self) -> str:
-        """The text of a reply that failed, as far as somebody read it: without observers, it may be asked for again."""
+        """The text of a failed reply, as far as it was shown. Without observers it is empty: the request may be
+        repeated.
+        """
         return self.text if self._observers.shown else ""
 
 

@@ -1,6 +1,6 @@
-"""The Model Context Protocol (MCP): tools of servers that others wrote for agents of ours, and our tools for others.
+"""The Model Context Protocol (MCP): tools of other servers for our agents, and our tools for other programs.
 
-``servers`` says as a value how a server is started or reached, ``client`` holds many of them side by side, and
-``serving`` is the other direction. The protocol itself is the official SDK's (the extra ``mcp``), which takes seconds
-to import: ``link`` and its transports import it, once a server is connected, and ``serving``, once something is served.
+``servers`` defines how a server is started or reached, ``client`` connects to many of them, and ``serving`` is the
+other direction. The official SDK (the extra ``mcp``) implements the protocol. It takes seconds to import, so ``link``
+and its transports import it when a server is connected, and ``serving`` when a service starts.
 """

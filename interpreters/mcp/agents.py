@@ -1,4 +1,4 @@
-"""An agent as a tool: of other programs, by ``MCPService``, or of another agent."""
+"""An agent as a tool: for other programs, through ``MCPService``, or for another agent."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ DESCRIPTION = (
 
 
 def agent_tool(make: Callable[[], Agent], *, name: str = "ask_agent", description: str = DESCRIPTION) -> Tool[..., Any]:
-    """A tool by which an agent is asked. Each call is a conversation of its own, and may run beside others.
+    """Return a tool that sends a message to an agent. Each call is a separate conversation; calls may run concurrently.
 
-    What the agent calls is reported as progress. A call that is cancelled cancels the agent's turn; one whose turn
-    fails, or waits for an answer that nobody can give, fails.
+    The agent's tool calls are reported as progress. Cancelling a call cancels the agent's turn. A call fails if its
+    turn fails or waits for an answer, since no user can give it.
 
     Args:
-        make: gives a new agent, which is closed after its answer. Its model may be shared.
-        name: of the tool.
-        description: for the model: what the agent is good for.
+        make: returns a new agent, which is closed after its answer. Its model may be shared.
+        name: the tool's name.
+        description: for the model: the agent's purpose.
     """
 
     def ask(message: str, context: ToolContext[Any]) -> str:

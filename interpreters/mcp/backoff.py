@@ -1,4 +1,4 @@
-"""When a server that could not be reached is tried again."""
+"""The delay before the next attempt to reach a server."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ LONGEST = 30.0
 
 
 def wait_after(failures: int) -> float:
-    """Seconds until the next attempt, after so many in a row that failed: none after the first, then 1 doubling to 30.
+    """Return the seconds until the next attempt after ``failures`` in a row: 0 after the first, then 1, doubling up to
+    30.
 
-    The first call after a loss connects at once, since most servers that ended can be started again.
+    The first call after a loss connects immediately, since most servers that ended can be started again.
     """
     return 0.0 if failures < 2 else min(LONGEST, 2.0 ** min(failures - 2, 10))

@@ -1,5 +1,6 @@
-"""One call of a server's tool: what it is told, and what its end means in plain words. A call whose fate nobody knows
-says so.
+"""A call of a server's tool: the metadata sent with it, and its outcome as a text or an error.
+
+If it is unknown whether a call happened, the error states that.
 """
 
 from __future__ import annotations
@@ -20,22 +21,23 @@ from interpreters.mcp.servers import matches
 from interpreters.tools.context import ToolContext, ToolError
 
 KEY = "cogstep/idempotency-key"
-"""In ``_meta``: names the call, the same in each attempt at it, so that a server can tell a repetition."""
+"""In ``_meta``: identifies the call, the same in each attempt, so that a server can detect a repetition."""
 EFFECT = "cogstep/effect-id"
-"""In ``_meta``: names the attempt, as recordings do."""
+"""In ``_meta``: identifies the attempt, as in recordings."""
 
 MOST_PROGRESS = 1000
-"""How often one call may report progress: a server that never stops must not fill a session's mailbox."""
+"""Maximum number of progress reports per call: a server that never stops must not fill a session's mailbox."""
 
 LONGEST_PROGRESS = 200
-"""Characters of a message of progress."""
 
 UNKNOWN = "nobody knows whether the call happened; look before you call it again"
 
 
 def idempotency_key(context: ToolContext[Any], tool: str, arguments: Mapping[str, Any]) -> str:
-    """Names a call for good. Of the session's name it has a hash only; with the arguments in it, two sessions that were
-    given the same name are never taken for a repetition where they want something else.
+    """Return a permanent id of a call.
+
+    It contains only a hash of the session's name. The arguments are part of the hash, so that different calls of two
+    sessions with the same name never look like a repetition.
     """
     parts = [context.session, context.call_id, tool, json.dumps(arguments, sort_keys=True)]
     return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -44,16 +46,16 @@ def idempotency_key(context: ToolContext[Any], tool: str, arguments: Mapping[str
 async def call_tool(
     connection: Connection, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
 ) -> str:
-    """What the model is told of the result.
+    """Call the tool and return its result as a text for the model.
 
     Args:
-        connection: to the server.
-        listed: the tool as it was listed when the agent was given it.
+        connection: the connection to the server.
+        listed: the tool as listed when the agent received it.
         arguments: for the tool.
-        context: of the call.
+        context: the call's context.
 
     Raises:
-        ToolError: it failed, could not be begun, or nobody knows.
+        ToolError: the call failed, could not be started, or has an unknown outcome.
     """
     from interpreters.mcp.link import LostError, RefusedError
 
@@ -101,9 +103,10 @@ async def call_tool(
 
 
 def _check_no_worse(connection: Connection, listed: ListedTool) -> None:
-    """See that nobody would be asked about the tool as it is now who was not asked about it as it was.
+    """Reject a tool that its server has declared destructive since the session received it, if that would require
+    approval.
 
-    A server may list a tool anew that was harmless, under the same name.
+    A server may replace a harmless tool under the same name.
     """
     server = connection.server
     asked = listed.is_destructive or server.approval is not None or matches(listed.name, server.read_only)
@@ -126,7 +129,7 @@ def _read(connection: Connection, result: dict[str, Any], context: ToolContext[A
 
 
 def told(parts: tuple[Part, ...], hide: Callable[[str], str], context: ToolContext[Any]) -> str:
-    """The text of a result; its images are shown beside it."""
+    """Return the text of a result, and show its images."""
     for image in images_of(parts):
         with suppress(ToolError):  # one too many: the text names it in any case
             context.show(image)

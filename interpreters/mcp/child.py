@@ -1,9 +1,9 @@
-"""The process of a server that is spoken to on its input and output.
+"""The process of a server that communicates over its standard input and output.
 
-It gets the variables of the system and those that it was given, no keys of this program. A keeper stands between
-(``interpreters.toolbox.shell.keeper``), as for a shell's commands: it ends the server and whatever that has begun, on
-Linux also what has left its group, when we say so and when this program has gone, however that happened. What the
-server prints on stderr is kept, the newest of it, to be shown when it fails.
+It gets the system's environment variables and those of its ``MCPServer``, but no keys of this program. A keeper process
+supervises it (``interpreters.toolbox.shell.keeper``), as for shell commands. The keeper ends the server and all its
+descendants, on Linux also those outside its process group: on request, and when this program ends for any reason. The
+newest part of the server's stderr is stored and shown when the server fails.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from interpreters.toolbox.shell.running import framed, start_keeper, sweep
 from interpreters.toolbox.shell.surroundings import MARK, environment
 
 GRACE = 1.0
-"""Seconds to end by itself once its input is closed, and again after SIGTERM, before SIGKILL."""
+"""Seconds to end after its input is closed, and again after SIGTERM, before SIGKILL."""
 LINGER = 0.2
-"""Seconds in which what it has written can still be read once it has ended, and what it has begun may go on."""
+"""Seconds after its end for reading its output; its descendants may still run."""
 STUBBORN = 3.0
-"""Seconds in which a keeper has killed what can be killed."""
+"""Seconds the keeper has to kill all processes that can be killed."""
 CHUNK = 1 << 16
 MOST_STDERR = 4096
-"""Bytes of stderr that are kept."""
 
 
 class UnstartableError(Exception):
-    """There is no such program, or the system can't start it."""
+    """The program does not exist, or the system can't start it."""
 
 
 class Child:
@@ -57,19 +56,18 @@ class Child:
         self._said: deque[bytes] = deque()
         self._size = 0
         self._began: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Has why it could not be started, or an empty text once it has begun."""
+        """The reason why it could not be started, or an empty text once it has started."""
         self.ended = asyncio.Event()
-        """Set once the process itself has ended, whoever of its own may go on."""
+        """Set once the process itself has ended, even if descendants still run."""
         self.quiet = asyncio.Event()
-        """Set by who reads, once its output has ended: nothing comes any more, whether it lives or not."""
+        """Set by the reader when the output has ended: no data follows, whether the process lives or not."""
         self._gone = asyncio.Event()
-        """Set once nothing of it is left."""
+        """Set once the process and its descendants are gone."""
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._transports: list[asyncio.BaseTransport] = []
 
     @classmethod
     async def start(cls, server: MCPServer) -> Child:
-        """Start the program of a server."""
         environ = environment(server.env)
         program = shutil.which(server.command, path=environ.get("PATH"))
         if program is None:
@@ -133,7 +131,6 @@ class Child:
         return reader
 
     async def _listen(self, status: asyncio.StreamReader) -> None:
-        """Take in what the keeper says, to its end."""
         async for line in status:
             said = json.loads(line)
             self._process = said.get("began", self._process)
@@ -160,12 +157,11 @@ class Child:
 
     @property
     def last_words(self) -> str:
-        """The newest of what it has printed on stderr."""
         return b"".join(self._said)[-MOST_STDERR:].decode("utf-8", "replace").strip()
 
     @property
     def fate(self) -> str:
-        """How it ended, in words; empty while it runs."""
+        """A description of how it ended; empty while it runs."""
         code = self._code
         if code is None:
             return "it was killed" if self.ended.is_set() else ""
@@ -176,7 +172,7 @@ class Child:
         return f"it was ended by signal {-code}"
 
     async def end(self, *, at_once: bool = False) -> None:
-        """Ask it to end by closing its input, then, with all that it has begun, by SIGTERM; kill what is left."""
+        """End it by closing its input, then by SIGTERM for it and its descendants; then kill the rest."""
         if not self._tasks:  # nobody has told the keeper yet what to keep
             self._keeper.kill()
             self._gone.set()

@@ -1,4 +1,4 @@
-"""``MCPServers`` and ``AsyncMCPServers``: many servers of tools side by side, for one program.
+"""``MCPServers`` and ``AsyncMCPServers``: connections of a program to many servers.
 
 with MCPServers([MCPServer("files", command="some-server")]) as servers, Agent(model, servers.tools()) as agent:
     ...
@@ -22,16 +22,16 @@ from interpreters.tools.tool import Tool
 Result = TypeVar("Result")
 
 Contents = list[str | Image]
-"""What a message of the user's may be: ``agent.run`` takes it."""
+"""The content of a user message, as accepted by ``agent.run``."""
 
 
 class _Servers:
-    """What both have in common.
+    """Connects to all servers and offers their tools.
 
     Args:
-        servers: each with a name of its own; or the file that lists them (see ``read_servers``).
-        on_change: called with a server's name when it has said that its tools are others now, on a thread of its own.
-            The tools that an agent was given stay as they were; ``tools()`` gives the new ones.
+        servers: each with a unique name; or the file that lists them (see ``read_servers``).
+        on_change: called with a server's name, on a separate thread, when it reports that its tools have changed. Tools
+            that an agent already has stay unchanged; ``tools()`` returns the new ones.
 
     Raises:
         ConfigError: two have the same name, the file can't be read, or the extra ``mcp`` is not installed.
@@ -47,28 +47,29 @@ class _Servers:
         self._hub = Hub(given, on_change)
 
     def tools(self, recorded: Iterable[ToolSpec] = (), *, resources: bool = False) -> tuple[Tool[..., Any], ...]:
-        """The tools of all servers, as an agent takes them. What can't be offered is in ``problems``, and logged.
+        """Return the tools of all servers, for an agent. Tools that can't be offered are logged and listed in
+        ``problems``.
 
         Args:
-            resources: whether the model may read the servers' resources: ``mcp.SERVER.list_resources`` and
-                ``read_resource`` of each that has some.
-            recorded: for a session that goes on: the tools of its recording. Those of servers then have the
-                specifications that they had, whatever a server says today, and whether it can be reached or not.
+            resources: whether the model may read the servers' resources: adds ``mcp.SERVER.list_resources`` and
+                ``read_resource`` for each server that has resources.
+            recorded: for a resumed session: the tools of its recording. The result then has exactly their MCP
+                specifications, even if a server has changed them or is unreachable.
         """
         return self._hub.tools(recorded, resources=resources)
 
     @property
     def problems(self) -> tuple[MCPProblem, ...]:
-        """The servers that are not there, and what the newest ``tools()`` left out or can't hold."""
+        """The unreachable servers, and the tools that the newest ``tools()`` omitted or can't fully enforce."""
         return self._hub.problems
 
     @property
     def changed(self) -> frozenset[str]:
-        """The servers that have listed other tools since the newest ``tools()``."""
+        """The servers that have changed their tools since the newest ``tools()``."""
         return frozenset(self._hub.changed)
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """How it stands with each server."""
+        """Return the status of each server."""
         return self._hub.status()
 
     def __repr__(self) -> str:
@@ -87,10 +88,10 @@ class MCPServers(_Servers):
             raise
 
     def __enter__(self) -> Self:
-        """Connect to all, side by side.
+        """Connect to all servers concurrently.
 
         Raises:
-            MCPServerError: one that is not ``optional`` can't be reached.
+            MCPServerError: a server that is not ``optional`` can't be reached.
         """
         self._hub.open()
         try:
@@ -106,19 +107,19 @@ class MCPServers(_Servers):
         self.close()
 
     def close(self) -> None:
-        """End all connections, and the programs that were started. A second call does nothing."""
+        """End all connections and started programs. A second call does nothing."""
         _close(self._hub)
 
     def refresh(self) -> None:
-        """Have all servers list their tools anew, for ``tools()``."""
+        """Request the tool lists of all servers again, for ``tools()``."""
         self._wait(self._hub.refresh())
 
     def resources(self) -> tuple[MCPResource, ...]:
-        """What the servers let be read, templates of addresses among it."""
+        """Return the readable resources of the servers, including URI templates."""
         return self._wait(self._hub.resources())
 
     def read_resource(self, server: str, uri: str) -> Contents:
-        """What a resource holds: texts and images, as ``agent.run`` takes them.
+        """Return the content of a resource: texts and images, for ``agent.run``.
 
         Raises:
             MCPServerError: the server can't be reached, or refuses.
@@ -127,11 +128,11 @@ class MCPServers(_Servers):
         return _contents(self._wait(self._hub.read(server, uri)))
 
     def prompts(self) -> tuple[MCPPrompt, ...]:
-        """The prompts that the servers offer to their user."""
+        """Return the prompts that the servers offer to their user."""
         return self._wait(self._hub.prompts())
 
     def prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> Contents:
-        """What a prompt says, as ``agent.run`` takes it; raises as ``read_resource``."""
+        """Return the content of a prompt, for ``agent.run``; raises as ``read_resource``."""
         return _contents(self._wait(self._hub.prompt(server, name, dict(arguments or {}))))
 
 
@@ -187,7 +188,7 @@ class AsyncMCPServers(_Servers):
 
 
 def _close(hub: Hub) -> None:
-    """End all connections, and the loop; a server that takes too long is no failure of what was done with it."""
+    """End all connections and the loop. A server that takes too long to end raises no error."""
     try:
         if hub.is_open:
             hub.submit(hub.close()).result(CLOSING_SECONDS)

@@ -1,4 +1,4 @@
-"""One server for as long as a program wants it: connected when it is needed, and again after it was lost."""
+"""The connection to a server while a program uses it: opened on demand, and reopened after a loss."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """Belongs to one event loop.
+    """A reconnecting connection. It belongs to one event loop.
 
     Args:
-        server: whom to connect to.
-        changed: called with no argument where the server says that its lists are others now.
+        server: the server to connect to.
+        changed: called without arguments when the server reports that its lists have changed.
         now: a clock, in seconds.
     """
 
@@ -30,36 +30,34 @@ class Connection:
         self.server = server
         self.hide = Hider(server)
         self.listed: tuple[ListedTool, ...] = ()
-        """The tools of the newest list."""
         self.problems: tuple[MCPProblem, ...] = ()
         self.why = ""
-        """Why it is not connected; empty where it is, or was not wanted yet."""
+        """Why it is not connected; empty if it is, or if no connection was requested yet."""
         self._changed = changed
         self._now = now
         self._link: Link | None = None
         self._holder: asyncio.Task[None] | None = None
         self._gate = asyncio.Lock()
         self.rereading = asyncio.Lock()
-        """Held by who reads the lists anew because they have changed."""
+        """Held while the lists are read again after a change."""
         self._failures = 0
         self._not_before = 0.0
         self._closed = False
 
     @property
     def link(self) -> Link | None:
-        """The connection, if there is one."""
         link = self._link
         return None if link is None or link.is_lost else link
 
     def has(self, capability: str) -> bool:
-        """Whether the server says that it has something: ``tools``, ``resources``, ``prompts``."""
+        """Whether the server reports a capability: ``tools``, ``resources``, ``prompts``."""
         return self.link is not None and capability in self.link.capabilities
 
     async def connected(self) -> Link:
-        """The connection; made now if there is none.
+        """Return the connection; connect first if needed.
 
         Raises:
-            LostError: there is none to be had: the attempt failed, or the next one is not due.
+            LostError: there is no connection: the attempt failed, or the next attempt is not due.
         """
         from interpreters.mcp.link import LostError
 
@@ -92,12 +90,12 @@ class Connection:
         return LostError(why, sent=False)
 
     def note_failure(self) -> None:
-        """Count an attempt or a call that a loss ended, so that the next attempt may have to wait."""
+        """Count a failed attempt or a lost call, so that the next attempt may have to wait."""
         self._failures += 1
         self._not_before = self._now() + wait_after(self._failures)
 
     def note_success(self) -> None:
-        """A call was answered: whatever was before is over."""
+        """Reset the failures: a call was answered."""
         self._failures = 0
 
     async def _connect(self) -> Link:
@@ -111,7 +109,7 @@ class Connection:
         return link
 
     async def _hold(self, made: asyncio.Future[Link]) -> None:
-        """Keep a connection open in one task, as the SDK wants it, until it is lost or the task is cancelled."""
+        """Keep a connection open in a single task, as the SDK requires, until it is lost or the task is cancelled."""
         from interpreters.mcp.link import LostError, open_link
 
         link: Link | None = None
@@ -144,17 +142,16 @@ class Connection:
             await asyncio.wait([holder])  # not awaited itself: whoever is cancelled here must not go on
 
     async def refresh(self) -> None:
-        """Read the list of tools anew; raises as ``connected`` and ``Link.tools``."""
+        """Read the tool list again; raises as ``connected`` and ``Link.tools``."""
         link = await self.connected()
         self.listed, self.problems = await link.tools()
 
     async def close(self) -> None:
-        """End it for good."""
         self._closed = True
         await self._drop()
 
     def status(self) -> Mapping[str, Any]:
-        """What is known of it, for people."""
+        """Return its fields of ``ServerStatus``."""
         link = self.link
         return {
             "connected": link is not None,

@@ -1,16 +1,14 @@
-"""What a server sends as content, as the texts and pictures that a model is shown. Nothing of it is believed.
+"""A server's content, converted to the texts and pictures for a model. No declaration of the server is trusted.
 
-=====================  =========================================================================
-a block                what the model is shown
-=====================  =========================================================================
-text                   the text
-image                  the picture, where it is of a kind that models take; else that there is one
-audio, other bytes     that there is some, of which kind and size
-resource (a text)      the text, below its address
-resource_link          its name and address
-anything else          its JSON
-``structuredContent``  its JSON, unless the texts say the same
-=====================  =========================================================================
+A model is shown, for each block:
+
+- ``text``: the text.
+- ``image``: the picture, if models accept its kind; otherwise a note about it.
+- ``audio``, other bytes: a note with their kind and size.
+- ``resource`` (a text): the text, below its address.
+- ``resource_link``: its name and address.
+- anything else: its JSON.
+- ``structuredContent``: its JSON, unless the texts have the same content.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ UNREADABLE = "[a part of the result that can't be read]"
 
 
 def parts_of(result: Mapping[str, Any], listed: str = "content") -> tuple[Part, ...]:
-    """The parts of a result, neighbouring texts as one; ``listed``: where its blocks stand."""
+    """Return the parts of a result, with adjacent texts joined. ``listed`` is the field that contains its blocks."""
     blocks = result.get(listed)
     if blocks is None:
         blocks = ()
@@ -38,7 +36,7 @@ def parts_of(result: Mapping[str, Any], listed: str = "content") -> tuple[Part, 
 
 
 def shown(parts: tuple[Part, ...]) -> str:
-    """The parts as one text, in which each picture is named where it stands."""
+    """Return the parts as a single text that names each picture in its place."""
     return "\n".join(part.text if isinstance(part, TextPart) else str(part) for part in parts)
 
 
@@ -57,7 +55,7 @@ def _joined(parts: list[Part]) -> Iterator[Part]:
 
 
 def _says(parts: list[Part], structured: Any) -> bool:
-    """Whether the texts say what the structured content says: its JSON, or the only value in it."""
+    """Whether the texts repeat the structured content: its JSON, or its only value."""
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart)).strip()
     if not text:
         return structured is None
@@ -99,7 +97,7 @@ def _block(block: Any) -> Iterator[Part]:
 
 
 def resource_parts(resource: Mapping[str, Any]) -> Iterator[Part]:
-    """A resource's own content: its text, or its bytes."""
+    """Yield a resource's own content: its text, or its bytes."""
     uri = resource.get("uri")
     if isinstance(resource.get("text"), str):
         if isinstance(uri, str):
@@ -116,7 +114,7 @@ def resource_parts(resource: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _picture(data: str, kind: Any) -> Part:
-    """The picture, told by its bytes and not by what is said of them."""
+    """Return the picture. Its bytes determine its type, not the server's declaration."""
     try:
         return Image.of(b64decode(data, validate=True))
     except (ConfigError, ValueError):

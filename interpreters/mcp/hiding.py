@@ -1,4 +1,4 @@
-"""What a server was given and nobody else may read: its keys, taken out of whatever is said of it or by it."""
+"""Removes a server's keys from all texts about it or from it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from runtime.children.starting import SECRET
 HIDDEN = "[hidden]"
 
 SHORTEST = 4
-"""Characters of a key that is looked for; a shorter one would be found in any text."""
+"""Minimum characters of a key to search for; a shorter one would occur in any text."""
 
 PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"})
-"""Headers that hold no key."""
+"""Headers that contain no key."""
 
 
 @cache
@@ -26,7 +26,7 @@ def _shapes() -> Redaction:
 
 
 class Keyed(Protocol):
-    """Where keys may stand: the fields of ``MCPServer``, whose own ``repr`` hides them."""
+    """The fields of ``MCPServer`` that may contain keys; its own ``repr`` hides them."""
 
     @property
     def args(self) -> tuple[str, ...]: ...
@@ -39,8 +39,10 @@ class Keyed(Protocol):
 
 
 class Hider:
-    """Takes one server's keys out of texts: those that it was given by a variable or argument that is named or looks
-    like one, by a header, or by its URL.
+    """Removes a server's keys from texts.
+
+    Keys are environment variables and arguments that are named or look like a key, headers, and secret parts of the
+    URL.
     """
 
     def __init__(self, server: Keyed) -> None:
@@ -78,7 +80,6 @@ def _keys(server: Keyed) -> Iterator[str]:
 
 
 def _shaped(text: str, value: str) -> Iterator[str]:
-    """The parts of a value that look like a key by themselves."""
     for one in _shapes().found_in(text):
         part = text[one.start : one.end]
         if part in value:

@@ -1,6 +1,4 @@
-"""All servers of a program on one event loop, on a thread of its own: whatever they do, no session's loop waits for
-it.
-"""
+"""All servers of a program on a separate event loop and thread, so that no server blocks a session's loop."""
 
 from __future__ import annotations
 
@@ -40,14 +38,14 @@ LOG = logging.getLogger("cogstep")
 Result = TypeVar("Result")
 
 CLOSING_SECONDS = 10.0
-"""How long the end of all servers is waited for; each has its own, shorter limits."""
+"""Seconds to wait for the end of all servers; each has its own, shorter limits."""
 
 
 class MCPServerError(CogstepError):
     """A server can't be reached, refused, or was lost.
 
     Attributes:
-        servers: the names of the servers that it is about.
+        servers: the names of the affected servers.
     """
 
     def __init__(self, message: str, *servers: str) -> None:
@@ -57,26 +55,26 @@ class MCPServerError(CogstepError):
 
 @frozen
 class ServerStatus:
-    """How it stands with one server."""
+    """The status of a server."""
 
     name: str
     where: str
-    """Its program, or its URL without what may be a key."""
+    """Its program, or its URL without parts that may be a key."""
     connected: bool
     protocol: str
-    """The version of the protocol that was agreed on; empty where it is not connected."""
+    """The negotiated version of the protocol; empty if not connected."""
     info: str
-    """The name and version that it gives itself."""
+    """Its own name and version."""
     instructions: str
-    """What it tells models of itself. It is a stranger's text, and no model is shown it."""
+    """Its instructions for models. They are an untrusted text, and no model is shown them."""
     why: str
-    """Why it is not connected; empty where it is."""
+    """Why it is not connected; empty if it is."""
     tools: int
-    """How many of its tools it listed last that are offered."""
+    """The number of offered tools in its newest list."""
 
 
 class Hub:
-    """Made of the servers, and open from ``open`` to ``close``. Its ``async`` methods run on its own loop alone."""
+    """The connections to all servers, usable from ``open`` to ``stop``. Its ``async`` methods run on its own loop."""
 
     def __init__(self, servers: Iterable[MCPServer], on_change: Callable[[str], object] | None) -> None:
         if find_spec("mcp") is None:
@@ -94,12 +92,16 @@ class Hub:
         self._offering: tuple[MCPProblem, ...] = ()
         self.changed: set[str] = set()
         self._stale: set[str] = set()
-        """Servers whose lists are to be read anew, and are not yet."""
+        """Servers whose lists have changed and are not read again yet."""
 
     # -------------------------------------------------------------------------------------------- from other threads
 
     def open(self) -> None:
-        """Start the loop; raises ConfigError if it was started before."""
+        """Start the loop.
+
+        Raises:
+            ConfigError: it was started before.
+        """
         if self._loop is not None:
             raise ConfigError("these MCP servers are open already, or were closed; make a new MCPServers")
         self._loop = asyncio.new_event_loop()
@@ -120,10 +122,10 @@ class Hub:
         loop.close()
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Have work of this hub done on its loop.
+        """Run a coroutine of this hub on its loop.
 
         Raises:
-            MCPServerError: it is not open.
+            MCPServerError: the hub is not open.
         """
         loop = self._loop
         if loop is None or not self.is_open:
@@ -133,11 +135,9 @@ class Hub:
 
     @property
     def is_open(self) -> bool:
-        """Whether the loop runs."""
         return self._thread is not None
 
     def stop(self) -> None:
-        """End the loop, once everything on it has ended."""
         loop, thread = self._loop, self._thread
         self._thread = None
         if loop is None or thread is None:
@@ -148,10 +148,10 @@ class Hub:
     # ----------------------------------------------------------------------------------------------- on its own loop
 
     async def connect(self) -> None:
-        """Connect to all servers, side by side.
+        """Connect to all servers concurrently.
 
         Raises:
-            MCPServerError: some that are not ``optional`` can't be reached; names all of them.
+            MCPServerError: servers that are not ``optional`` can't be reached; it names all of them.
         """
         found = await asyncio.gather(*map(self._try, self.connections.values()))
         failed = [one for one in found if one is not None]
@@ -173,13 +173,17 @@ class Hub:
         return None
 
     async def close(self) -> None:
-        """End all connections and whatever waits for them."""
+        """End all connections and all calls that wait for them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(one.close() for one in self.connections.values()), return_exceptions=True)
 
     async def call(self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
-        """Carry one call out; raises ToolError."""
+        """Carry a call out.
+
+        Raises:
+            ToolError: it failed.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -189,9 +193,9 @@ class Hub:
             self._tasks.discard(task)
 
     def _note_change(self, server: str) -> None:
-        """A server said that its lists are others now: read them, and tell whoever wants to know.
+        """Read a server's lists again after it reported a change, and call ``on_change``.
 
-        However often it says so, there is one reading at a time, and one that waits for it.
+        However often it reports changes, at most one read runs and one waits.
         """
         if server in self._stale:
             return
@@ -217,13 +221,13 @@ class Hub:
                 LOG.exception("what was to be called when the tools of %s changed has failed", server)
 
     async def refresh(self) -> None:
-        """Read the lists of all servers that can be reached anew."""
+        """Read the lists of all reachable servers again."""
         await asyncio.gather(*(one.refresh() for one in self.connections.values()), return_exceptions=True)
 
     # --------------------------------------------------------------------------------------------- what they offer
 
     def tools(self, recorded: Iterable[ToolSpec], *, resources: bool) -> tuple[Tool[..., Any], ...]:
-        """The tools of all servers, as they listed them last; with ``resources`` those that read resources too."""
+        """Return the tools of all servers, as listed last; with ``resources`` also the tools that read resources."""
         specs = {spec.name: spec for spec in recorded if spec.name.startswith(f"{PREFIX}.")}
         made: list[Tool[..., Any]] = []
         problems: list[MCPProblem] = []
@@ -245,7 +249,7 @@ class Hub:
         return tuple([self._recorded(spec, there) for spec in specs.values()])
 
     def _named_tools(self, connection: Connection, resources: bool) -> Iterator[tuple[str, ListedTool, Call]]:
-        """The tools of a server, each with its name here and with what calls it."""
+        """Yield the tools of a server, each with its name here and the function that calls it."""
         server = connection.server.name
         names = tool_names(server, [one.name for one in connection.listed])
         for listed in connection.listed:
@@ -255,7 +259,9 @@ class Hub:
                 yield f"{PREFIX}.{server}.{listed.name}", listed, partial(self._looked_up, server)
 
     def _recorded(self, spec: ToolSpec, there: dict[str, Tool[..., Any]]) -> Tool[..., Any]:
-        """A tool under its recorded specification: as it is there now, or one that its server may have again."""
+        """Return a tool with its recorded specification: the current tool, or a placeholder for a tool that may
+        reappear.
+        """
         tool = there.get(spec.name)
         if tool is None:
             _, server, _ = (*spec.name.split(".", 2), "", "")[:3]
@@ -270,7 +276,11 @@ class Hub:
         return as_recorded(tool, spec)
 
     async def _found(self, server: str, name: str) -> tuple[ListedTool, Call]:
-        """The tool that has this name here, once its server is there, and what calls it; raises ToolError."""
+        """Connect to the server, and return the tool with this name here and the function that calls it.
+
+        Raises:
+            ToolError: the server can't be reached, or has no such tool.
+        """
         connection = self.connections[server]
         try:
             await connection.connected()
@@ -284,7 +294,6 @@ class Hub:
     async def _looked_up(
         self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
     ) -> str:
-        """A call of one of ``RESOURCE_TOOLS``."""
         try:
             if listed.name == "list_resources":
                 found = await asyncio.wrap_future(self.submit(self.resources()))
@@ -297,7 +306,7 @@ class Hub:
     async def called(
         self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
     ) -> Any:
-        """A call, awaited on whatever loop; cancelling it cancels the call."""
+        """Carry a call out, from any event loop; cancelling it cancels the call."""
         try:
             work = self.submit(self.call(server, listed, arguments, context))
         except MCPServerError as error:
@@ -312,7 +321,7 @@ class Hub:
 
     @property
     def problems(self) -> tuple[MCPProblem, ...]:
-        """What of the servers can't be used: those that are not there, and what their newest lists hold."""
+        """The unreachable servers, and the unusable entries of the newest lists."""
         gone = [
             MCPProblem(one.server.name, "", f"it can't be reached: {one.why}")
             for one in self.connections.values()
@@ -321,7 +330,6 @@ class Hub:
         return (*gone, *self._offering)
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """How it stands with each server, in their order."""
         return tuple(
             [
                 ServerStatus(one.server.name, one.server.where, **one.status(), tools=len(one.listed))
@@ -351,7 +359,7 @@ class Hub:
         return self.connections[server]
 
     async def resources(self) -> tuple[MCPResource, ...]:
-        """What all servers that can be reached let be read."""
+        """Return the resources of all reachable servers."""
         found: list[MCPResource] = []
         for method, key, template in (
             ("resources/list", "resources", False),
@@ -362,7 +370,6 @@ class Hub:
         return tuple(found)
 
     async def prompts(self) -> tuple[MCPPrompt, ...]:
-        """The prompts of all servers that can be reached."""
         lists = await self._lists("prompts", "prompts/list", "prompts")
         return tuple([one for server, items in lists for one in read_prompts(server, items)])
 
@@ -382,14 +389,13 @@ class Hub:
         return list(await asyncio.gather(*map(listed, self.connections.values())))
 
     async def read(self, server: str, uri: str) -> tuple[Part, ...]:
-        """What a resource holds."""
         result = await self._asked(server, "resources/read", {"uri": uri})
         contents = result.get("contents")
         blocks = [one for one in (contents if isinstance(contents, list) else ()) if isinstance(one, dict)]
         return tuple([part for one in blocks for part in resource_parts(one)])
 
     async def prompt(self, server: str, name: str, arguments: dict[str, str]) -> tuple[Part, ...]:
-        """What a prompt says, its messages one after the other."""
+        """Return the content of a prompt: its messages in order."""
         result = await self._asked(server, "prompts/get", {"name": name, "arguments": arguments})
         messages = result.get("messages")
         found: list[Part] = []

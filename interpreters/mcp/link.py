@@ -1,8 +1,7 @@
-"""One connection to a server, over the SDK: made, used, and found to be lost. It is not made anew; ``connection`` does
-that.
+"""A single connection to a server through the SDK, until it is lost. ``connection`` reconnects.
 
-Lists and results are taken from the dispatcher as they came, and read by our own readers: the SDK would refuse a list
-of tools for one odd entry, and the result of a call that has happened for one odd block.
+Our own code takes the raw lists and results from the dispatcher and parses them. The SDK would reject a whole list of
+tools for one invalid entry, and the result of a completed call for one invalid block.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ STUBS: Mapping[str, Mapping[str, Any]] = {
     "prompts/list": {"prompts": []},
     "prompts/get": {"messages": []},
 }
-"""What the SDK is given in the place of a result that we read ourselves."""
+"""Placeholder results for the SDK, for results that we parse ourselves."""
 
 MODERN: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What it wants beside, since protocol 2026-07-28."""
+"""Further fields that the SDK requires since protocol 2026-07-28."""
 
 CLOSED = "Connection closed"
-"""What the SDK says of a connection that was closed."""
+"""The SDK's error message for a closed connection."""
 
 CUT_OFF = "SSE stream ended"
-"""How its words begin where an answer over HTTP was cut off. They have the code of a closed connection too."""
+"""The start of its message for a truncated HTTP answer, which has the same error code as a closed connection."""
 
 MOST_PAGES = 100
-"""Pages of a list that are asked for: one without an end must not hold anybody up."""
+"""Maximum pages requested of a list: an endless list must not block the program."""
 
 RAW: ContextVar[dict[str, Any]] = ContextVar("raw")
 
@@ -65,7 +64,7 @@ class LostError(Exception):
     """The server could not be reached, or was lost.
 
     Attributes:
-        sent: whether the request may have reached it: nobody knows then what became of it.
+        sent: whether the request may have reached it: then its outcome is unknown.
     """
 
     def __init__(self, why: str, *, sent: bool) -> None:
@@ -74,7 +73,7 @@ class LostError(Exception):
 
 
 class RefusedError(Exception):
-    """The server answered with an error, and so the request was not carried out."""
+    """The server answered with an error, so the request was not carried out."""
 
     def __init__(self, why: str, *, code: int = 0, transient: bool = False) -> None:
         super().__init__(why)
@@ -83,7 +82,7 @@ class RefusedError(Exception):
 
 
 class _Dispatcher(JSONRPCDispatcher[Any]):
-    """Keeps each result as it came for who asked, and gives the SDK one that it can't find fault with."""
+    """Stores each raw result for the caller, and passes the SDK a placeholder that it accepts."""
 
     def __init__(self, *streams: Any, server: MCPServer) -> None:
         super().__init__(*streams)
@@ -104,7 +103,7 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
 
 
 class Link:
-    """A connection that was made. Its methods belong to the event loop that it was made in."""
+    """An open connection. Call its methods only in the event loop that opened it."""
 
     def __init__(self, server: MCPServer, session: ClientSession, hide: Hider, child: Child | None) -> None:
         self._server = server
@@ -112,7 +111,6 @@ class Link:
         self._hide = hide
         self._child = child
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Has the reason once the connection is lost."""
         capabilities = session.server_capabilities
         self.capabilities: Mapping[str, Any] = (
             {} if capabilities is None else capabilities.model_dump(mode="json", exclude_none=True)
@@ -124,7 +122,7 @@ class Link:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing comes any more. ``lost`` has the reason a moment later."""
+        """Whether no data can arrive any more. The reason in ``lost`` follows a moment later."""
         return self.lost.done() or (self._child is not None and self._child.quiet.is_set())
 
     async def request(
@@ -135,9 +133,7 @@ class Link:
         meta: Mapping[str, Any] | None = None,
         progress: Callable[[float, float | None, str | None], Awaitable[None]] | None = None,
     ) -> dict[str, Any]:
-        """The result of a request, as it came.
-
-        Cancelling it tells the server.
+        """Send a request and return its raw result. Cancelling it notifies the server.
 
         Raises:
             LostError: the connection was lost, before or after it was sent.
@@ -164,7 +160,6 @@ class Link:
         await self._session.send_request(made, result, progress_callback=progress)
 
     async def _failure(self, error: MCPError) -> Exception:
-        """What an error that the SDK raised means."""
         data = error.data if isinstance(error.data, dict) else {}
         said = self._hide(error.message[:1000])
         fate, status = data.get(web.KEY), data.get("status")
@@ -185,13 +180,13 @@ class Link:
         return RefusedError(said or "it gave no reason", code=error.code)
 
     def _is_own_word(self, error: MCPError) -> bool:
-        """Whether a server that goes on has chosen the code by which the SDK says that a connection was closed. Many
-        do, since it is the first of those that are left to them.
+        """Whether a live server has chosen the SDK's error code for a closed connection. Many do: it is the first code
+        that servers may choose.
         """
         return not self.is_lost and error.message != CLOSED and not error.message.startswith(CUT_OFF)
 
     async def _why(self, otherwise: str = "the connection was closed") -> str:
-        """Why the connection was lost; of a process that is learnt a moment later."""
+        """Return why the connection was lost; for a process this is known a moment later."""
         if self._child is None:
             return otherwise
         with suppress(TimeoutError):
@@ -199,12 +194,12 @@ class Link:
         return otherwise
 
     def lose(self, why: str) -> None:
-        """Note that the connection is lost. The first reason counts."""
+        """Mark the connection as lost. The first reason counts."""
         if not self.lost.done():
             self.lost.set_result(why)
 
     async def list(self, method: str, key: str) -> tuple[list[Any], bool]:
-        """All entries of a list, page by page, and whether there are more, which are not read.
+        """Return all entries of a list, page by page, and whether there are further pages that were not read.
 
         Raises:
             LostError, RefusedError: as ``request``.
@@ -222,7 +217,7 @@ class Link:
         return found, True
 
     async def tools(self) -> tuple[tuple[ListedTool, ...], tuple[MCPProblem, ...]]:
-        """The tools that the server lists, and what of the list can't be used; raises as ``list``."""
+        """Return the usable tools of the server's list, and the problems of the list; raises as ``list``."""
         if "tools" not in self.capabilities:
             return (), ()
         items, more = await self.list("tools/list", "tools")
@@ -233,10 +228,9 @@ class Link:
         return tools, problems
 
     async def watch(self, changed: Callable[[], object]) -> None:
-        """Call ``changed`` whenever the server says that its lists are others now, as the protocol since 2026-07-28 has
-        it.
+        """Call ``changed`` whenever the server reports changed lists, in the protocol since 2026-07-28.
 
-        Older servers say it by themselves, which ``open_link`` hands on.
+        Older servers send notifications instead, which ``open_link`` handles.
         """
         wait = 1.0
         while not self.lost.done():
@@ -284,10 +278,11 @@ LISTS_CHANGED = (
 
 @asynccontextmanager
 async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object]) -> AsyncIterator[Link]:
-    """A connection for as long as the block goes on; ``lost`` says when it ends before.
+    """Open a connection for the duration of the block. It may be lost before: see ``lost``.
 
     Raises:
-        LostError: the server can't be reached or started, or speaks no protocol that the SDK does; never ``sent``.
+        LostError: the server can't be reached or started, or has no protocol version in common with the SDK; never
+            ``sent``.
     """
 
     async def heard(message: Any) -> None:
@@ -327,7 +322,7 @@ async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object
 
 
 async def _shake_hands(session: ClientSession) -> None:
-    """Agree on a protocol: the newest, else one of the older ones that begin with ``initialize``."""
+    """Agree on a protocol: the newest, otherwise an older version with ``initialize``."""
     try:
         await session.discover()
     except (MCPError, RuntimeError, ValueError):  # it knows no such request, or none of our versions, or answers oddly
@@ -344,7 +339,9 @@ async def _notice(link: Link, child: Child | None, hide: Hider) -> None:
 
 
 def _unmade(reason: BaseException, child: Child | None, hide: Hider) -> str:
-    """Why no connection was made: in the server's own words, if it has answered, since it was ended by us then."""
+    """Return why no connection was opened. If the server has answered, use its own message, since then we ended its
+    process.
+    """
     match reason:
         case MCPError(code=types.PARSE_ERROR):
             said = "its answer to the first request can't be read"
@@ -360,14 +357,13 @@ def _unmade(reason: BaseException, child: Child | None, hide: Hider) -> str:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The first of the exceptions that a group is of."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _end_of(child: Child | None, hide: Hider) -> str:
-    """How a server's process ended, with what it said last; empty where it did not."""
+    """Return how a server's process ended, with its last output; empty if it did not end."""
     if child is None:
         return ""
     words = _last_words(child, hide)

@@ -1,6 +1,6 @@
-"""Lists that a server sends, read entry by entry: one that can't be read is lost for itself and said, and no other.
+"""Parsing of a server's lists entry by entry: an invalid entry is dropped and reported without affecting the others.
 
-A tool's list is handed to the SDK in the same plain form, since it would refuse a whole list for one entry of it.
+The SDK gets the tools in the same simple form, since it would reject a whole list for one invalid entry.
 """
 
 from __future__ import annotations
@@ -15,24 +15,22 @@ from interpreters.mcp.servers import MCPServer, matches
 from interpreters.mcp.sifting import TOO_DEEP
 
 MOST = 1000
-"""Entries of a list that are read."""
 
 LONGEST_DESCRIPTION = 8000
-"""Characters of a tool's description that the model is shown."""
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 @frozen
 class MCPProblem:
-    """Something of a server that can't be used, or not as it is."""
+    """A tool or list of a server that can't be used, or only with limits."""
 
     server: str
     name: str
-    """The tool's own name, or the beginning of it; empty where it is not about one."""
+    """The tool's own name, or the beginning of it; empty if the problem is not about a tool."""
     problem: str
     left_out: bool = True
-    """Whether it is not there at all. Else it is offered, and something of it is not held to."""
+    """Whether it is omitted. If False, it is offered but not fully enforced."""
 
     def __str__(self) -> str:
         what = f" tool {shown_name(self.name)}" if self.name else ""
@@ -47,16 +45,18 @@ class ListedTool:
     description: str
     parameters: dict[str, Any] = field(repr=False)
     hints: Mapping[str, bool] = field(factory=dict)
-    """What the server says of it (``readOnlyHint`` and so on): hints of a stranger, which permit nothing."""
+    """The server's annotations (``readOnlyHint`` and so on): untrusted hints that permit nothing."""
 
     @property
     def is_destructive(self) -> bool:
-        """Whether the server itself says that it destroys something."""
+        """Whether the server itself declares it destructive."""
         return self.hints.get("destructiveHint") is True
 
     def as_sent(self) -> dict[str, Any]:
-        """What the SDK has to know of it, which is the properties that are sent as headers too. It would refuse a whole
-        list for one schema that is none, and would check results against an output schema at length.
+        """Return the fields the SDK needs: the properties that are also sent as headers.
+
+        The SDK would reject a whole list for one invalid schema, and would check results against an output schema
+        slowly.
         """
         properties = self.parameters.get("properties")
         found = properties if isinstance(properties, dict) else {}
@@ -65,7 +65,7 @@ class ListedTool:
 
 
 def read_tools(server: MCPServer, items: Any) -> tuple[tuple[ListedTool, ...], tuple[MCPProblem, ...]]:
-    """The tools of a list that can be read, and what is wrong with the others."""
+    """Return the valid tools of a list, and the problems of the others."""
     tools: dict[str, ListedTool] = {}
     problems: list[MCPProblem] = []
 
@@ -120,11 +120,11 @@ def _tool(item: Any) -> ListedTool | str:
 
 @frozen
 class MCPResource:
-    """Something that a server lets be read."""
+    """A readable resource of a server."""
 
     server: str
     uri: str
-    """Its address; of a template with ``{names}`` to be filled in."""
+    """Its address; for a template with ``{names}`` to fill in."""
     name: str
     description: str = ""
     media_type: str = ""
@@ -143,7 +143,6 @@ class MCPPrompt:
 
 
 def read_resources(server: str, items: Any, *, template: bool) -> Iterator[MCPResource]:
-    """The resources of a list that can be read."""
     for item in items[:MOST] if isinstance(items, list) else ():
         uri = item.get("uriTemplate" if template else "uri") if isinstance(item, Mapping) else None
         if isinstance(uri, str):
@@ -154,7 +153,6 @@ def read_resources(server: str, items: Any, *, template: bool) -> Iterator[MCPRe
 
 
 def read_prompts(server: str, items: Any) -> Iterator[MCPPrompt]:
-    """The prompts of a list that can be read."""
     for item in items[:MOST] if isinstance(items, list) else ():
         name = item.get("name") if isinstance(item, Mapping) else None
         if isinstance(name, str):
@@ -175,9 +173,8 @@ RESOURCE_TOOLS = (
         {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
     ),
 )
-"""Tools of ours by which a model reads the resources of a server that has some."""
+"""Tools of ours for reading the resources of a server."""
 
 
 def listed_line(resource: MCPResource) -> str:
-    """A resource on a line, for a model."""
     return "  ".join(" ".join(one.split()) for one in (resource.uri, resource.name, resource.description) if one)

@@ -1,4 +1,4 @@
-"""What the tools of a server are called here: ``mcp.SERVER.TOOL``, each once, in letters that every model takes."""
+"""The names of a server's tools here: ``mcp.SERVER.TOOL``, unique, with characters that every model supports."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from cognition.tools import NAME
 
 PREFIX = "mcp"
 LONGEST = 64
-"""Characters of a tool's name, as ``cognition.tools.NAME`` has it."""
+"""Maximum characters of a tool's name, as in ``cognition.tools.NAME``."""
 STRANGE = re.compile(r"[^A-Za-z0-9_.-]+")
 MARK = 6
-"""Characters by which two names are told apart that would be alike."""
+"""Number of hash characters that distinguish two similar names."""
 
 
 def tool_names(server: str, names: Iterable[str]) -> dict[str, str]:
-    """For each of a server's own names the one that its tool has here.
+    """Return the name here for each of a server's own tool names.
 
-    A name that can stand as it is does so, whatever else the server lists. Of the others what can't stand is an
-    underscore, and what would be alike or too long ends with a mark of the whole name, so that none depends on the
-    order of a list.
+    A valid name is unchanged, independent of the other names. In all others, invalid characters become an underscore. A
+    name that would be ambiguous or too long ends with a hash of the original name. So no name depends on the order of a
+    list.
     """
     own = tuple(dict.fromkeys(names))
     plain = {name: f"{PREFIX}.{server}.{name}" for name in own}

@@ -1,6 +1,4 @@
-"""The tools of servers as tools of ours: what the model is shown of each, what policy knows of it, and how it is
-called.
-"""
+"""Converts a server's tools to tools of ours: the description for the model, the facts for policy, and the call."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ from interpreters.tools.mending import OPEN, LeftOut, mended
 from interpreters.tools.tool import Tool
 
 RETRIES = (0.5, 2.0)
-"""Seconds before further attempts at a call of a tool that may be called twice, where the connection was lost."""
+"""Seconds before further attempts at a repeatable call whose connection was lost."""
 
 LONGEST_SCHEMA = 2000
-"""Characters of a schema that the model is told in words where nothing of it can be held."""
+"""Maximum characters of a schema shown to the model as text if sampling can't enforce any of it."""
 
 MOST_SAID = 5
-"""Keywords of one schema that a problem names."""
+"""Maximum keywords of a schema named in a problem."""
 
 Call = Callable[[ListedTool, dict[str, Any], ToolContext[Any]], Awaitable[Any]]
 """Calls a tool as it was listed when it was offered."""
@@ -34,10 +32,10 @@ Call = Callable[[ListedTool, dict[str, Any], ToolContext[Any]], Awaitable[Any]]
 def offered(
     server: MCPServer, listed: ListedTool, name: str, call: Call
 ) -> tuple[Tool[..., Any] | None, MCPProblem | None]:
-    """The tool, and what of it can't be held or why there is none.
+    """Return the tool, and a problem if it can't be offered or fully enforced.
 
-    What the server says of its tool only tightens: ``destructiveHint`` makes it ask. That one changes nothing, or may
-    run twice, is the word of the user alone.
+    The server's annotations can only add restrictions: ``destructiveHint`` requires approval. Only the user can declare
+    a tool read-only or repeatable.
     """
     parameters, left = _parameters(listed)
     try:
@@ -58,7 +56,6 @@ def _made(
     parameters: dict[str, Any],
     left: tuple[LeftOut, ...],
 ) -> Tool[..., Any]:
-    """The tool with these parameters; raises ConfigError where there can't be one."""
     description = listed.description
     if parameters == OPEN and left and len(text := json.dumps(listed.parameters)) <= LONGEST_SCHEMA:
         description = f"{description}\n\nIts parameters, as a JSON Schema: {text}".strip()
@@ -85,7 +82,7 @@ def _made(
 
 
 def as_recorded(tool: Tool[..., Any], spec: ToolSpec) -> Tool[..., Any]:
-    """The same tool under a specification that it had when a session was recorded."""
+    """Return the same tool with the specification from a recording."""
     made = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=tool.function)
     made.spec = evolve(spec)
     made.prepare()

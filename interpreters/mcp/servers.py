@@ -1,4 +1,4 @@
-"""``MCPServer``: a server of tools as a value, and the files in which such servers are listed.
+"""``MCPServer``: a server's configuration as a value, and the files that list servers.
 
 ::
 
@@ -7,8 +7,8 @@
         "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}, "timeout": 20}
     }}
 
-This is the form that other programs have too. ``${NAME}`` is a variable of this program's environment, so that no key
-has to stand in a file.
+Other programs use the same format. ``${NAME}`` is a variable of this program's environment, so that a file need not
+contain keys.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from cognition.shown import shown_name
 from interpreters.mcp.hiding import Hider
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
-"""No dot: a tool's name is ``mcp.SERVER.TOOL``, and a rule for ``mcp.SERVER.*`` must meet this server alone."""
+"""No dot: a tool's name is ``mcp.SERVER.TOOL``, and a rule for ``mcp.SERVER.*`` must match only this server."""
 
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 KINDS = {"stdio": "command", "http": "url", "streamable-http": "url", "streamable_http": "url", "streamableHttp": "url"}
-"""What other programs call a way to reach a server, and the field that says it here."""
+"""Transport names of other programs, and the field used for each here."""
 
 NOT_OURS = ("alwaysAllow", "autoApprove")
-"""Keys of other programs by which a list of servers says that their calls need no approval."""
+"""Keys of other programs that permit calls without approval."""
 
 
 def _check_name(_instance: object, _attribute: Attribute[Any], value: str) -> None:
@@ -69,46 +69,49 @@ def _names(value: Mapping[str, str]) -> str:
 @checked
 @frozen
 class MCPServer:
-    """A server of tools, and what its user says of it. Its keys (``env``, ``headers``, ``url``) are in no ``repr``.
+    """A server of tools, and its user's settings for it. Its keys (``env``, ``headers``, ``url``) are not in its
+    ``repr``.
 
     >>> MCPServer("files", command="some-server", args=("/srv/files",), env={"TOKEN": "hunter2!"})
     MCPServer(name='files', command='some-server', args=('/srv/files',), env={TOKEN: ...})
 
     Raises:
-        ConfigError: it has neither a command nor a URL, or both; or something that can't be meant.
+        ConfigError: it has neither a command nor a URL, or both; or a value is invalid.
     """
 
     name: str = field(validator=_check_name)
-    """Its tools are named ``mcp.NAME.TOOL``, for rules as for the model."""
+    """Its tools are named ``mcp.NAME.TOOL``, for rules and for the model."""
     command: str = ""
-    """The program that is started, whose input and output are the connection: a path, or a name on the ``PATH``."""
+    """The program to start: a path, or a name on the ``PATH``. Its input and output are the connection."""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(factory=dict, validator=_check_pairs, repr=_names)
-    """Variables that the program gets beside those of the system; of this program's environment it gets no keys."""
+    """Environment variables in addition to the system's; the program gets no keys from this program's environment."""
     cwd: str = ""
-    """The directory that it runs in; empty: this one."""
+    """Its working directory; empty: the current directory."""
     url: str = ""
-    """In place of ``command``: where the server listens (streamable HTTP)."""
+    """Instead of ``command``: the server's URL (streamable HTTP)."""
     headers: Mapping[str, str] = field(factory=dict, validator=_check_pairs, repr=_names)
     """HTTP headers of each request, such as ``Authorization``."""
     timeout: float | None = field(default=60.0, validator=_check_seconds)
-    """Seconds for one call; None: without end."""
+    """Seconds per call; None: no limit."""
     connect_timeout: float = field(default=30.0, validator=_check_seconds)
-    """Seconds to be there and to have listed its tools."""
+    """Seconds to connect and to list its tools."""
     tools: tuple[str, ...] = ("*",)
-    """Which of its tools are offered, by their own names: ``*`` stands for any characters."""
+    """The tools to offer, as patterns of its own names: ``*`` matches any characters."""
     read_only: tuple[str, ...] = ()
-    """The tools, named likewise, of which you say that they change nothing. A server's own word for that is a hint."""
+    """Patterns of tools that you declare read-only. A server's own declaration is only a hint."""
     idempotent: tuple[str, ...] = ()
-    """The tools of which you say that twice is as good as once: their calls are tried again where the connection was
-    lost. They are told by ``cogstep/idempotency-key`` which call it is."""
+    """Patterns of tools that you declare idempotent: their calls are retried if the connection was lost.
+    ``cogstep/idempotency-key`` identifies the call for the server.
+    """
     approval: bool | None = None
-    """Whether the user is asked before each call, but for tools that are ``read_only``. None: where the server says
-    itself that a tool destroys something."""
+    """Whether the user must approve each call, except of ``read_only`` tools. None: only for tools that the server
+    declares destructive.
+    """
     output_limit: int | None = None
-    """As in ``ToolSpec``, of each of its tools."""
+    """As in ``ToolSpec``, for each of its tools."""
     optional: bool = False
-    """Whether the program goes on without it where it can't be reached."""
+    """Whether the program continues without it if it can't be reached."""
 
     def __attrs_post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
@@ -127,7 +130,7 @@ class MCPServer:
             raise ConfigError(f"MCP server {self.name!r}: output_limit must be above 0, not {self.output_limit!r}")
 
     def __repr__(self) -> str:
-        """Only what was given; keys are left out."""
+        """Return the fields that were set, without keys."""
         hide = Hider(self)
         given = {one: getattr(self, one) for one in fields_dict(MCPServer)} | {"args": tuple(map(hide, self.args))}
         told = [
@@ -139,7 +142,7 @@ class MCPServer:
 
     @property
     def where(self) -> str:
-        """How it is started or where it is, for people; without what may be a key."""
+        """Its command or URL for display, without parts that may be a key."""
         return hidden_url(self.url) if self.url else self.command
 
 
@@ -148,7 +151,7 @@ SHOWN: Mapping[str, Callable[[Any], str]] = {
     "env": lambda value: _names(value),
     "url": lambda value: repr(hidden_url(value)),
 }
-"""How fields are shown in which keys may stand."""
+"""How ``repr`` shows fields that may contain keys."""
 
 _USUAL = MCPServer("usual", command="usual")
 
@@ -168,14 +171,14 @@ def _check_url(server: MCPServer) -> None:
 
 
 def hidden_url(url: str) -> str:
-    """A URL without what may be a key: user and password, the values of its query, its fragment."""
+    """Return a URL without parts that may be a key: user and password, query values, fragment."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}{'?...' if parts.query else ''}"
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name is one of these, in which ``*`` stands for any characters."""
+    """Whether a name matches one of these patterns; ``*`` matches any characters."""
     return any(re.fullmatch(".*".join(map(re.escape, one.split("*"))), name, re.DOTALL) for one in patterns)
 
 
@@ -185,14 +188,14 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def read_servers(
     source: str | os.PathLike[str] | Mapping[str, Any], environ: Mapping[str, str] | None = None
 ) -> tuple[MCPServer, ...]:
-    """The servers of a JSON file, or of what such a file holds, in its order.
+    """Return the servers of a JSON file, or of its decoded content, in its order.
 
     Args:
         source: the file, or decoded JSON; see the top of this module.
-        environ: where ``${NAME}`` is looked up; None for this program's environment.
+        environ: the variables for ``${NAME}``; None for this program's environment.
 
     Raises:
-        ConfigError: it can't be read, or one of them can't be used; the message names it.
+        ConfigError: it can't be read, or a server in it is invalid; the message names it.
     """
     subject = "the list of MCP servers"
     data: Any = source
@@ -212,7 +215,7 @@ def read_servers(
 
 
 def _read(name: str, data: Any, environ: Mapping[str, str], subject: str) -> MCPServer | None:
-    """One of a list; None for one that is switched off."""
+    """Return a server of the list; None if it is disabled."""
     where = f"{subject}: MCP server {shown_name(name)!r}"
     if not isinstance(data, Mapping):
         raise ConfigError(f"{where} has to be an object, not {shown(data)}")
@@ -235,7 +238,7 @@ def _read(name: str, data: Any, environ: Mapping[str, str], subject: str) -> MCP
 
 
 def _filled(value: Any, environ: Mapping[str, str], where: str) -> Any:
-    """A value with its variables put in. What they hold is in no message."""
+    """Return a value with its variables replaced. Error messages don't contain their values."""
     if isinstance(value, str):
         return VARIABLE.sub(lambda found: _variable(found[1], environ, where), value)
     if isinstance(value, list):

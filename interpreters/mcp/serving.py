@@ -1,8 +1,7 @@
-"""The other direction: our tools, and agents as tools, served to other programs over pipes or the loopback.
+"""The other direction: our tools, and agents as tools, served to other programs over pipes or the loopback interface.
 
-A call from outside is judged by policy like a model's own, and what asks is refused unless somebody is there to be
-asked. A call that is sent twice with one ``cogstep/idempotency-key`` (as our client does where a connection was lost)
-runs once.
+Policy judges a call from outside like a model's call. A call that needs approval is refused unless ``approve`` is set.
+A call sent twice with the same ``cogstep/idempotency-key`` (as our client does after a lost connection) runs once.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 REMEMBERED = 1000
-"""Calls with a key whose results are kept, for one that comes again."""
+"""Number of keyed calls whose results are stored for a repetition."""
 
 LONGEST_KEY = 200
 NOBODY = "it needs an approval, and nobody is there who could give one"
 
 
 class MCPService:
-    """Tools for other programs that speak MCP.
+    """Tools for other programs that use MCP.
 
     >>> from interpreters import MCPService, tool
     >>> @tool
@@ -62,16 +61,16 @@ class MCPService:
     >>> service = MCPService([multiply])  # and then service.serve_stdio() or service.serve_http()
 
     Args:
-        tools: functions, tools that ``@tool`` made, ``agent_tool(...)``.
-        name: what the service calls itself.
-        instructions: what it tells a model of itself.
-        policy: which calls may run. None: ``Policy()``, which allows what does not ask.
-        approve: asked for calls that ask for an approval. None: they are refused.
-        mode: as of a session.
-        deps: handed to tools as ``ToolContext.deps``.
+        tools: functions, tools made by ``@tool``, ``agent_tool(...)``.
+        name: the service's name.
+        instructions: its instructions for a model.
+        policy: which calls may run. None: ``Policy()``, which allows all calls that need no approval.
+        approve: called for calls that need an approval. None: they are refused.
+        mode: as in a session.
+        deps: passed to tools as ``ToolContext.deps``.
 
     Raises:
-        ConfigError: a tool can't be served, two have one name, or the extra ``mcp`` is not installed.
+        ConfigError: a tool can't be served, two have the same name, or the extra ``mcp`` is not installed.
     """
 
     @checked_call
@@ -109,10 +108,7 @@ class MCPService:
     # ------------------------------------------------------------------------------------------------- ways to serve
 
     def serve_stdio(self) -> None:
-        """Serve the program that started this one, on stdin and stdout, until it closes them.
-
-        What tools print goes to stderr.
-        """
+        """Serve the parent process on stdin and stdout, until it closes them. Tools' prints go to stderr."""
         asyncio.run(self._over_pipes())
 
     async def _over_pipes(self) -> None:
@@ -129,10 +125,10 @@ class MCPService:
         """Serve programs of this machine over HTTP, until interrupted.
 
         Args:
-            port: of the loopback; 0 for one that is free.
-            token: what clients have to send, as ``Authorization: Bearer TOKEN``. Empty: every program of this machine
-                is served, whoever runs it.
-            ready: called with the address once it is listened at.
+            port: on the loopback interface; 0 for a free port.
+            token: clients must send it as ``Authorization: Bearer TOKEN``. Empty: every program of this machine has
+                access, of any user.
+            ready: called with the address once the service listens.
 
         Raises:
             ConfigError: the port is taken.
@@ -150,12 +146,12 @@ class MCPService:
             uvicorn.Server(config).run(sockets=[listener])
 
     def app(self, *, token: str = "") -> ASGIApp:
-        """The service as an ASGI app, at the path ``/mcp``; requests from pages of other sites are refused."""
+        """Return the service as an ASGI app, at the path ``/mcp``; requests from pages of other sites are refused."""
         app: ASGIApp = self.server().streamable_http_app(host=LOOPBACK)
         return _Guarded(app, token) if token else app
 
     def server(self) -> Server[Any]:
-        """The service as a server of the SDK's."""
+        """Return the service as a server of the SDK."""
         from mcp.server.lowlevel import Server
 
         return Server(
@@ -214,7 +210,7 @@ class MCPService:
         return await self._run(context, tool, effect)
 
     async def _refused(self, effect: CallTool, tool: Tool[..., Any], reason: str) -> str:
-        """Why a call may not run that asks; empty if it may."""
+        """Return why a call that needs approval is refused; empty if it may run."""
         if self._approve is None:
             return f"{NOBODY} ({reason})"
         question = AskApproval(effect.effect_id, effect.call, reason)
@@ -256,7 +252,7 @@ def _result(text: str, *, failed: bool = False, images: tuple[Image, ...] = ()) 
 
 
 class _Progress:
-    """Sends what a tool reports, in its order, from whatever thread it reports."""
+    """Sends a tool's progress reports in order, from any thread."""
 
     def __init__(self, context: Asked, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
@@ -280,7 +276,6 @@ class _Progress:
             await self._context.session.report_progress(number, message=text)
 
     async def end(self) -> None:
-        """Wait until all is sent."""
         if self._sending is not None:
             self._texts.put_nowait(None)
             await asyncio.gather(self._sending, return_exceptions=True)
@@ -288,7 +283,7 @@ class _Progress:
 
 @define
 class _Guarded:
-    """Lets nobody in without the token."""
+    """Rejects requests without the token."""
 
     app: ASGIApp
     token: str

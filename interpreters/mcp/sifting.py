@@ -1,6 +1,6 @@
-"""JSON of strangers, made safe to decode: what is nested too deeply is replaced by a text, and the rest stays.
+"""Makes untrusted JSON safe to decode: parts that are nested too deeply are replaced by a text, the rest stays.
 
-A decoder that gives a message up for its depth would lose a whole list of tools for one tool's schema.
+A decoder that rejects a message for its depth would lose a whole list of tools for one tool's schema.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from interpreters.tools.listings import DEEPEST, shallow
 
 LONGEST_MESSAGE = 16 * 2**20
-"""Bytes of a message that are read; what is longer is not."""
+"""Maximum bytes of a message; a longer message is not read."""
 
 TOO_DEEP = "cogstep: this was nested too deeply, and was left out"
-"""Stands in the place of what was nested too deeply."""
+"""Replaces a part that was nested too deeply."""
 
 _STAND_IN = f'"{TOO_DEEP}"'
 
@@ -21,7 +21,7 @@ _STAND_IN = f'"{TOO_DEEP}"'
 ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-"""An escape in a string, taken whole so that no backslash is looked at twice; its group is half a character."""
+"""An escape in a string, matched whole so that each backslash is read once. The group is an unpaired surrogate."""
 
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -29,8 +29,8 @@ REPLACEMENT = rb"\ufffd"
 
 
 def sifted(data: bytes) -> bytes:
-    """A message in which nothing is nested ``DEEPEST`` levels deep, and every text is one: no half characters, and no
-    bytes that are no UTF-8.
+    """Return a message with a nesting below ``DEEPEST`` levels and with valid texts only: no unpaired surrogates, and
+    no bytes that are not UTF-8.
     """
     if not data.isascii():
         data = data.decode("utf-8", "replace").encode()

@@ -1,5 +1,7 @@
-"""The SDK's transport over a server's input and output, with bounds: lines that are no messages are passed over, a
-message that is too long is answered for, and one that is nested too deeply loses no more than that part.
+"""The SDK's transport over a server's input and output, with limits.
+
+Lines that are not messages are skipped. A message that is too long is answered with an error, and a message that is
+nested too deeply loses only that part.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from interpreters.mcp.sifting import LONGEST_MESSAGE, sifted
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 HEAD = 4096
-"""Bytes of a message that is too long in which its id is looked for."""
+"""Bytes of an overlong message that are searched for its id."""
 ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\b')
 
 UNREADABLE = "its answer can't be read"
@@ -29,7 +31,7 @@ TOO_LONG = f"its answer has more than {LONGEST_MESSAGE // 2**20} MiB, and was no
 
 @asynccontextmanager
 async def transport(child: Child) -> AsyncIterator[Streams]:
-    """The two streams that the SDK's session reads from and writes to; the first ends with the server."""
+    """Yield the two streams that the SDK's session reads and writes; the first ends with the server."""
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
@@ -67,7 +69,7 @@ async def _write(child: Child, outgoing: MemoryObjectReceiveStream[SessionMessag
 
 
 async def _watch(child: Child, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-    """End the connection when the process ends, though another one may have taken its output over."""
+    """End the connection when the process ends, even if another process still has its output open."""
     await child.ended.wait()
     await asyncio.sleep(LINGER)
     child.quiet.set()
@@ -75,9 +77,9 @@ async def _watch(child: Child, incoming: MemoryObjectSendStream[SessionMessage |
 
 
 def message_of(line: bytes) -> SessionMessage | None:
-    """The message of a line; None for a line that is none, such as what a server prints by mistake.
+    """Return the message of a line; None if it is not a message, such as an accidental print.
 
-    One that can't be read and has an id is read as an error, so that nobody waits for it.
+    A line that can't be parsed but has an id becomes an error response, so that its request does not wait for ever.
     """
     if not line.lstrip().startswith(b"{"):
         return None
@@ -92,7 +94,7 @@ def message_of(line: bytes) -> SessionMessage | None:
 
 
 class Lines:
-    """Takes bytes as they come, and gives whole lines; for one that is too long an error with its id."""
+    """Splits bytes into whole lines; an overlong line becomes an error with its id."""
 
     def __init__(self, longest: int = LONGEST_MESSAGE) -> None:
         self._longest = longest

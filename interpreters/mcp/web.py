@@ -1,5 +1,6 @@
-"""The SDK's transport over HTTP, on a client of ours that answers for what goes wrong: a request that could not be
-sent, one that was cut off, and one that was refused end as an error of that request and of no other.
+"""The SDK's transport over HTTP, on a client of ours that turns failures into errors of single requests.
+
+This applies to requests that could not be sent, were cut off, or were refused; other requests are not affected.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 KEY = "cogstep"
-"""In an error's data: what became of the request, as one of the words below."""
+"""In an error's data: the fate of the request, one of the words below."""
 NOT_SENT, UNKNOWN, REFUSED = "unsent", "unknown", "refused"
 
 BUSY = (429, 502, 503, 504)
-"""Statuses that may pass."""
+"""Statuses that may be temporary."""
 
 PARTING_SECONDS = 2.0
-"""How long a server has to answer that a session is over, which changes nothing any more."""
+"""Seconds a server has to acknowledge the end of a session; the answer does not matter."""
 
 INFLATED_AT_ONCE = 2**16
-"""Bytes that a compressed answer may give before it is looked at how many there are."""
+"""Maximum bytes inflated from a compressed answer before its length is checked."""
 
 
 def client_for(server: MCPServer) -> httpx2.AsyncClient:
-    """The client for a server's URL; it sends the server's headers, and to no other place."""
+    """Return the client for a server's URL; it sends the server's headers only to that server."""
     loopback = httpx2.URL(server.url).host in LOOPBACK
     timeout = httpx2.Timeout(server.connect_timeout, read=None)  # a call has a time limit of its own
     headers = {"Accept-Encoding": "gzip", **server.headers}
@@ -45,7 +46,7 @@ def client_for(server: MCPServer) -> httpx2.AsyncClient:
 
 
 class Client(httpx2.AsyncClient):
-    """Gives an answer to every request, whatever happens."""
+    """Returns a response for every request, even if it fails."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
@@ -86,7 +87,7 @@ def _named(status: int) -> str:
 
 
 def _is_error(body: bytes) -> bool:
-    """Whether it is an error of the protocol: what stands before a server answers with JSON of its own."""
+    """Whether this is an error of the protocol. A proxy in front of the server answers with other JSON."""
     try:
         message = json.loads(body)
     except ValueError:
@@ -95,7 +96,7 @@ def _is_error(body: bytes) -> bool:
 
 
 def _awaits_answer(request: httpx2.Request) -> bool:
-    """Whether it is a request of the protocol, and no notification or answer of ours."""
+    """Whether this is a request of the protocol, not a notification or a response of ours."""
     message: dict[str, Any] = json.loads(request.content)
     return "method" in message and "id" in message
 
@@ -107,7 +108,7 @@ def _error(request: httpx2.Request, status: int, code: int, message: str, fate: 
 
 
 class Inflated(httpx2.AsyncByteStream):
-    """A compressed body, inflated bit by bit, so that who reads it can stop before a small one fills the memory."""
+    """A compressed body, inflated in small steps, so that the reader can stop before it fills the memory."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
@@ -127,7 +128,7 @@ class Inflated(httpx2.AsyncByteStream):
 
 
 class Whole(httpx2.AsyncByteStream):
-    """A body of JSON, in one piece, sifted. One that is cut or too long ends where it does, and is no JSON."""
+    """A JSON body in one piece, sifted. A body that is cut or too long becomes a JSON text that reports it."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
@@ -151,7 +152,7 @@ class Whole(httpx2.AsyncByteStream):
 
 
 class Events(httpx2.AsyncByteStream):
-    """A stream of events, sifted line by line. It ends where it was cut."""
+    """A stream of events, sifted line by line. A truncated stream ends without an error."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream

@@ -1,1 +1,1 @@
-"""Events for user interfaces, and how they reach observers without holding up a session."""
+"""Events for user interfaces, and their delivery to observers without blocking a session."""

@@ -1,22 +1,22 @@
-"""Bringing events to observers without waiting for them.
+"""Deliver events to observers without waiting for them.
 
-Each observer has a queue. A thread of a pool (of an ``async def`` observer: a task) takes what lies there, one event
-after another and in order; it is at work only while there is something to take. So an observer that is slow, or never
-comes back, delays neither the model nor the tools nor the other observers.
+Each observer has a queue. A pool thread (for an ``async def`` observer: a task) takes events from it, in order and one
+at a time. It runs only while the queue contains events. So a slow or blocked observer delays neither the model, the
+tools nor other observers.
 
-To wake a thread costs 0.05 ms, ten times what it costs to make an event and to put it in. So a thread that has found
-its queue empty stays for ``LINGER`` seconds: what comes meanwhile wakes nobody, and is handed over together.
+Waking a thread costs 0.05 ms, ten times as much as making an event and queueing it. So a thread with an empty queue
+waits ``LINGER`` seconds before it ends. Events that arrive in this time wake no thread and are delivered together.
 
 The queue is bounded:
 
-- Up to ``ROOM`` events wait as they are.
-- Then pieces of a text, of reasoning, or of arguments are joined with the piece before them, and a tool's progress
-  replaces the one before it: nothing is lost but the cuts, and the tags are those of the newest piece.
-- An observer that is ``FAR_BEHIND`` events behind is dropped with a warning, like one that raises.
+- Up to ``ROOM`` events wait unchanged.
+- Beyond that, a piece of text, reasoning or arguments is joined with the piece before it. A tool's progress replaces
+  its previous progress. No text is lost, and the joined event has the tags of the newest piece.
+- An observer that is ``FAR_BEHIND`` events behind is dropped with a warning, like an observer that raises.
 
-The session waits for observers, and for at most ``PATIENCE`` seconds, in two places: before it asks the user something,
-so that what led to the question has been shown, and at the end of a turn. One that was too slow there is not waited
-for again until it has caught up.
+The session waits for observers, at most ``PATIENCE`` seconds, in two places: before it asks the user something, so that
+the events before the question are shown, and at the end of a turn. It does not wait again for an observer that was too
+slow until that observer has caught up.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from interpreters.observing.events import ArgumentsDelta, Event, Observer, Reaso
 from interpreters.threads.pool import ThreadPool
 
 ROOM = 1000
-"""The number of events that wait for an observer as they are: half a minute of a fast model."""
+"""Events that wait for an observer unchanged: half a minute of a fast model."""
 
 FAR_BEHIND = 10_000
-"""The number of waiting events, some megabytes, after which an observer is dropped."""
+"""Waiting events (some megabytes) at which an observer is dropped."""
 
 LINGER = 0.005
-"""Seconds that a thread waits for further events before it goes; nobody sees that an event is so much late."""
+"""Seconds that a thread waits for further events before it ends. A user does not notice this delay."""
 
 ENOUGH = ROOM // 10
-"""The number of waiting events for which a thread that lingers is woken after all."""
+"""Waiting events that wake a lingering thread early."""
 
 PATIENCE = 2.0
-"""Seconds that a question, or the end of a turn, waits for observers that are at work."""
+"""Seconds that a question, or the end of a turn, waits for busy observers."""
 
 
 class TooSlowError(Exception):
-    """An observer is further behind than there is memory for."""
+    """An observer is too far behind for its queue."""
 
 
 class Delivery:
-    """The queue before one observer.
+    """The queue of one observer.
 
-    Events are put in by one thread at a time and taken out by one at a time. No lock is taken: an interrupt, such as
-    Ctrl-C, may come at any place where events are put in. Each operation on a queue is one step; whoever puts an event
-    in looks afterwards whether anybody is at work, and whoever rests looks afterwards whether anything was put in.
+    One thread at a time puts events in, and one at a time takes them out. There is no lock, because an interrupt such
+    as Ctrl-C may arrive at any point of ``put``. Each queue operation is atomic. After putting an event in, ``put``
+    checks that a worker is active; before it ends, a worker checks again for new events.
 
     Args:
-        observer: is called with each event, by one thread or task at a time.
-        start: begins a job elsewhere; it is given ``work``.
+        observer: called with each event, by one thread or task at a time.
+        start: starts a thread or task that runs ``work``.
     """
 
     def __init__(self, observer: Observer, start: Start) -> None:
@@ -71,15 +71,15 @@ class Delivery:
         self._start = start
         self._events: deque[Event] = deque()
         self._turns: deque[None] = deque([None])
-        """Holds one token: a thread or task takes it to hand events over, and puts it back at its end."""
+        """Holds one token. The thread or task that delivers events takes it, and puts it back at its end."""
         self._at_work = False
-        """Whether a thread or task hands events over, or was started to."""
+        """Whether a thread or task delivers events, or is about to start."""
         self.failure: tuple[Event, BaseException] | None = None
-        """The event on which the observer failed, and its error. It is told nothing after that."""
+        """The event at which the observer failed, and its error. It receives no further events."""
         self._when_idle: deque[Callable[[], object]] = deque()
         self._late = False
         self._lingers = False
-        """Whether the thread at work has handed over all there was, and waits for further events."""
+        """Whether the worker thread has delivered all events and waits for further events."""
         self._bell: SimpleQueue[None] = SimpleQueue()
         """Ends that wait."""
 
@@ -89,7 +89,7 @@ class Delivery:
         return self._late
 
     def put(self, event: Event) -> None:
-        """Add an event. Called where the session runs; never waits."""
+        """Add an event. Called on the session's thread; never blocks."""
         if self.failure is not None:
             return
         if len(self._events) >= ROOM and self._joined(event):
@@ -109,17 +109,16 @@ class Delivery:
             self._hurry()
 
     def dismiss(self) -> None:
-        """Have the thread that is at work go as soon as the queue is empty."""
+        """Let the worker thread end as soon as the queue is empty."""
         if not self.when_idle(_nothing):
             self._hurry()
 
     def _hurry(self) -> None:
-        """Have a thread that lingers go on at once."""
         if self._lingers:
             self._bell.put(None)
 
     def when_idle(self, call: Callable[[], object]) -> bool:
-        """Call back once the queue is empty; False if it is now, or if the observer was too slow before."""
+        """Call back once the queue is empty. Returns False if it is empty now, or if the observer was too slow before."""
         if self._late or self.failure is not None or not self._is_busy():
             return False
         self._when_idle.append(call)
@@ -130,15 +129,18 @@ class Delivery:
         return (self._at_work and not self._lingers) or bool(self._events)
 
     def rest(self) -> None:
-        """Note that no thread or task could be started; the next event tries again."""
+        """Record that no thread or task could be started. The next event tries again."""
         self._at_work = False
 
     def note_late(self) -> None:
-        """Note that the session has waited longer than ``PATIENCE`` for this observer."""
+        """Record that the session has waited longer than ``PATIENCE`` for this observer."""
         self._late = self._at_work
 
     def work(self, may_linger: Callable[[], bool] = bool) -> None:
-        """Hand events over until the queue is empty, and with ``may_linger`` until it stays so. Called on a thread."""
+        """Deliver events until the queue is empty. Runs on a thread.
+
+        Before it ends, it waits ``LINGER`` seconds for further events if ``may_linger()`` is true.
+        """
         if not self.come():
             return
         while True:
@@ -153,7 +155,7 @@ class Delivery:
                 self.fail(event, error)
 
     def _linger(self) -> None:
-        """Wait for further events, unless somebody waits for the queue to be empty."""
+        """Wait for further events, unless a caller waits for an empty queue."""
         self._lingers, self._late = True, False
         # Looked at after that is noted: whoever adds to one of these looks afterwards whether somebody lingers.
         if not self._when_idle and len(self._events) < ENOUGH:
@@ -162,7 +164,7 @@ class Delivery:
         self._lingers = False
 
     def come(self) -> bool:
-        """Take the right to hand events over; False if another thread or task has it."""
+        """Take the right to deliver events. Returns False if another thread or task has it."""
         try:
             self._turns.pop()
         except IndexError:
@@ -171,7 +173,7 @@ class Delivery:
         return True
 
     def next(self) -> Event | None:
-        """The next event to hand over. None if the queue is empty, and the right to hand over is then given back."""
+        """Return the next event. If the queue is empty, give back the right to deliver and return None."""
         while True:
             try:
                 event = self._events.popleft()
@@ -187,12 +189,11 @@ class Delivery:
                     return event
 
     def fail(self, event: Event, error: BaseException) -> None:
-        """Note that the observer failed: it gets no more events."""
+        """Record that the observer failed, and drop its queue."""
         self.failure = self.failure or (event, error)
         self._events.clear()
 
     def _joined(self, event: Event) -> bool:
-        """Join an event with the newest one in the queue, where both are pieces of the same thing."""
         joined = join(self._events[-1], event)
         if joined is not None:
             self._events[-1] = joined
@@ -200,11 +201,11 @@ class Delivery:
 
 
 def _nothing() -> None:
-    """Called when a queue is empty that is only to be empty."""
+    """Do nothing: a callback for ``when_idle``."""
 
 
 def join(first: Event, second: Event) -> Event | None:
-    """Two pieces of the same thing as one, or None if they are not that."""
+    """Join two pieces of the same text into one event, or return None if they can't be joined."""
     one, two = first.value, second.value
     if type(one) is not type(two) or _place(first) != _place(second):
         return None
@@ -222,11 +223,11 @@ def _place(event: Event) -> tuple[str, int, int, int]:
 
 
 Start = Callable[[Delivery], object]
-"""Starts a thread or task that hands an observer's events over."""
+"""Starts a thread or task that delivers an observer's events."""
 
 
 def on_threads(threads: ThreadPool) -> Start:
-    """Starts deliveries on threads of a pool, each in the ``contextvars`` context of the session."""
+    """Return a ``Start`` for pool threads, each in a copy of the session's ``contextvars`` context."""
 
     def start(delivery: Delivery) -> None:
         context = contextvars.copy_context()
@@ -236,7 +237,7 @@ def on_threads(threads: ThreadPool) -> Start:
 
 
 def wait_for(deliveries: Iterable[Delivery]) -> None:
-    """Wait until these observers have been told everything, ``PATIENCE`` seconds at most."""
+    """Wait until these observers have received every event, at most ``PATIENCE`` seconds."""
     deadline = time.monotonic() + PATIENCE
     for delivery in deliveries:
         idle: SimpleQueue[None] = SimpleQueue()

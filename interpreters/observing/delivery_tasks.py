@@ -1,4 +1,4 @@
-"""Bringing events to observers in an event loop; see ``delivery``."""
+"""Deliver events to observers in an event loop; see ``delivery``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from interpreters.observing.delivery import PATIENCE, Delivery, TooSlowError
 
 
 class Tasks:
-    """Calls ``async def`` observers, each in a task that lives while there is something to tell."""
+    """Calls ``async def`` observers. Each has a task while its queue contains events."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, delivery: Delivery) -> None:
-        """Start a task that hands an observer's events over."""
+        """Start a task that delivers an observer's events."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # something happened between two runs: it is told in the next one
@@ -28,7 +28,7 @@ class Tasks:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Cancel the tasks that still run, and await their end."""
+        """Cancel the running tasks and await their end."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

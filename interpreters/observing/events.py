@@ -1,8 +1,14 @@
-"""What observers are told while a session runs: the values of the core themselves, each in an envelope that says where.
+"""The events that observers receive: the core's own values, each in an envelope with its place in the session.
 
-An observer is a callable that takes one ``Event`` and looks at its ``value``. Of each step it is told the input as it
-came, the messages that now stand in the history, what the turn has taken if that changed, and the decisions; between
-them come the pieces of a reply as the model writes it. Only what the core has no value for has a class of its own here.
+An observer is a callable that takes one ``Event`` and looks at its ``value``. Each step emits:
+
+- its input,
+- the messages added to the history,
+- the turn's usage, if it changed,
+- the decisions.
+
+Between the steps come the pieces of a reply while the model writes it. Only values that the core lacks have a class in
+this module.
 
     match event.value:
         case events.TextDelta(text=text):
@@ -10,11 +16,11 @@ them come the pieces of a reply as the model writes it. Only what the core has n
         case events.ToolMessage(name=name, status=status):
             print(f"[{name}: {status}]")
 
-Events are for showing and measuring; nothing depends on them. ``to_data(event)`` is plain JSON data, and
-``from_data(data, Event)`` the event again; what recordings hold has the same tags there.
+Events are for display and measurement; no behavior depends on them. ``to_data(event)`` returns plain JSON data, and
+``from_data(data, Event)`` restores the event. Recordings use the same tags.
 
-Nobody waits for an observer: see ``delivery`` for what becomes of one that is slow. One that is to be called where the
-session runs, at the very moment, is wrapped in ``Inline``.
+The session does not wait for observers; ``delivery`` describes the handling of slow ones. Wrap an observer in
+``Inline`` to call it immediately, on the session's own thread.
 """
 
 from __future__ import annotations
@@ -53,24 +59,23 @@ from runtime.constrained.nodes import Weakened
 
 @frozen
 class ModelCalled:
-    """The model is asked.
+    """A call of the model starts.
 
-    Stands for the decision ``CallModel``, whose request holds all of the history: with it in each event, a stream would
-    grow with the square of the session.
+    Replaces the decision ``CallModel``, whose request contains the whole history. With the history in every event, a
+    stream would grow with the square of the session's length.
     """
 
     tag: ClassVar[str] = "model_called"
     effect_id: EffectId
     purpose: Purpose
     messages: int
-    """Messages in the request."""
     model: str = ""
     """As in ``CallModel``."""
 
 
 @frozen
 class UsageUpdated:
-    """What the turn has used so far, its workers included; told after each reply and each worker."""
+    """The usage of the turn so far, including its workers. Emitted after each reply and each worker."""
 
     tag: ClassVar[str] = "usage_updated"
     used: Usage
@@ -78,7 +83,7 @@ class UsageUpdated:
 
 @frozen
 class ToolProgress:
-    """What a running tool reports through ``ToolContext.progress``."""
+    """A running tool reports progress through ``ToolContext.progress``."""
 
     tag: ClassVar[str] = "tool_progress"
     effect_id: EffectId
@@ -88,71 +93,71 @@ class ToolProgress:
 
 @frozen
 class ToolWeakened:
-    """Sampling holds calls of a tool to a part of its schema only; the rest is checked when a call was written.
+    """Sampling enforces only a part of a tool's schema. The rest is checked on the finished call.
 
-    Told once for each such tool, before the first turn of a session, resumed ones too.
+    Emitted once for each such tool, before the first turn of a session, also of a resumed session.
     """
 
     tag: ClassVar[str] = "tool_weakened"
     tool: str
     keywords: tuple[Weakened, ...]
-    """The keywords that calls are not held to, each with its place in the schema and the reason."""
+    """The keywords that sampling does not enforce, each with its place in the schema and the reason."""
 
 
 @frozen
 class WarningRaised:
-    """Something is not as it should be, and the session goes on."""
+    """A problem that does not stop the session."""
 
     tag: ClassVar[str] = "warning_raised"
     message: str
 
 
 Own = ModelCalled | UsageUpdated | ToolProgress | ToolWeakened | WarningRaised
-"""What the core has no value for."""
 
 Told = Input | Decision | Output | Message | Own
-"""What an event may be of."""
+"""All types of ``Event.value``."""
 
 TAGS = tags_of(Told)
-"""The tag of each value: in recordings, in the lines of ``--json`` and between a host and its handles."""
+"""The tag of each type: in recordings, in the lines of ``--json``, and between a host and its handles."""
 
 
 @frozen
 class Event:
-    """Something that happened, and where and when in the session."""
+    """Something that happened, with its place in the session."""
 
     session: str
     turn: int
-    """Counts the user's messages from 1; 0 before the first."""
+    """Number of the user message, from 1; 0 before the first."""
     step: int
-    """Counts the replies asked of the model in this turn, from 1."""
+    """Number of the model reply in this turn, from 1."""
     attempt: int
-    """Counts the tries at one reply, from 1."""
+    """Number of the attempt at this reply, from 1."""
     sequence: int
-    """Counts the events of a session from 1; an observer that sees a gap has missed something."""
+    """Number of the event in the session, from 1. A gap means that the observer missed events."""
     value: Told
-    """What happened. Inputs say in ``at`` when."""
+    """The event itself. Inputs have their time in ``at``."""
     error: BaseException | None = field(default=None, init=False, eq=False)
-    """Of a ``ToolFailed`` in this process: what the tool raised, with its traceback. No part of the event's data."""
+    """For a ``ToolFailed`` of this process: the tool's exception with its traceback. Not part of the event's data."""
 
     def caused_by(self, error: BaseException | None) -> Event:
-        """The same event with what the tool raised."""
+        """Return the same event with the tool's exception."""
         caused = evolve(self)
         object.__setattr__(caused, "error", error)
         return caused
 
 
 Observer = Callable[[Event], object]
-"""What it returns is ignored; when it raises it is dropped, and the session goes on. For an ``AsyncAgent`` it may be an
-``async def``."""
+"""Receives events. Its result is ignored. If it raises, it is dropped and the session continues. With an
+``AsyncAgent`` it may be an ``async def``.
+"""
 
 
 @frozen
 class Inline:
-    """An observer that is called where the session runs, on its thread or in its event loop, which waits for it.
+    """Calls an observer synchronously, on the session's thread or in its event loop. The session waits for it.
 
-    For what is quick and has to be in step with the session: a queue's ``put``, a terminal that holds the writer up, a
-    test that cancels at a certain event. Also a decorator.
+    For quick work in step with the session: a queue's ``put``, a terminal that slows the writer down, a test that
+    cancels at a certain event. Also usable as a decorator.
     """
 
     observer: Observer
@@ -162,5 +167,4 @@ class Inline:
 
 
 def worker_session(parent: str, effect: SpawnWorker) -> str:
-    """The name of a worker's session."""
     return f"{parent}/{effect.effect_id}"

@@ -1,4 +1,4 @@
-"""Telling observers what happens: from transitions and from the stream to events."""
+"""Make events from transitions and from the stream, and pass them to observers."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ LOG = logging.getLogger("cogstep")
 MESSAGES = (UserMessage, AssistantMessage, ToolMessage)
 
 Reveal = Callable[[Message], Message]
-"""Gives a message with the real texts where the recording has placeholders for secrets."""
+"""Returns a message with the real texts in place of the recording's placeholders for secrets."""
 
 
 class Observers:
-    """The observers of one session, and where it stands. Told by the thread or task that drives the session.
+    """The observers of one session. The thread or task that drives the session calls it.
 
-    An observer that raises, or falls too far behind, is dropped with a warning, to the others and to the log: it never
-    harms the run. ``delivery`` says how observers are called without waiting for them.
+    An observer that raises, or falls too far behind, is dropped with a warning to the log and to the other observers.
+    It never affects the run. See ``delivery`` for how observers are called without waiting.
 
     Args:
-        observers: are told of each event.
+        observers: receive every event.
         session: the session's name, for the events.
-        shown: whether a person may have read the events. None stands for whether there is an observer; False is for
-            observers that only watch.
-        threads: where observers are called; None for threads of their own.
-        weakened: the tools to whose schemas calls are not wholly held, with the parts left out. It is told first.
-        warnings: are told next, and go to the log at once.
-        tasks: makes what calls ``async def`` observers, once there is one; None where there is no event loop.
+        shown: whether a user may have read the events. None means: if there is an observer. Pass False for observers
+            that only watch.
+        threads: the pool to call observers on; None for an own pool.
+        weakened: the tools whose schemas sampling does not fully enforce, with the omitted keywords. Emitted first.
+        warnings: logged immediately, and emitted after ``weakened``.
+        tasks: creates the ``Tasks`` for ``async def`` observers on demand; None without an event loop.
 
     Raises:
-        ConfigError: an observer is an ``async def``, and there is no event loop.
+        ConfigError: an observer is an ``async def``, but there is no event loop.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class Observers:
         self._own_threads: ThreadPool | None = None
         self._new_tasks = tasks
         self.tasks: Tasks | None = None
-        """Calls the observers that are ``async def``; None until the first one comes."""
+        """Calls the ``async def`` observers; None until the first one is added."""
         self.deliveries: tuple[Delivery, ...] = ()
-        """The queues before the observers that nobody waits for."""
+        """The queues of all observers that are not ``Inline``."""
         self._observers: tuple[tuple[Observer, Callable[[Event], object]], ...] = tuple(
             (observer, self._reach(observer)) for observer in observers
         )
         self._shown = shown
         self._weakened = dict(weakened or {})
-        """The weakened tools that observers have yet to be told of; ``_untold`` are the warnings."""
+        """Weakened tools not yet emitted; ``_untold`` contains such warnings."""
         self._untold = warnings
         for message in warnings:
             LOG.warning("%s", shown_name(message, LONGEST_LINE))
@@ -91,12 +91,12 @@ class Observers:
         self._sequence = 0
         self._place = (0, 0, 1)
         self._causes: dict[EffectId, BaseException] = {}
-        """What tools raised whose failure is about to be told."""
+        """Exceptions of tools whose failures are not yet emitted."""
         self._warned: set[str] = set()
-        """Warnings of replies that observers were told of already."""
+        """Warnings about replies that were already emitted."""
 
     def _reach(self, observer: Observer) -> Callable[[Event], object]:
-        """What is called to tell an observer of an event."""
+        """Return the callable that passes an event to an observer."""
         if isinstance(observer, Inline):
             return observer.observer
         if is_async(observer):
@@ -113,25 +113,25 @@ class Observers:
         return delivery.put
 
     def __bool__(self) -> bool:
-        """Whether anybody listens; whoever makes events in a loop asks first."""
+        """Return whether there is an observer. Check it before making events in a loop."""
         return bool(self._observers)
 
     def add(self, observer: Observer) -> None:
-        """Tell one more observer, from the next event on."""
+        """Add an observer. It receives all later events."""
         self._observers = (*self._observers, (observer, self._reach(observer)))
 
     def remove(self, observer: Observer) -> None:
-        """Tell an observer of no more events."""
+        """Remove an observer. It receives no later events."""
         self._observers = tuple(other for other in self._observers if other[0] != observer)
         self.deliveries = tuple(other for other in self.deliveries if other.observer != observer)
 
     def wait(self) -> None:
-        """Wait until the observers have been told everything, ``PATIENCE`` seconds at most."""
+        """Wait until the observers have received every event, at most ``PATIENCE`` seconds."""
         if self.deliveries:
             wait_for(self.deliveries)
 
     def close(self) -> None:
-        """End with the session. What an observer has not seen by now, it may never see."""
+        """End with the session. Observers may never receive the events that are still queued."""
         self._collect()
         for delivery in self.deliveries:
             delivery.dismiss()
@@ -143,11 +143,11 @@ class Observers:
 
     @property
     def shown(self) -> bool:
-        """Whether a person may have read the events; ``shown=False`` is for observers that only watch."""
+        """Whether a user may have read the events. ``shown=False`` is for observers that only watch."""
         return bool(self._observers) if self._shown is None else self._shown
 
     def emit(self, value: Told) -> None:
-        """Tell everybody of something that happens where the session stands."""
+        """Emit a value as an event at the session's current place."""
         if not self._observers:
             return
         turn, step, attempt = self._place
@@ -158,12 +158,12 @@ class Observers:
         self.forward(event)
 
     def note_cause(self, effect_id: EffectId, error: BaseException) -> None:
-        """What a tool raised; the event of its failure will have it."""
+        """Record a tool's exception for the event of its failure."""
         if self._observers:
             self._causes[effect_id] = error
 
     def forward(self, event: Event) -> None:
-        """Tell everybody of an event as it is: a worker's, with the tags of its own session."""
+        """Pass on an event unchanged: a worker's event, with the tags of its own session."""
         self._collect()
         for observer, tell in self._observers:
             try:
@@ -172,7 +172,7 @@ class Observers:
                 self._drop(observer, event, error)
 
     def warn_once(self, messages: Iterable[str]) -> None:
-        """Warn of each message once, though every reply of the session may bring it."""
+        """Warn about each message once per session, even if every reply repeats it."""
         for message in messages:
             if message not in self._warned:
                 self._warned.add(message)
@@ -183,7 +183,7 @@ class Observers:
         self.emit(events.WarningRaised(message))
 
     def _collect(self) -> None:
-        """Drop the observers that failed elsewhere meanwhile."""
+        """Drop the observers that have failed on other threads or tasks."""
         for delivery in self.deliveries:
             if delivery.failure is not None:
                 self._drop(delivery.observer, *delivery.failure)
@@ -196,11 +196,11 @@ class Observers:
         self.warn(f"an observer was dropped because it failed on {what}: {type(error).__name__}: {error}")
 
     def take_up(self, state: AgentState) -> None:
-        """Begin where a resumed session stands; nothing is told of what was before."""
+        """Continue at the state of a resumed session, without emitting its past."""
         self._move(state)
 
     def transition(self, before: AgentState, event: Input, transition: Transition, reveal: Reveal) -> None:
-        """Tell of a step, its messages with all that they hold."""
+        """Emit the events of a step, with revealed messages."""
         if not self._observers:
             return
         while self._weakened:

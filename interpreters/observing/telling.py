@@ -1,4 +1,4 @@
-"""From a step of a session to what is told of it: pure, so that who watches and who reads a recording see the same."""
+"""Derive the events of a step. Pure, so that observers and readers of a recording see the same events."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ NO_USAGE = Usage()
 
 
 def told(before: AgentState, event: Input, transition: Transition) -> Iterator[tuple[AgentState, Told]]:
-    """What a step is told as, in order: each value with the state in which the session stood.
+    """Yield the values of a step in order, each with the state that it belongs to.
 
-    The input, each message that came to stand in the history by it, the turn's usage where that changed, and the
-    decisions. Nothing of an input that was rejected: it changed nothing.
+    The order is: the input, each message that the step added to the history, the turn's usage if it changed, and the
+    decisions. A rejected input yields nothing, since it changed nothing.
     """
     after, decisions = transition.next_state, transition.decisions
     if decisions and isinstance(decisions[0], Rejected):

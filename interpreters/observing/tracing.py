@@ -1,13 +1,12 @@
-"""Spans of OpenTelemetry, made of a session's events: one for each turn, step, model call, tool and worker.
+"""OpenTelemetry spans from a session's events: one for each turn, step, model call, tool and worker.
 
     from interpreters.observing.tracing import Tracing
 
     agent = Agent(model, tools, observers=[Tracing(agent="baker", model="qwen3-4b")])
 
 They follow the conventions for generative AI, which are in development
-(https://github.com/open-telemetry/semantic-conventions-genai); what is taken of them stands in ``Names`` alone. Spans
-begin and end when the session says that things happened, whenever this observer is told of it. No text of a
-conversation, no argument and no result is in them.
+(https://github.com/open-telemetry/semantic-conventions-genai). Only ``Names`` depends on these. Spans use the session's
+timestamps, even if this observer receives the events later. They contain no conversation text, arguments or results.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ MISSING = "spans need OpenTelemetry's interface: pip install 'cogstep[otel]'"
 
 
 BEGINNINGS = (UserSpoke, ModelCalled, CallTool, SpawnWorker)
-"""By which a session is known; it is known until its turn ends."""
+"""Events that make a session known. It is known until its turn ends."""
 
 
 class Names:
-    """Names of the conventions for generative AI, of October 2026."""
+    """Names from the conventions for generative AI, as of October 2026."""
 
     OPERATION = "gen_ai.operation.name"
     PROVIDER = "gen_ai.provider.name"
@@ -74,28 +73,27 @@ class Names:
 
 @define
 class _Session:
-    """What is open in one session."""
+    """The open spans of one session."""
 
     now: int
-    """Of the newest input, in nanoseconds since the epoch."""
+    """Time of the newest input, in nanoseconds since the epoch."""
     turn: Span | None = None
-    """Of a worker, the span of the call that spawned it, which its parent's session ends."""
+    """For a worker: the span of the call that spawned it. Its parent's session ends that span."""
     worker: bool = False
     step: Span | None = None
     number: int = 0
-    """Of the step."""
     open: dict[str, Span] = field(factory=dict)
-    """By the ids of effects."""
+    """Open spans by effect id."""
 
 
 class Tracing:
-    """An observer that makes spans. One may observe any number of sessions, their workers included.
+    """An observer that makes spans. It may observe any number of sessions, including their workers.
 
     Args:
-        provider: where spans go; None: the one that the program has set for OpenTelemetry.
-        agent: the agent's name, for people.
-        model: the name of the agent's own model. The others have the names that the agent has for them.
-        system: who provides the model, such as ``openai`` or ``llama.cpp``.
+        provider: receives the spans; None for OpenTelemetry's global provider.
+        agent: the agent's name, for display.
+        model: the name of the agent's own model. Other models have the names that the agent uses for them.
+        system: the provider of the model, such as ``openai`` or ``llama.cpp``.
 
     Raises:
         ConfigError: OpenTelemetry is not installed.
@@ -113,7 +111,7 @@ class Tracing:
         self._agent, self._model, self._system = agent, model, system
         self._sessions: dict[str, _Session] = {}
         self._workers: dict[str, Span] = {}
-        """By the names of their sessions, those that are at work."""
+        """Spans of running workers, by session name."""
 
     def __call__(self, event: Event) -> None:
         value = event.value
@@ -168,7 +166,7 @@ class Tracing:
                 pass
 
     def close(self) -> None:
-        """End the spans of turns that nobody goes on with."""
+        """End the spans of unfinished turns."""
         for name in list(self._sessions):
             self._leave(name)
 
@@ -248,7 +246,6 @@ class Tracing:
         self._give_up(session, error)
 
     def _give_up(self, session: _Session, error: str = "") -> None:
-        """End all that is open, the innermost first."""
         for effect_id in list(session.open):
             self._end(session, effect_id, error="cancelled")
         self._end_span(session, session.step)
@@ -265,7 +262,6 @@ class Tracing:
 
 
 def _used(usage: Usage) -> dict[str, Any]:
-    """Tokens, where any are known."""
     if usage == Usage():
         return {}
     used: dict[str, Any] = {Names.INPUT_TOKENS: usage.input_tokens, Names.OUTPUT_TOKENS: usage.output_tokens}

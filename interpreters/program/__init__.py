@@ -1,1 +1,1 @@
-"""What the embedding program brings to a session: a model, tools, and functions that answer questions."""
+"""The embedding program's parts of a session: a model, tools, and functions that answer questions."""

@@ -1,4 +1,4 @@
-"""How an embedding program is asked whether a call may run, and how it answers."""
+"""Ask the embedding program whether a call may run, and read its answer."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ NOT_ASKED = "the user could not be asked"
 @checked
 @frozen
 class Approval:
-    """An answer in full; a plain True or False will do where there is no more to say."""
+    """A detailed answer. A plain True or False is enough otherwise."""
 
     allowed: bool
     """Whether the call may run."""
     reason: str = ""
-    """Told to the model when the call is refused."""
+    """Sent to the model if the call is refused."""
     always: bool = field(default=False, kw_only=True)
-    """The answer holds for every later call of this tool too, or for those that ``rule`` names."""
+    """The answer also applies to every later call of this tool, or to those that ``rule`` matches."""
     rule: str = field(default="", kw_only=True)
-    """With ``always``: the pattern of the calls that it holds for, such as ``"Bash(git commit:*)"``, instead of all of
-    this tool. It has to be for this tool, and of an allowance to cover this call."""
+    """With ``always``: a pattern of calls, such as ``"Bash(git commit:*)"``, instead of all calls of this tool. It
+    must be a pattern for this tool. If the call is allowed, the pattern must match it.
+    """
     arguments: Mapping[str, Any] | None = field(default=None, kw_only=True, validator=check_arguments)
-    """Arguments to run the tool with instead of those in question. They are judged again: what is denied stays so."""
+    """Run the tool with these arguments instead. The policy checks them again, and its denials still apply."""
 
     def __attrs_post_init__(self) -> None:
         if self.rule and not self.always:
@@ -59,17 +60,18 @@ class ApprovalRequest(Request):
     reason: str
     """Why the user is asked."""
     tool: ToolSpec | None = field(default=None, kw_only=True, eq=False, repr=False)
-    """What is known of the tool."""
+    """The specification of the tool, if known."""
     _made: Tool[..., Any] | None = field(default=None, alias="made", repr=False, eq=False, kw_only=True)
     _deps: Any = field(default=None, alias="deps", repr=False, eq=False, kw_only=True)
 
     def preview(self, arguments: Mapping[str, Any] | None = None) -> Preview | None:
-        """What the call would do, as things stand now: a diff, a command and where it runs, or what the tool's own
-        ``preview=`` says. It is made when it is asked for, and does nothing. None where there is none: then the
-        arguments are all that is known.
+        """Return a preview of the call's effect right now, without side effects.
+
+        It is a diff, a command with its directory, or the result of the tool's own ``preview=``. None if there is no
+        preview; then show the arguments.
 
         Args:
-            arguments: another call of the same tool, with these.
+            arguments: preview a call of the same tool with these arguments instead.
         """
         if self._made is None:
             return None
@@ -87,16 +89,19 @@ class ApprovalRequest(Request):
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Patterns to offer for "from now on", the narrowest first: each is good as ``Approval.rule``."""
+        """Patterns to offer for "from now on", narrowest first. Each is valid as ``Approval.rule``."""
         return (self.call.name,) if self.tool is None else proposed_rules(self.call, self.tool)
 
 
 Answer = bool | Approval | Later
 Approve = Callable[[ApprovalRequest], Answer | Future[Answer] | Awaitable[Answer]]
-"""Asks the user. It runs on the session's own thread, so that it may simply read from the terminal. A program that asks
-elsewhere (a window, a chat message) returns a ``Future`` and completes it when the answer is there; a cancellation then
-ends the turn without waiting for it. With ``LATER`` the turn is put away until ``agent.answer`` goes on with it. For an
-``AsyncAgent`` it may be an ``async def``; a plain one runs on a thread."""
+"""Asks the user.
+
+It runs on the session's own thread, so it may read from the terminal. A program that asks elsewhere (a window, a chat
+message) returns a ``Future`` and completes it later. A cancellation then ends the turn without waiting for it.
+``LATER`` suspends the turn until ``agent.answer``. With an ``AsyncAgent`` it may be an ``async def``; a plain function
+runs on a thread.
+"""
 
 
 RETURNED = "approve has to return True, False, an Approval, a Future or LATER"
@@ -104,7 +109,7 @@ HANDED_IN = "answer takes True, False or an Approval for this approval"
 
 
 def spec_of(tools: Mapping[str, Tool[..., Any]], name: str) -> ToolSpec | None:
-    """What is known of a tool, be it the program's or one that the engine carries out itself."""
+    """Return the specification of a tool of the program or of the engine itself."""
     if name in tools:
         return tools[name].spec
     features: tuple[Feature, ...] = get_args(Feature)
@@ -115,10 +120,10 @@ def spec_of(tools: Mapping[str, Tool[..., Any]], name: str) -> ToolSpec | None:
 def as_input(
     effect: AskApproval, answer: object, expected: str = RETURNED, tool: ToolSpec | None = None
 ) -> ApprovalGiven | ApprovalRefused:
-    """The input that tells the engine of an answer; ``expected`` is what an error says of it.
+    """Return the engine's input for an answer. ``expected`` begins the error message.
 
     Raises:
-        ConfigError: it is no answer, or has a rule that is none for this call. (None must not count as a refusal, nor a
+        ConfigError: it is not an answer, or its rule does not fit this call. (None must not count as a refusal, nor a
             text such as "no" as an approval.)
     """
     if not isinstance(answer, bool | Approval):

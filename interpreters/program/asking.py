@@ -1,7 +1,7 @@
-"""How the program is asked questions, plans and hooks; approvals have a module of their own (``approvals``).
+"""Ask the program questions, and call its plan reviews and hooks. For approvals see ``approvals``.
 
-Each callable runs where the interpreter says (see ``docs/architecture.md``) and gives its answer, or something that
-will have it: a ``concurrent.futures.Future``, or under asyncio any awaitable.
+Each callable runs where the interpreter decides (see ``docs/architecture.md``). It returns its answer, a
+``concurrent.futures.Future``, or under asyncio any awaitable.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from interpreters.program.later import Later
 
 @frozen
 class Request:
-    """What all requests have: the session that asks, and whether it still waits."""
+    """The common part of all requests."""
 
     session: str = field(default="", kw_only=True)
-    """The session that asks; a worker's is called ``<parent's>/<effect id>``."""
+    """The session that asks. A worker's session is named ``<parent's>/<effect id>``."""
     effect_id: EffectId = field(default=EffectId(""), kw_only=True)
-    """Of the question; ``agent.answer`` takes it, where the answer comes later."""
+    """The id of the question, for ``agent.answer`` if the answer comes later."""
     _is_cancelled: Callable[[], bool] = field(
         default=lambda: False, alias="is_cancelled", repr=False, eq=False, kw_only=True
     )
 
     @property
     def cancelled(self) -> bool:
-        """Whether the turn was cancelled, so that nobody waits for the answer any more."""
+        """Whether the turn was cancelled. The answer is then no longer needed."""
         return self._is_cancelled()
 
 
 @frozen
 class QuestionRequest(Request):
-    """The model wants to know something of the user."""
+    """The model asks the user something."""
 
     questions: tuple[Question, ...]
     """1 to 4, each with 2 to 4 options."""
@@ -55,16 +55,16 @@ class PlanRequest(Request):
 @checked
 @frozen
 class PlanAnswer:
-    """An answer in full; a plain True or False will do where there is no more to say."""
+    """A detailed answer. A plain True or False is enough otherwise."""
 
     approved: bool
     """Whether the model may carry the plan out."""
     feedback: str = ""
-    """Told to the model."""
+    """Sent to the model."""
 
 
 def check_arguments(instance: object, _attribute: Attribute[Any], value: Mapping[str, Any] | None) -> None:
-    """Of arguments that a program gives in place of the model's: they have to be JSON."""
+    """Check that arguments from the program, in place of the model's, have a JSON form."""
     if value is None:
         return
     try:
@@ -75,7 +75,7 @@ def check_arguments(instance: object, _attribute: Attribute[Any], value: Mapping
 
 @frozen
 class HookRequest(Request):
-    """The session has come to a point where the program wants to be asked."""
+    """The session has reached a hook point."""
 
     point: HookPoint
     text: str = ""
@@ -87,22 +87,24 @@ class HookRequest(Request):
 @checked
 @frozen
 class HookAnswer:
-    """What a hook wants. A hook that returns None lets everything go on as if it were not there."""
+    """The answer of a hook. Return None from the hook to continue without a change."""
 
     verdict: Literal["continue", "refuse", "go_on"] = "continue"
-    """``refuse`` stops the message or the call; ``go_on``, at the point ``stop``, makes another model call in place of
-    the turn's end."""
+    """``refuse`` stops the message or the call. ``go_on``, at the point ``stop``, makes another model call instead of
+    ending the turn.
+    """
     reason: str = ""
-    """Told to the model, or to the user whose message is refused."""
+    """Sent to the model, or shown to the user whose message is refused."""
     arguments: Mapping[str, Any] | None = field(default=None, kw_only=True, validator=check_arguments)
-    """At ``before_tool``: arguments to run the tool with instead of the model's. They are judged again."""
+    """At ``before_tool``: arguments to run the tool with instead of the model's. The policy checks them again."""
     context: str = field(default="", kw_only=True)
     """A note to the model."""
 
 
 Chosen = Sequence[str | Sequence[str]] | None
-"""For each question the chosen option, or options where several are allowed. None: the user will not answer, and the
-turn is cancelled."""
+"""For each question the chosen option, or several options if the question allows it. None: the user declines to answer,
+and the turn is cancelled.
+"""
 
 Asked = Chosen | Later
 Reviewed = bool | PlanAnswer | Later
@@ -113,7 +115,7 @@ Hooks = Mapping[HookPoint, Hook]
 
 
 def chosen_options(questions: tuple[Question, ...], chosen: Any) -> tuple[tuple[str, ...], ...]:
-    """The answers as the engine takes them.
+    """Return the answers in the form that the engine takes.
 
     Raises:
         ConfigError: they don't fit the questions.

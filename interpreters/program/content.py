@@ -1,4 +1,4 @@
-"""What a user's message is made of: a text, or texts and pictures in their order.
+"""Read the content of a user message: a text, or a list of texts and images.
 
 agent.run(["What is on this photo?", load_image("photo.jpg")])
 """
@@ -15,15 +15,14 @@ from cognition.content import LARGEST_IMAGE, text_of
 from runtime.files import read_regular
 
 Content = str | Image | Sequence[str | Image | TextPart]
-"""What ``run`` takes: a text; or a list of texts and pictures, which the model is shown in that order."""
+"""The argument of ``run``: a text, or a list of texts and images, sent to the model in that order."""
 
 
 def load_image(path: str | os.PathLike[str]) -> Image:
-    """The picture in a file: PNG, JPEG, GIF or WebP, of 10 MiB at most. What it is shows in its first bytes, and not in
-    its name.
+    """Read an image file: PNG, JPEG, GIF or WebP, at most 10 MiB. Its first bytes decide the format, not its name.
 
     Raises:
-        ConfigError: it is no such file, or can't be read.
+        ConfigError: it is not such a file, or can't be read.
     """
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"load_image takes the path of a file, not {shown(path)}; Image.of() takes bytes")
@@ -38,10 +37,10 @@ def load_image(path: str | os.PathLike[str]) -> Image:
 
 
 def content_of(content: Any) -> tuple[str, tuple[Part, ...]]:
-    """The text of a message, and its parts if there are pictures among them.
+    """Return a message's text, and its parts if it contains images.
 
     Raises:
-        ConfigError: it is neither a text nor a list of texts and pictures.
+        ConfigError: it is neither a text nor a list of texts and images.
     """
     if isinstance(content, str):
         return content, ()

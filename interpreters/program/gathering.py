@@ -1,11 +1,12 @@
-"""Candidates for a prompt, which functions of the program's give anew for each message of the user.
+"""Context functions of the program: they return candidates for the prompt of each user message.
 
     def prices(text: str, deps: Shop) -> list[Candidate]:
         return [Candidate("memory", str(price), "price list") for price in deps.prices_for(text)]
 
     agent = Agent(model, context=[prices], deps=shop)
 
-What they gave is part of the input that begins the turn, so that a recording has it, and a replay needs no function.
+The candidates are part of the input that begins the turn. So a recording contains them, and a replay does not call the
+function.
 """
 
 from __future__ import annotations
@@ -23,24 +24,23 @@ from interpreters.program.prompting import UNSAID, Filled, filled_in, values_of
 from interpreters.tools.tool import describe, is_async
 
 ContextFunction = Callable[..., Any]
-"""Gives candidates. Takes nothing, or what the user said as ``text``, or the deps, or the ``ToolContext`` that tools
-are given too."""
+"""Returns candidates. It may take the user's message as ``text``, ``deps``, and the same ``ToolContext`` as tools."""
 
 
 class ContextSourceError(CogstepError):
-    """A function that gives candidates failed, or gave something else. Nothing of the message's turn has begun."""
+    """A context function failed or returned something other than candidates. The turn has not started."""
 
 
 @frozen(eq=False)
 class Source:
-    """A function that gives candidates, and what it is to be called with."""
+    """A context function and the parameters to pass to it."""
 
     function: ContextFunction
     given: tuple[Filled, ...]
 
     @property
     def name(self) -> str:
-        """Of the function, for messages."""
+        """The function's name, for messages."""
         return getattr(self.function, "__name__", "") or type(self.function).__name__
 
     @property
@@ -48,15 +48,15 @@ class Source:
         return is_async(self.function)
 
     def call_for(self, text: str, deps: Any, session: str) -> Callable[[], Any]:
-        """The call that gives the candidates for a message; what it gives may have to be awaited."""
+        """Return the call for a message. Its result may be awaitable."""
         places, names = values_of(self.given, deps, session, text)
         return partial(self.function, *places, **names)
 
     def made(self, text: str, deps: Any, session: str) -> tuple[Candidate, ...]:
-        """The candidates for a message, where nothing can be awaited.
+        """Return the candidates for a message, without an event loop.
 
         Raises:
-            ContextSourceError: the function failed, or gave something else.
+            ContextSourceError: the function failed, or returned something else.
         """
         try:
             answer = self.call_for(text, deps, session)()
@@ -67,10 +67,10 @@ class Source:
             raise self.failed(error) from error
 
     def read(self, answer: Any) -> tuple[Candidate, ...]:
-        """The candidates that the function gave.
+        """Check the function's result.
 
         Raises:
-            ContextSourceError: it gave something else.
+            ContextSourceError: it is not an iterable of candidates.
         """
         if inspect.iscoroutine(answer):
             answer.close()  # or Python warns that nobody awaited it
@@ -83,7 +83,7 @@ class Source:
         return found
 
     def failed(self, error: Exception) -> ContextSourceError:
-        """What is raised where the function raised something."""
+        """Return the error for an exception that the function raised."""
         said = (
             str(error) if isinstance(error, CogstepError) else describe(error)
         )  # which names the file that it is about
@@ -95,10 +95,10 @@ class Source:
 
 
 def sources_of(given: Any) -> tuple[Source, ...]:
-    """The sources that functions given as ``context`` are; those that are one already stay.
+    """Convert the functions in ``context`` to sources. Leaves existing sources unchanged.
 
     Raises:
-        ConfigError: one is no function, or takes what it can't be given.
+        ConfigError: an item is not a function, or has a parameter that can't be filled.
     """
     if callable(given) or isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ConfigError(f"context must be a list of functions that give Candidates, not {shown(given)}")

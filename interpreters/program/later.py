@@ -1,12 +1,12 @@
 """Effects that may be answered later: after ``run`` has returned, in another process, or on another machine.
 
 def approve(request: ApprovalRequest) -> Answer:
-tickets.open(request.session, request.effect_id, request.call)
-return LATER
+    tickets.open(request.session, request.effect_id, request.call)
+    return LATER
 
-result = agent.run("Pay the invoice.")     # returns once nothing else can go on
+result = agent.run("Pay the invoice.")     # returns once only pending answers are left
 result.pending                             # (AskApproval(effect_id='1.1.1', ...),)
-agent.answer("1.1.1", True)                # goes on, now or in a process that has resumed the recording
+agent.answer("1.1.1", True)                # continues, now or in a process that has resumed the recording
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ASKED = (AskApproval, AskUser, ReviewPlan)
 
 
 def outlives_its_run(effect: Effect, tools: Mapping[str, Tool[..., object]]) -> bool:
-    """Whether an effect loses nothing when its run is left: nobody works at it but a person, or the program outside.
+    """Return whether only a person or the outside program works on an effect, so that leaving the run loses nothing.
 
-    Such an effect stays pending where a run is interrupted, and is asked again or answered later.
+    Such an effect stays pending if a run is interrupted. It is asked again, or answered later.
     """
     if isinstance(effect, CallTool):
         return isinstance(tools.get(effect.call.name), ExternalTool)
@@ -36,10 +36,10 @@ def outlives_its_run(effect: Effect, tools: Mapping[str, Tool[..., object]]) -> 
 
 
 def waiting_under(effect_id: str, pending: Iterable[Postponable]) -> Postponable:
-    """The effect of this id among those that wait for an answer.
+    """Return the pending effect with this id.
 
     Raises:
-        CogstepError: there is none.
+        CogstepError: there is no such effect.
     """
     known = {str(effect.effect_id): effect for effect in pending}
     if effect_id not in known:
@@ -49,5 +49,5 @@ def waiting_under(effect_id: str, pending: Iterable[Postponable]) -> Postponable
 
 
 def told(pending: Iterable[Postponable]) -> str:
-    """What waits, as errors name it."""
+    """List the pending effects for an error message."""
     return ", ".join(f"{type(effect).__name__} {effect.effect_id}" for effect in pending)

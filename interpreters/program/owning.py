@@ -1,4 +1,4 @@
-"""Whose model it is, and so who closes it."""
+"""Decide who closes a model."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from runtime.protocol import Runtime
 
 
 def closed_with(model: Runtime, owns_model: bool | None) -> bool:
-    """Whether an agent or a host closes the model that it was given when it is closed itself.
+    """Return whether closing an agent or a host also closes the model that the program passed in.
 
-    It does what the program said. Where the program said nothing, the model is the program's, which may go on using it.
-    The one exception is a model that says ``ends_with_agent`` of itself, as ``fakes.ScriptedModel`` does.
+    ``owns_model`` decides if it is not None. By default the program keeps the model, as it may use it further. The
+    exception is a model with ``ends_with_agent``, such as ``fakes.ScriptedModel``.
     """
     return bool(getattr(model, "ends_with_agent", False)) if owns_model is None else owns_model

@@ -1,6 +1,6 @@
-"""What the embedding program brings to a session, and what each of its answers means to the engine.
+"""The embedding program's parts of a session, and how its answers become inputs of the engine.
 
-``consultation`` says whom an effect asks, and how the answer is read as an input.
+``consultation`` maps an effect to the callable to ask, and to the function that reads its answer.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ NEEDS_A_LOOP = "which needs an AsyncAgent, or behind a handle a turn that is rea
 DECLINED = "the user did not answer the model's questions"
 
 WORKER_PATIENCE = 300.0
-"""Seconds without any sign of life (a step, a piece of text) after which a worker is given up: longer than a small
-machine takes to read a long prompt."""
+"""Seconds without progress (a step, a piece of text) after which a worker fails. A small machine needs less to read a
+long prompt.
+"""
 
 
 def _as_it_is(value: Any) -> Any:
@@ -73,11 +74,11 @@ def _as_it_is(value: Any) -> Any:
 
 @frozen(eq=False)
 class Program:
-    """The embedding program as its session sees it. An effect whose part is None here can't be carried out."""
+    """The embedding program as its session sees it. If a part is None, its effects can't be carried out."""
 
     model: Runtime
     models: Mapping[str, Runtime] = field(factory=dict)
-    """The others that there are, by the names that the engine has for them (``AgentConfig.models``)."""
+    """The other models, by the engine's names for them (``AgentConfig.models``)."""
     tools: Mapping[str, Tool[..., Any]] = field(factory=dict)
     approve: Approve | None = None
     ask: AskQuestions | None = None
@@ -86,27 +87,27 @@ class Program:
     hooks: Hooks = field(factory=dict)
     deps: Any = None
     system: Prompting | None = None
-    """Makes the system prompt anew for each message; None where it stays as it is."""
+    """Makes the system prompt for each message; None if it is fixed."""
     context: tuple[Source, ...] = field(default=(), converter=sources_of)
-    """What gives candidates for the prompts of each message."""
+    """Return candidates for the prompt of each message."""
     session: str = ""
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
-    """Makes a worker's logic."""
+    """Makes a worker's engine."""
     worker_patience: float | None = field(default=WORKER_PATIENCE)
     reveal: Callable[[Any], Any] = _as_it_is
-    """Gives a value with the texts that the recording hides: workers are not recorded, and work with the real ones."""
+    """Restores the texts that the recording hides. Workers are not recorded, and use the real texts."""
     postpones: bool = True
-    """Whether effects may be answered later. Not so for a worker, which ends with its parent's run."""
+    """Whether effects may be answered later. False for a worker, which ends with its parent's run."""
     raise_tool_errors: bool = False
-    """Whether a mistake of a tool ends the run and is raised by it."""
+    """Whether a bug in a tool ends the run and is raised from it."""
     performers: Mapping[type[Effect], Callable[..., Any]] = field(factory=dict)
-    """Carry effects out in place of the usual ones: see ``performers``."""
+    """Carry out effects in place of the usual performers: see ``performers``."""
 
     keeper: Keeper | None = None
-    """Keeps what undoes the changes of files; None where nothing is recorded beside which it could."""
+    """Saves the undo data of file changes; None without a recording to save it in."""
 
     owner: int = field(factory=new_owner)
-    """Under which the model takes turns between this session, with its workers, and others (``scheduling.owners``)."""
+    """Owner id for taking turns at the model: shared by this session and its workers (``scheduling.owners``)."""
 
     @worker_patience.validator
     def _check_patience(self, _attribute: Attribute[Any], value: float | None) -> None:
@@ -125,7 +126,7 @@ class Program:
     def tool_context(
         self, effect: CallTool, session: str, report: Callable[[str], object], begins: Callable[[], bool]
     ) -> ToolContext[Any]:
-        """What a call's tool is given beside its arguments."""
+        """Return the ``ToolContext`` of a call."""
         return ToolContext(
             self.deps,
             session=session,
@@ -138,10 +139,10 @@ class Program:
         )
 
     def check(self, engine: CognitiveEngine) -> None:
-        """See that everything the engine may decide can be carried out.
+        """Check that the program can carry out every effect that the engine may decide.
 
         Raises:
-            ConfigError: names each thing that is missing.
+            ConfigError: lists each missing part.
         """
         config: AgentConfig | None = getattr(engine, "config", None)
         needed: Any = getattr(engine, "effects", ())  # an engine need not say; then it is found out at the decision
@@ -163,10 +164,10 @@ class Program:
             raise ConfigError(f"the agent is missing {', '.join(missing)}")
 
     def runtime(self, name: str) -> Runtime:
-        """The model of a call; empty for the agent's own.
+        """Return the model of this name; empty for the agent's own model.
 
         Raises:
-            ConfigError: there is none of this name.
+            ConfigError: there is no such model.
         """
         if not name:
             return self.model
@@ -175,29 +176,29 @@ class Program:
         return self.models[name]
 
     def for_worker(self, session: str, names: tuple[str, ...]) -> Program:
-        """The same program with a worker's tools only."""
+        """Return the same program with only a worker's tools."""
         tools = {name: self.tools[name] for name in names if name in self.tools}
         return evolve(self, session=session, tools=tools, system=None, context=(), postpones=False)
 
     def prompt(self) -> Callable[[], Any]:
-        """The call that makes the system prompt."""
+        """Return the call that makes the system prompt."""
         assert self.system is not None
         return self.system.call_for(self.deps, self.session)
 
 
 @frozen(eq=False)
 class Consultation:
-    """An effect that is carried out by asking the program."""
+    """An effect that the program carries out by answering."""
 
     ask: Callable[[], Any]
-    """Asks; may give the answer, or a future or awaitable that will have it."""
+    """Asks. Returns the answer, or a future or awaitable of it."""
     read: Callable[[Any], Input]
-    """Reads the answer as an input; raises ConfigError if it is no answer to this effect."""
+    """Reads the answer as an input. Raises ConfigError if it does not fit this effect."""
     what: str
-    """What is done here, in the words of a warning that it could not be done."""
+    """The action, in the words of a warning that it failed."""
 
     def read_at_once(self, answer: Any) -> Input:
-        """``read`` where nothing can be awaited."""
+        """Do the same as ``read``, without an event loop."""
         if inspect.isawaitable(answer):
             if inspect.iscoroutine(answer):
                 answer.close()
@@ -206,14 +207,14 @@ class Consultation:
 
 
 PATIENCE = 300.0
-"""Seconds for a ``Future`` where no session is under way, and so nobody who could cancel."""
+"""Seconds to wait for a ``Future`` outside of a session, where a cancellation is not possible."""
 
 
 def answer_at_once(approve: Approve, effect: AskApproval, tool: Tool[..., Any], deps: Any, session: str) -> bool:
-    """Whether a call may run as it is, asked where no session is under way; a ``Future`` is waited for.
+    """Ask, outside of a session, whether a call may run unchanged. Waits for a ``Future``.
 
     Raises:
-        ConfigError: the answer is none; and whatever ``approve`` raises.
+        ConfigError: the answer is not valid. Exceptions of ``approve`` pass through.
     """
     question = ApprovalRequest(effect.call, effect.reason, tool=tool.spec, made=tool, deps=deps, session=session)
     read = partial(as_input, effect, tool=tool.spec)
@@ -238,10 +239,10 @@ Consulted = AskApproval | AskUser | ReviewPlan | Recall | RunHook
 
 
 def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[], bool]) -> Consultation:
-    """How the program is asked for an effect.
+    """Return how to ask the program about an effect.
 
     Raises:
-        ConfigError: the program has nobody to ask; ``Program.check`` finds this at the start.
+        ConfigError: the program has no callable for it. ``Program.check`` finds this at the start.
     """
     ask: Callable[[], Any]
     about: Any = {"session": program.session, "is_cancelled": is_cancelled, "effect_id": effect.effect_id}
@@ -270,16 +271,20 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
 
 
 def read_answer(effect: Postponable, answer: Any, tools: Mapping[str, Tool[..., Any]]) -> Input:
-    """The input that an answer means which is given by a person or by the program.
+    """Return the input for an answer from a person or from the program.
 
     Args:
-        effect: what is answered.
-        answer: to an approval True, False or an ``Approval``; to questions what ``ask`` returns; to a plan True, False
-            or a ``PlanAnswer``; to a call of a tool its result, or the exception that it failed with.
-        tools: of the session.
+        effect: the effect to answer.
+        answer: depends on the effect:
+
+            - an approval: True, False or an ``Approval``
+            - questions: as returned by ``ask``
+            - a plan: True, False or a ``PlanAnswer``
+            - a tool call: its result, or the exception that it failed with
+        tools: the tools of the session.
 
     Raises:
-        ConfigError: it is no answer to this effect.
+        ConfigError: it does not fit this effect.
     """
     match effect:
         case AskApproval():

@@ -1,11 +1,12 @@
-"""A system prompt that a function of the program's makes, anew for each message of the user's.
+"""System prompts from a function of the program, called for each user message.
 
     def system(deps: User) -> str:
         return f"You help {deps.name}. Today is {date.today():%A}."
 
     agent = Agent(model, system=system, deps=user)
 
-What it gave is part of the input that begins the turn, so that a recording has it, and a replay needs no function.
+The prompt is part of the input that begins the turn. So a recording contains it, and a replay does not call the
+function.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from interpreters.tools.signature import context_name
 from interpreters.tools.tool import describe, is_async
 
 PromptFunction = Callable[..., Any]
-"""Gives the system prompt as a text. Takes nothing, or ``deps``, or the ``ToolContext`` that tools are given too."""
+"""Returns the system prompt as a text. It may take ``deps`` and the same ``ToolContext`` as tools."""
 
 Given = Literal["context", "deps", "text"]
 
 Filled = tuple[str, Given]
-"""A parameter that is filled, by its name, and with what; the name is empty for one that is given by its place."""
+"""A parameter's name and the kind of its value. The name is empty for a positional-only parameter."""
 
 CONTEXTS = ("context", "ctx")
-"""Names of parameters that get the context without an annotation."""
+"""Names of parameters that receive the context without an annotation."""
 
 UNSAID = "nothing was said to the model, and the session can go on"
 
 
 class SystemPromptError(CogstepError):
-    """The function that makes the system prompt failed, or gave no text. Nothing of the message's turn has begun."""
+    """The function that makes the system prompt failed, or did not return a text. The turn has not started."""
 
 
 @frozen(eq=False)
 class Prompting:
-    """The function, and what it is to be called with."""
+    """The prompt function and the parameters to pass to it."""
 
     function: PromptFunction
     given: tuple[Filled, ...]
@@ -53,15 +54,15 @@ class Prompting:
         return is_async(self.function)
 
     def call_for(self, deps: Any, session: str) -> Callable[[], Any]:
-        """The call that makes the prompt; what it gives may have to be awaited."""
+        """Return the call that makes the prompt. Its result may be awaitable."""
         places, names = values_of(self.given, deps, session)
         return partial(self.function, *places, **names)
 
     def made(self, deps: Any, session: str) -> str:
-        """The prompt, where nothing can be awaited.
+        """Return the prompt, without an event loop.
 
         Raises:
-            SystemPromptError: the function failed, or gave no text.
+            SystemPromptError: the function failed, or did not return a text.
         """
         try:
             answer = self.call_for(deps, session)()
@@ -71,10 +72,10 @@ class Prompting:
 
 
 def prompting(function: Any) -> Prompting:
-    """What a function needs that is given as ``system``.
+    """Read the parameters of the function in ``system``.
 
     Raises:
-        ConfigError: it is no function, or takes what it can't be given.
+        ConfigError: it is not a function, or has a parameter that can't be filled.
     """
     if not callable(function) or isinstance(function, type):
         raise ConfigError(f"system must be a text, or a function that gives one, not {shown(function)}")
@@ -82,12 +83,12 @@ def prompting(function: Any) -> Prompting:
 
 
 def filled_in(function: Callable[..., Any], option: str, *, takes_text: bool = False) -> tuple[Filled, ...]:
-    """The parameters of a function of an option's that are filled, and with what.
+    """Return the parameters to fill in an option's function, each with the kind of its value.
 
-    ``takes_text``: whether it may take what the user said, as ``text``.
+    ``takes_text``: whether a parameter ``text`` receives the user's message.
 
     Raises:
-        ConfigError: it takes what it can't be given.
+        ConfigError: a parameter can't be filled.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -112,22 +113,22 @@ def filled_in(function: Callable[..., Any], option: str, *, takes_text: bool = F
 
 
 def values_of(given: tuple[Filled, ...], deps: Any, session: str, text: str = "") -> tuple[list[Any], dict[str, Any]]:
-    """What such a function is called with: by place, and by name."""
+    """Return the positional and the keyword arguments for such a function."""
     values = {"context": ToolContext(deps, session=session), "deps": deps, "text": text}
     places = [values[what] for name, what in given if not name]
     return places, {name: values[what] for name, what in given if name}
 
 
 def failed(error: Exception) -> SystemPromptError:
-    """What is raised where the function raised something."""
+    """Return the error for an exception that the function raised."""
     return SystemPromptError(f"the function of system failed ({describe(error)}); {UNSAID}")
 
 
 def prompt_text(answer: Any) -> str:
-    """The prompt that the function gave.
+    """Check the function's result.
 
     Raises:
-        SystemPromptError: it is no text.
+        SystemPromptError: it is not a text.
     """
     if not isinstance(answer, str):
         if inspect.iscoroutine(answer):

@@ -1,8 +1,8 @@
-"""A directory's own files as context: who the agent is, what it has to heed, what was noted.
+"""A directory's own files as context.
 
-BOOTSTRAP.md            who the agent is (the section ``identity``)
-AGENTS.md               what it has to heed (``instructions``)
-MEMORY.md               what it knows (``memory``), of which passages are shown that have to do with the message
+BOOTSTRAP.md            who the agent is (section ``identity``)
+AGENTS.md               rules for the agent (section ``instructions``)
+MEMORY.md               knowledge (section ``memory``); only passages relevant to the message are shown
 memory/2026-11-25.md    the same, noted on that day
 """
 
@@ -19,23 +19,23 @@ from runtime.files import StrPath, UnusableFileError, kind_of, read_regular_text
 from runtime.stores.entries import day_of, pieces_of
 
 IDENTITY, INSTRUCTIONS, MEMORY, NOTES = "BOOTSTRAP.md", "AGENTS.md", "MEMORY.md", "memory"
-"""The names that are looked for; any of them may be missing."""
+"""The file names to look for. Any of them may be missing."""
 
 LONGEST_FILE = 1 << 18
-"""Bytes of a file that is read, 256 KiB. It is read for each message, and far less fits into a prompt."""
+"""Largest file, 256 KiB. Files are read for each message, and far less fits into a prompt."""
 
 MOST_DAYS = 14
-"""The newest daily notes that are read."""
+"""Daily notes to read, newest first."""
 
 MOST_NAMES = 10_000
-"""Names in the directory of daily notes that are looked at."""
+"""Names to look at in the directory of daily notes."""
 
 MOST_PASSAGES = 40
-"""Passages that are handed in for a message, the best ones: each of them is recorded with it."""
+"""Best passages per message. The recording contains each of them with the message."""
 
 
 class WorkspaceFiles:
-    """Gives the context that stands in a directory's files, read anew for each message of the user.
+    """Reads context from a directory's files, for each user message again.
 
     >>> from interpreters import Agent, WorkspaceFiles, fakes
     >>> model = fakes.ScriptedModel(["Hello."])
@@ -44,7 +44,7 @@ class WorkspaceFiles:
     'Hello.'
 
     Args:
-        directory: where the files are. What is missing there is not shown.
+        directory: contains the files. Missing files are ignored.
 
     Raises:
         ConfigError: there is no such directory.
@@ -62,11 +62,11 @@ class WorkspaceFiles:
             raise ConfigError(f"the workspace {os.fspath(directory)!r} is no directory; create it, or name another")
 
     def __call__(self, text: str) -> tuple[Candidate, ...]:
-        """The candidates for a message of the user's.
+        """Return the candidates for a user message.
 
         Raises:
-            UnusableFileError: a file is none that can be read: a pipe, too long, no text, or elsewhere by a link.
-            OSError: it can't be read.
+            UnusableFileError: a file is a pipe, too long, not a text, or a link out of the directory.
+            OSError: a file can't be read.
         """
         if not self._root.is_dir():
             raise UnusableFileError("the workspace is gone; create it again, or name another", self._root)
@@ -82,7 +82,7 @@ class WorkspaceFiles:
         return (*found, *[passages[place] for place in sorted(best)])
 
     def _noted(self) -> Iterator[Candidate]:
-        """The passages of the daily notes, the newest day first."""
+        """Yield the passages of the daily notes, newest day first."""
         folder = self._inside(NOTES)
         if folder is None:
             return
@@ -112,10 +112,10 @@ class WorkspaceFiles:
             return None
 
     def _inside(self, name: str) -> Path | None:
-        """The file behind a name in the directory, where that is within it; None where there is none.
+        """Return the resolved path of a name in the directory, or None if it does not exist.
 
-        A link within the directory is followed, such as ``AGENTS.md -> CLAUDE.md``. One that leads elsewhere would
-        show the model what whoever made the directory has no right to name.
+        Follows links within the directory, such as ``AGENTS.md -> CLAUDE.md``. A link out of it is refused: its author
+        could otherwise show the model a file without having access to it.
         """
         path = self._root / name
         if not os.path.lexists(path):

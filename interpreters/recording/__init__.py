@@ -1,1 +1,1 @@
-"""Sessions on disk: the journal, what is kept out of it, and what is done with recordings."""
+"""Sessions on disk: the journal, redaction, and operations on recordings."""

@@ -1,7 +1,7 @@
-"""What one request shows a model and why: sizes, what is whole, shortened or left out, and what changed since another.
+"""Reports what one request shows a model and why: sizes, cut or omitted messages, and changes between requests.
 
-Pure: from the state that a model call was decided in and its request, as a recording gives both (``requests``), or a
-session that is under way.
+Pure: it needs only a request and the state it was decided in. Both come from a recording (``requests``) or from a
+running session.
 """
 
 from __future__ import annotations
@@ -35,17 +35,23 @@ from cognition.requests import Purpose
 from interpreters.recording.requests import OPEN, Ending, RecordedRequest, kept_of
 
 Fate = Literal["whole", "cut", "shortened", "extended", "as_text", "summarised", "left_out", "added"]
-"""What became of a message in a request. ``cut``: a tool's result that was too long for history, which is shown as
-history has it; ``shortened``: this request shows less of it than history has; ``extended``: it shows more, with the
-message; ``as_text``: a request for a summary holds it as text; ``summarised``: a summary stands for it; ``left_out``:
-nothing does; ``added``: it stands in the request and not in history.
+"""State of a message in a request.
+
+- ``whole``: shown completely.
+- ``cut``: a tool's result that was too long for history, shown as in history.
+- ``shortened``: this request shows less than history contains.
+- ``extended``: it shows more, around the message.
+- ``as_text``: a request for a summary contains it as text.
+- ``summarised``: a summary replaces it.
+- ``left_out``: nothing replaces it.
+- ``added``: it is in the request but not in history.
 """
 NOT_SHOWN: tuple[Fate, ...] = ("as_text", "summarised", "left_out")
 Role = Literal["user", "engine", "assistant", "tool"]
-"""Who speaks; ``engine``: a note of the engine's in the user's role."""
+"""Author of a message. ``engine``: a note of the engine in the user's role."""
 
 BEGINS = 60
-"""Characters that are kept of a message, to know it by."""
+"""Characters of a message shown to identify it."""
 
 OLDEST_GO = "whole turns go, oldest first, where the prompt would be longer than its budget"
 ANSWERED = "the model has answered this result, and the prompt needed room"
@@ -65,91 +71,91 @@ NOT_IN_HISTORY = "the engine puts it into requests only"
 
 @frozen
 class MessageReport:
-    """One message, in a request or left out of it."""
+    """One message, in a request or omitted from it."""
 
     id: str
     role: Role
     turn: int
-    """The turn that it belongs to; 0 for what was said before the session's first turn."""
+    """The turn of the message; 0 before the session's first turn."""
     fate: Fate
     why: str
-    """Empty for a message that is whole."""
+    """Reason for the fate; empty for a whole message."""
     tokens: int
-    """Its size as it is shown; of a message that is left out, as it would be shown whole."""
+    """Size as shown; for an omitted message, its size if shown whole."""
     characters: int
-    """As it is shown; of one that is left out, as history holds it."""
+    """Length as shown; for an omitted message, its length in history."""
     hidden: int
-    """Characters of it that are not shown, of those that came; 0 for a message that is whole or added."""
+    """Number of original characters that are not shown; 0 for a whole or added message."""
     begins: str
-    """Its first words, or what it calls."""
+    """The first words, or the called tools."""
 
 
 @frozen
 class ContextReport:
-    """What one request shows. Sizes are in tokens: at most where they are ``counted``, else as the engine estimates."""
+    """The contents of one request. Sizes are in tokens: upper bounds if ``counted``, else estimates of the engine."""
 
     number: int
-    """Counts the model calls of the recording from 1."""
+    """Number of the model call in the recording, from 1."""
     record: int
-    """The record that led to the request, from 1; 0 in a session that is not read from a recording."""
+    """Number of the record that led to the request, from 1; 0 for a running session."""
     at: float
-    """When, in seconds since the epoch."""
+    """Time of the request, in seconds since the epoch."""
     effect_id: str
     purpose: Purpose
     context_tokens: int | None
-    """The model's context, prompt and reply together; None where the engine doesn't say, as in the next two."""
+    """Context of the model: prompt and reply together. None if unknown, as in the next two fields."""
     budget: int | None
-    """What the prompt may have of it."""
+    """The part of the context available to the prompt."""
     used: int | None
-    """What the prompt has, as the engine added it up."""
+    """Size of the prompt, as added up by the engine."""
     system_tokens: int
     tools_tokens: int
     sections_tokens: int
-    """Of the turn's sections, behind the system prompt and in front of the user's message."""
+    """Size of the turn's sections, after the system prompt and before the user's message."""
     tools: tuple[str, ...]
-    """The names of those that were offered."""
+    """Names of the offered tools."""
     scale: float
-    """What sizes are multiplied by, by what the runtime last measured."""
+    """Factor for estimated sizes, from the runtime's last measurement."""
     counted: bool
-    """Whether sizes are added up from counts of the model's own tokenizer; else they are estimated."""
+    """Whether sizes are sums of counts by the model's tokenizer; otherwise they are estimates."""
     messages: tuple[MessageReport, ...]
-    """All of history and of the request, in order."""
+    """All messages of history and of the request, in order."""
     same: bool
-    """Whether this is the request that was sent, by the recording's digest; True where there is none."""
+    """Whether this request equals the one sent, by its recorded digest; True without a digest."""
     sections: tuple[SectionUse, ...] = ()
-    """What each section of the turn had and used; none where the turn has no candidates."""
+    """Budget and use of each section of the turn; empty without candidates."""
     candidates: tuple[Choice, ...] = ()
-    """What became of each candidate for them, and why."""
+    """Result and reason for each candidate of the sections."""
     ending: Ending = OPEN
 
     @property
     def remaining(self) -> int | None:
-        """What the prompt leaves of its budget."""
+        """Unused tokens of the prompt's budget."""
         return None if self.budget is None or self.used is None else self.budget - self.used
 
     @property
     def fixed_tokens(self) -> int:
-        """What is no message: system prompt, tools and sections."""
+        """Tokens that are not messages: system prompt, tools and sections."""
         return self.system_tokens + self.tools_tokens + self.sections_tokens
 
     @property
     def shown(self) -> tuple[MessageReport, ...]:
-        """The messages that the request shows."""
+        """Messages that the request shows."""
         return tuple(one for one in self.messages if one.fate not in NOT_SHOWN)
 
     @property
     def left_out(self) -> tuple[MessageReport, ...]:
-        """The messages of history that it does not show, and for which nothing stands."""
+        """Messages of history that are neither shown nor summarised."""
         return self.of("left_out")
 
     def of(self, fate: Fate) -> tuple[MessageReport, ...]:
-        """The messages of which this became."""
+        """Return the messages with this fate."""
         return tuple(one for one in self.messages if one.fate == fate)
 
 
 @frozen
 class _Sizes:
-    """How large parts of a request are, by the engine's own estimate."""
+    """Sizes of parts of a request, by the engine's estimate."""
 
     scale: float
 
@@ -169,7 +175,7 @@ class _Sizes:
 def report_of(
     request: RecordedRequest, config: AgentConfig | None, hidden: Mapping[str, int] | None = None
 ) -> ContextReport:
-    """The report of a request of a recording; see ``requests.RecordedRequests`` for what goes with it."""
+    """Return the report of a recorded request. See ``requests.RecordedRequests`` for its parts."""
     return report(
         request.state,
         request.call.request,
@@ -203,14 +209,13 @@ def report(
     ending: Ending = OPEN,
     hidden: Mapping[str, int] | None = None,
 ) -> ContextReport:
-    """What a request shows of the history in ``state``, in which it was decided.
+    """Return the report of a request that was decided in ``state``.
 
     Args:
         state, request: both of one model call.
-        config: what the engine was made of, if it was made of one.
-        number, effect_id, purpose, record, at, same, ending: as in the report.
-        assembled, chosen: the engine's own account of the request, and of the turn's candidates.
-        hidden: by the id of a call, the characters of its result that were left out as it came into history.
+        config: configuration of the engine, if it has one. number, effect_id, purpose, record, at, same, ending: as in
+            the report. assembled, chosen: the engine's own account of the request and of the turn's candidates.
+        hidden: characters of each result that were cut before it entered history, by call id.
     """
     sizes = _Sizes(state.window.scale)
     standing, passing = _sections(state, request)
@@ -242,7 +247,7 @@ def report(
 def _before(
     state: AgentState, request: ModelRequest, config: AgentConfig | None, purpose: Purpose, characters: int
 ) -> tuple[int, int]:
-    """The tokens of the system prompt, which has so many characters, and of the tools that are offered."""
+    """Return the tokens of the system prompt, which has this many characters, and of the offered tools."""
     sizes, costs = _Sizes(state.window.scale), state.costs
     if config is not None:
         fixed = changed_size(fixed_size(config), config, state.system)
@@ -256,7 +261,7 @@ def _before(
 
 
 def _sections(state: AgentState, request: ModelRequest) -> tuple[str, str]:
-    """What of the turn's sections stands in a request behind the system prompt and in front of the user's message."""
+    """Return the sections behind the system prompt and the sections before the user's message."""
     if state.briefing is None:
         return "", ""
     behind = with_standing(".", state.briefing)[1:] if request.system != state.briefing.standing else request.system
@@ -273,7 +278,7 @@ def room_of(
     purpose: Purpose,
     assembled: ContextAssembled | None,
 ) -> tuple[int | None, int | None]:
-    """The tokens that a prompt may have and those that it has; None for what the engine doesn't say."""
+    """Return the prompt's budget and size in tokens; None for an unknown number."""
     if assembled is not None:
         return assembled.budget, assembled.tokens
     budget, used = None if config is None else prompt_budget(config), None
@@ -315,7 +320,7 @@ def _messages(
 
 
 def _absent(index: int, state: AgentState) -> tuple[Fate, str]:
-    """What became of the message at this place in history, which is not among those of the request, and why."""
+    """Return the fate of the message at this index of history, which the request does not contain, and the reason."""
     summary, phase = state.window.summary, state.phase
     if summary.text and index < summary.messages:
         return "summarised", SUMMARISED
@@ -336,8 +341,9 @@ def _why_added(message: Message, state: AgentState) -> str:
 
 
 def _added(messages: Sequence[Message], known: set[str]) -> tuple[Mapping[str, list[Message]], list[Message]]:
-    """The messages that are not in history: by the id of the one of history that they stand before, and those that
-    stand behind all of them.
+    """Return the messages that are not in history.
+
+    The first result groups them by the id of the history message that follows. The second contains those at the end.
     """
     before: dict[str, list[Message]] = {}
     waiting: list[Message] = []
@@ -364,14 +370,14 @@ def _report(message: Message, turn: int, fate: Fate, why: str, sizes: _Sizes, hi
 
 
 def role_of(message: Message) -> Role:
-    """Who speaks."""
+    """Return the author of a message."""
     if isinstance(message, UserMessage):
         return message.origin
     return "assistant" if isinstance(message, AssistantMessage) else "tool"
 
 
 def turns_of(history: History, turn: int) -> list[int]:
-    """For each message the number of the turn that it belongs to, where ``turn`` is that of the newest."""
+    """Return the turn of each message; ``turn`` is the newest."""
     numbers: list[int] = []
     for message in reversed(history):
         numbers.append(max(turn, 0))
@@ -382,7 +388,7 @@ def turns_of(history: History, turn: int) -> list[int]:
 
 
 def _newest_reply(history: History) -> int:
-    """Index of the newest reply of the model; what stands behind it, it has not answered."""
+    """Return the index of the newest reply. The model has not answered the messages behind it."""
     for index in range(len(history) - 1, -1, -1):
         if isinstance(history[index], AssistantMessage):
             return index
@@ -421,26 +427,26 @@ def _beginning(message: Message) -> str:
 
 @frozen
 class ContextChanges:
-    """What changed from one request to another, and how much of the first one's beginning the other one keeps."""
+    """The changes between two requests, and how much of the first one's beginning the second keeps."""
 
     before: ContextReport
     after: ContextReport
     parts: tuple[str, ...]
-    """What stands before the messages and is not the same: of ``system``, ``tools``, ``options``."""
+    """Changed parts before the messages: of ``system``, ``tools``, ``options``."""
     kept_messages: int
-    """How many messages, from the first on, are the same in both; none where ``system`` or ``tools`` changed."""
+    """Number of equal messages at the beginning; 0 if ``system`` or ``tools`` changed."""
     kept_tokens: int
-    """Estimated size of what both begin with: system prompt, tools and these messages."""
+    """Estimated size of the common beginning: system prompt, tools and these messages."""
     gone: tuple[MessageReport, ...] = field(factory=tuple)
-    """Messages that the first one shows and the other one does not."""
+    """Messages that only the first request shows."""
     came: tuple[MessageReport, ...] = field(factory=tuple)
-    """Messages that only the other one shows."""
+    """Messages that only the second request shows."""
     changed: tuple[tuple[MessageReport, MessageReport], ...] = field(factory=tuple)
-    """Messages that both show, and not alike."""
+    """Messages that both requests show, but differently."""
 
     @property
     def share(self) -> float:
-        """What is kept of all that the first one has, from 0 to 1: what a runtime that holds it can use again."""
+        """Kept share of the first request, from 0 to 1. A runtime that still holds the request can reuse this part."""
         tokens = _tokens(self.before)
         return self.kept_tokens / tokens if tokens else 1.0
 
@@ -455,10 +461,10 @@ def changes_between(
     config: AgentConfig | None,
     hidden: Mapping[str, int] | None = None,
 ) -> ContextChanges:
-    """What changed from one request of a recording to another one, in whatever order they were made.
+    """Return the changes from one recorded request to another, in either order.
 
-    The kept part is counted in whole messages, by the scale of ``after``: what they begin with is the same to the
-    character. A runtime may keep a few tokens more, of the message in which the requests part.
+    The kept part is counted in whole messages, by the scale of ``after``; their text is identical. A runtime may keep a
+    few more tokens, of the first message that differs.
     """
     first, second = (report_of(one, config, hidden) for one in (before, after))
     left, right = before.call.request, after.call.request

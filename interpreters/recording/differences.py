@@ -1,4 +1,4 @@
-"""Where two values differ that ought to be the same: plain data, and requests to a model part by part."""
+"""Differences between two values that should be equal: plain data, and model requests part by part."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from cognition import GenerationOptions, ModelRequest, to_data
 from cognition.shown import LONGEST_LINE, shown_name
 
 ABSENT = "(nothing)"
-"""How a value that only the other side has is shown."""
+"""Shown in place of a missing value."""
 
 BEFORE = 40
-"""Characters that are shown of two long texts before the place where they part."""
+"""Characters shown of two long texts before the first difference."""
 
 MISSING = object()
 
 
 @frozen
 class Difference:
-    """One value that differs. As text: where, and two lines, side by side."""
+    """One value that differs. ``str()`` gives the path and two lines, one per side."""
 
     field: str
-    """Where it is, such as ``decisions[0].request.options.temperature``."""
+    """Path of the value, such as ``decisions[0].request.options.temperature``."""
     recorded: Any
-    """The recorded value; None if there is none."""
+    """The recorded value, or None."""
     decided: Any
-    """The value now; None if there is none."""
+    """The present value, or None."""
     _texts: tuple[str, str]
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Difference:
 
 
 def differences(recorded: Any, decided: Any, path: str) -> Iterator[Difference]:
-    """All leaves of plain data that differ, in order. Equal is what is so as JSON, where ``1`` and ``true`` are not."""
+    """Yield all leaves of plain data that differ, in order. Values are compared as JSON, so ``1`` and ``true`` differ."""
     if isinstance(recorded, dict) and isinstance(decided, dict):
         for name in (*recorded, *(name for name in decided if name not in recorded)):
             yield from differences(recorded.get(name, MISSING), decided.get(name, MISSING), f"{path}.{name}")
@@ -51,7 +51,9 @@ def differences(recorded: Any, decided: Any, path: str) -> Iterator[Difference]:
 
 
 def request_differences(recorded: ModelRequest, decided: ModelRequest, path: str) -> Iterator[Difference]:
-    """What differs in two requests: the system prompt, tools by name, each option, and the first message."""
+    """Yield the differences of two requests: system prompt, tools by name, each option, and the first message that
+    differs.
+    """
     if recorded.system != decided.system:
         yield _difference(f"{path}.system", recorded.system, decided.system)
     then, now = ({tool.name: to_data(tool) for tool in request.tools} for request in (recorded, decided))
@@ -89,7 +91,7 @@ def _type(value: Any) -> Any:
 
 
 def _shown_together(left: Any, right: Any) -> tuple[str, str]:
-    """Both as JSON; of two texts that begin alike, from a little before the place where they part."""
+    """Return both values as JSON. Two texts with a common beginning are shown from just before their first difference."""
     if isinstance(left, str) and isinstance(right, str):
         alike = next((place for place, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
         begin = (min(len(left), len(right)) if alike is None else alike) - BEFORE

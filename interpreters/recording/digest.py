@@ -1,8 +1,8 @@
-"""A short name for what a model was asked: equal for equal requests, cheap for long conversations.
+"""A digest of model requests: equal for equal requests, and cheap for long conversations.
 
-A request of message 10,000 holds 10,000 messages, and writing or hashing them anew for each call would make sessions
-cost the square of their length. So messages are hashed as a chain, ``link(n) = hash(link(n - 1), message n)``, and the
-chain is carried on from the request before.
+A request at message 10,000 contains 10,000 messages. Hashing all of them for each call would make the cost of a session
+quadratic. So the hash of the messages is a chain, ``link(n) = hash(link(n - 1), message n)``, that continues from the
+previous request.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from cognition.encoding import encoder
 from cognition.tools import ToolSpec
 
 SIZE = 8
-"""Bytes, so 16 hexadecimal digits: two of the requests of a session share a name by chance in 1 of 10**12 sessions."""
+"""Bytes of a digest: 16 hexadecimal digits. Two requests share a digest by chance in 1 of 10**12 sessions."""
 
 EMPTY = blake2b(digest_size=SIZE)
-"""Copied for each hash, in half of the time that making one takes."""
+"""Copied for each hash, which takes half the time of creating one."""
 
 ENCODE = encoder(ascii_only=True, sort_keys=True)
 
 
 class RequestDigest:
-    """Names the requests of one session."""
+    """Computes the digests of one session's requests."""
 
     def __init__(self) -> None:
         self._messages = History()
@@ -33,7 +33,7 @@ class RequestDigest:
         self._head_digest = b""
 
     def of(self, request: ModelRequest) -> str:
-        """The digest of a request, as hexadecimal digits."""
+        """Return the digest of a request, in hexadecimal digits."""
         messages = request.messages
         known, link = len(self._messages), self._link
         if not messages.continues(self._messages):
@@ -44,7 +44,7 @@ class RequestDigest:
         return _hash(self._head_of(request), link).hex()
 
     def _head_of(self, request: ModelRequest) -> bytes:
-        """Of what stands before the messages; it hardly ever changes."""
+        """Return the hash of the parts before the messages, which rarely change."""
         head = self._head
         if (
             head is None

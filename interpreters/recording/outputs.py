@@ -1,8 +1,8 @@
-"""Reading on in results that were too long for the model.
+"""A tool that reads the rest of results that were too long for the model.
 
-A recording holds each result whole (long ones in files beside it, see ``journal/payloads.py``), with secrets hidden as
-everywhere in it. Of what is longer than its limit the model reads both ends, and ``ReadOutput`` gives it the rest from
-there: of every tool, and after a resume too.
+A recording contains each result whole, with secrets hidden. Long results are in files beside it, see
+``journal/payloads.py``. The model reads both ends of a result beyond its limit. ``ReadOutput`` returns the rest, for
+every tool and also after a resume.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
 
 MARGIN = 100
-"""Characters for the line that says how to read on."""
+"""Characters reserved for the line that explains how to read on."""
 NOTHING = "no result of this session was shortened"
 
 
 def output_tool(journal: Where) -> Tool[..., Any]:
-    """The tool ``ReadOutput`` of the session that is recorded in ``journal``, which is the ``Agent``'s ``journal=``."""
+    """Return the tool ``ReadOutput`` for the session recorded in ``journal``, which must be the ``Agent``'s
+    ``journal=``.
+    """
 
     @tool(name="ReadOutput", read_only=True, idempotent=True)
     def read_output(
@@ -64,7 +66,7 @@ def output_tool(journal: Where) -> Tool[..., Any]:
 
 
 def _results_of(reader: JournalReader, call_id: str) -> list[str]:
-    """The result of the call with this id, whether it was shortened or not; where it was tried again, the newest."""
+    """Return the result of the call with this id, shortened or not; after retries, only the newest."""
     effects: set[str] = set()
     found: list[str] = []
     for record in reader:
@@ -81,7 +83,7 @@ def _results_of(reader: JournalReader, call_id: str) -> list[str]:
 
 
 def _shortened(reader: JournalReader, config: AgentConfig) -> list[str]:
-    """The results that the model has not read whole, oldest first."""
+    """Return the results that the model has not read completely, oldest first."""
     usual = result_limit(config)
     own = {spec.name: spec.output_limit for spec in config.tools if spec.output_limit is not None}
     names: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Places with many recordings, a directory or a store, and what can be done with one of them besides reading it.
+"""Places with many recordings, directories or stores, and operations on a recording besides reading it.
 
-A ``Recorder`` keeps the lines of one session and no more. To list, search, prune, copy and move sessions takes what is
-said here: ``sessions.files`` says it of files, ``store`` of sessions in a database.
+A ``Recorder`` stores only the lines of one session. Listing, searching, pruning, copying and moving sessions uses the
+protocols of this module. ``sessions.files`` implements them for files, ``store`` for sessions in a database.
 """
 
 from __future__ import annotations
@@ -15,71 +15,77 @@ from attrs import field, frozen
 from interpreters.recording.recorder import Where
 
 UNDO = "what `cogstep undo` puts back"
-"""What a ``Recording`` may have ``beside`` it."""
+"""Data that a ``Recording`` may have ``beside`` it."""
 
 
 @frozen
 class About:
-    """What is known of a recording without reading it."""
+    """Facts about a recording that need no reading."""
 
     changed: float
-    """When it was last written, in seconds since the epoch."""
+    """Time of the last write, in seconds since the epoch."""
     bytes: int
-    """The size of its lines, and of all that stands beside them."""
+    """Size of its lines and of all data beside them."""
     now: float | None = field(default=None, eq=False)
-    """What time it is there, where the place has a clock of its own; None: the time is this machine's."""
+    """Present time at the place, if it has its own clock; None for this machine's clock."""
 
 
 class Recording(Protocol):
-    """One recording of a place, which need not be there.
+    """One recording of a place. It need not exist.
 
-    What a method raises is an ``OSError`` or a ``CogstepError``.
+    Methods raise ``OSError`` or ``CogstepError``.
     """
 
     @property
     def name(self) -> str:
-        """What its place calls it: the path of a file, or the name of a session in its store."""
+        """The path of the file, or the name of the session in its store."""
 
     @property
     def where(self) -> Where:
-        """What reads it, and goes on with it."""
+        """The recorder or path that reads and continues the recording."""
 
     @property
     def not_ours(self) -> str:
-        """Why it may not be deleted, as what is another user's; empty if it may."""
+        """Why it must not be deleted, as another user's recording; empty if it may."""
 
     def about(self) -> About | None:
-        """What is known of it; None if nothing is recorded here."""
+        """Return facts about the recording; None if it does not exist."""
 
     def is_open(self) -> bool:
-        """Whether a session writes it now."""
+        """Whether a session is writing to it now."""
 
     def begins_or_is_gone(self) -> bool:
-        """Whether its header can't be read because it is being written, or because it was deleted: it is not bad."""
+        """Whether its header is missing because it is being written, or because the recording was deleted. It is not
+        damaged.
+        """
 
     def has_no_header(self) -> bool:
-        """Whether lines are here and the first one is not, so that nobody can read them. Never of a file: what its
-        first line was is not known.
+        """Whether lines exist but the first is missing, so that the recording is unreadable.
+
+        Always False for files, since the lost first line is unknown.
         """
 
     def content(self, longest: int) -> bytes | None:
-        """All its lines at once, but for the header perhaps; None if they are longer, or can't be had at once."""
+        """Return all lines together, perhaps without the header.
+
+        Returns None if they are longer than ``longest``, or can't be read together.
+        """
 
     def beside(self) -> str:
-        """What stands beside it that can't be taken to another place; empty: nothing."""
+        """Return the kind of data beside it that can't be moved to another place; empty without such data."""
 
     def payloads(self) -> Iterator[tuple[str, bytes]]:
-        """Its large texts, each by the SHA-256 that it was found to have."""
+        """Yield its large texts, each with the SHA-256 computed from it."""
 
     def delete(self, about: About, *, dry_run: bool = False) -> str:
-        """Delete it with all that stands beside it, while nobody can write it.
+        """Delete the recording and all data beside it, under its lock.
 
         Args:
-            about: what is known of it. What was written since then is kept.
-            dry_run: only see whether it would be.
+            about: facts about the recording. If it was written to since, it is not deleted.
+            dry_run: only check.
 
         Returns:
-            Why it was kept; empty: it is deleted.
+            Why it was not deleted; empty if it was.
         """
 
     def begin(
@@ -88,41 +94,41 @@ class Recording(Protocol):
         changed: float,
         payloads: Callable[[], Iterable[tuple[str, bytes]]] = tuple,
     ) -> None:
-        """Record these lines here, all of them or none, where nothing is recorded.
+        """Record these lines here, all or none, if no recording exists.
 
         Args:
-            lines: gives them, each time from the first one on; they may be asked for twice.
-            changed: when they were last written, in seconds since the epoch.
-            payloads: gives the large texts that they name, likewise.
+            lines: returns the lines, from the first one on; may be called twice.
+            changed: time of their last write, in seconds since the epoch.
+            payloads: returns the large texts that the lines refer to; may be called twice.
 
         Raises:
-            JournalExistsError: something is recorded here.
-            JournalError: they can't be recorded here; says why.
+            JournalExistsError: a recording exists here.
+            JournalError: the lines can't be recorded here; the message explains why.
         """
 
 
 @runtime_checkable
 class DeletesTogether(Protocol):
-    """A recording of a place where it costs less to delete several at once."""
+    """A recording of a place that deletes several recordings more cheaply together."""
 
     @property
     def place(self) -> object:
-        """What all recordings of the place have; None: here it costs no less."""
+        """An object shared by all recordings of the place; None if deleting together is not cheaper."""
 
     def delete_together(self, given: Sequence[tuple[Any, About]]) -> Sequence[str]:
-        """``Recording.delete`` of several recordings of the place, all of them or none.
+        """``Recording.delete`` of several recordings of the place, all or none.
 
         Returns:
-            Of each of them, why it was kept.
+            For each recording, why it was not deleted.
         """
 
 
 @runtime_checkable
 class Collection(Protocol):
-    """A place with many recordings that is no directory, such as a ``SqlStore``."""
+    """A place with many recordings that is not a directory, such as a ``SqlStore``."""
 
     def recordings(self) -> Iterator[Recording]:
-        """All of them, by their names."""
+        """Yield all recordings, by name."""
 
 
 Place = str | os.PathLike[str] | Collection | Recording

@@ -1,8 +1,8 @@
-"""What records a session: the protocol, for programs that keep sessions elsewhere than in files.
+"""The protocol of recorders, for programs that store sessions outside files.
 
-A recorder keeps lines. What stands in them (the header, the records, each line's sum and seal, what was hidden) is the
-same for all recorders and none of their business; so damage, strangers' recordings and secrets are found and refused
-in the same way wherever a session is kept. ``interpreters.testing.recorders`` holds a recorder to what is said here.
+A recorder stores lines. It does not interpret their contents: the header, the records, each line's sum and seal, and
+the redactions. So damage, foreign recordings and secrets are handled equally in all recorders.
+``interpreters.testing.recorders`` tests a recorder against this protocol.
 """
 
 from __future__ import annotations
@@ -15,99 +15,103 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Recorder(Protocol):
-    """The place where one session is recorded, or will be. Two recorders made alike are the same place.
+    """The place where one session is or will be recorded. Two recorders with equal arguments are the same place.
 
-    Whatever a method raises, is told as a ``JournalError`` with the recorder's name.
+    Any exception of a method is raised as a ``JournalError`` with the recorder's name.
     """
 
     @property
     def name(self) -> str:
-        """What errors and reports call it."""
+        """The name for errors and reports."""
 
     def lock(self, new: bool) -> bool:
-        """Take the place for one writer; False if somebody else has it, and without waiting for them.
+        """Lock the place for one writer. Return False, without waiting, if another writer has it.
 
-        It is held until ``close``, until nobody refers to the recorder any more, or until the process ends, however it
-        does. ``new`` says whether a recording is to begin: otherwise nothing is made that is not there.
+        The lock lasts until ``close``, until the recorder is garbage, or until the process ends in any way. If ``new``
+        is False, create nothing that does not exist.
         """
 
     def append(self, number: int, line: bytes, force: bool) -> None:
-        """Keep a line under its number: 0, 1, 2 and so on, each time one more.
+        """Store a line under its number: 0, 1, 2 and so on without gaps.
 
-        When this returns, the line is kept whole though the process is killed; with ``force``, though the machine is.
-        When it raises, or is interrupted, it may be kept or not: then the next call has the same number, and its line
-        takes the place of what was left. Called by one thread at a time, which need not be the one that locked it.
+        On return, the complete line survives a kill of the process; with ``force``, also a crash of the machine. If it
+        raises or is interrupted, the line may or may not be stored. The next call then has the same number, and its
+        line replaces the earlier one. Only one thread calls it at a time, not necessarily the one that locked the
+        place.
         """
 
     def lines(self) -> Iterable[bytes]:
-        """The lines by their numbers, each as it was given, to the byte; without any, nothing is recorded here.
+        """Return the lines in order, each unchanged to the byte; empty if there is no recording.
 
-        Needs no lock. While somebody else writes, it gives whole lines from the first one on.
+        Needs no lock. During writes by others, it returns complete lines from the first one on.
         """
 
     def close(self) -> None:
-        """Give the place free. A second call does nothing."""
+        """Release the place. A second call does nothing."""
 
 
 @runtime_checkable
 class Beside(Protocol):
-    """What a recorder may have besides: a place for what files held before the session's tools changed them.
+    """Optional part of a recorder: a place for undo data, the contents of files before the session's tools changed
+    them.
 
-    Without one nothing is kept, and nothing can be undone: see ``interpreters.undo``.
+    Without it, undo is not possible: see ``interpreters.undo``.
     """
 
     @property
     def beside(self) -> str | os.PathLike[str] | None:
-        """A path that is this session's alone, of a file that need not be there: ``sessions/ada`` stands for the
-        directory ``sessions/ada.files``, which is made at the first change and which nobody else deletes. None: there
-        is no place.
+        """A path that belongs to this session alone; the file need not exist.
+
+        For ``sessions/ada``, undo data goes into the directory ``sessions/ada.files``. The first change creates it, and
+        no other program may delete it. None: no place.
         """
 
 
 @runtime_checkable
 class KeepsPayloads(Protocol):
-    """What a recorder may have besides: a place for the large texts of a session, each of which stands there once.
+    """Optional part of a recorder: a place for the large texts of a session, each stored once.
 
-    With it a text of 16,384 characters or more is a payload, and its line names it by the SHA-256 of its UTF-8; so the
-    lines are those of a file, to the byte. Without one these texts stand in their lines. That a payload is what its
-    name says is the library's to check.
+    With it, a text of 16,384 characters or more becomes a payload, and its line contains the SHA-256 of its UTF-8. The
+    lines are then equal to those of a file, to the byte. Without it, these texts are in the lines. The library checks
+    that a payload matches its name.
     """
 
     def append_with(self, number: int, line: bytes, payloads: Mapping[str, bytes], force: bool) -> None:
-        """``Recorder.append`` of a line with the payloads that it brings, by their names.
+        """``Recorder.append`` of a line with its new payloads, by name.
 
-        Wherever the line is kept, so are they: also through a crash of the machine, after which either may be gone only
-        with the line. They stay though another line takes its place, until the session is deleted. Whoever goes on with
-        a session may bring again what is there.
+        Payloads are as durable as their line: after a crash of the machine, a payload may be lost only together with
+        the line. They remain stored if another line replaces this one, until the session is deleted. A resumed session
+        may send payloads again.
         """
 
     def payload(self, name: str) -> bytes | None:
-        """What was brought under a name, to the byte; None if there is nothing. Needs no lock."""
+        """Return the payload with this name, unchanged to the byte, or None. Needs no lock."""
 
 
 @runtime_checkable
 class MayWait(Protocol):
-    """What a recorder may say besides: whether to keep a line may take long, as with a database on another machine."""
+    """Optional part of a recorder: whether storing a line may take long, as with a database on another machine."""
 
     @property
     def may_wait(self) -> bool:
-        """Whether the next ``append`` or ``close`` may. Then an ``AsyncAgent`` has it wait on a thread, which costs
-        some 0.1 ms, and not in its loop, which has to stand still meanwhile. Looked at before each; has to be known at
-        once.
+        """Whether the next ``append`` or ``close`` may take long.
+
+        If so, an ``AsyncAgent`` calls it on a thread, which costs about 0.1 ms, to keep its loop free. It is read
+        before each call and must return immediately.
         """
 
 
 Where = str | os.PathLike[str] | Recorder
-"""Where a session is recorded: the path of a file, or a recorder."""
+"""The place of a recording: the path of a file, or a recorder."""
 
 
 def path_of(where: Where) -> Path:
-    """The file; of another recorder the name, by which errors and reports call it."""
+    """Return the path of the file; for other recorders their name, as used in errors and reports."""
     return Path(where.name) if isinstance(where, Recorder) else Path(where)
 
 
 def beside(where: Where) -> Path | None:
-    """The path beside which stands what its tools have overwritten; None where there is no place for that."""
+    """Return the path of the undo data; None if the recorder has no place for it."""
     if not isinstance(where, Recorder):
         return Path(where)
     place = where.beside if isinstance(where, Beside) else None

@@ -1,7 +1,8 @@
-"""What is kept out of recordings: secrets, found by their shape, by patterns of the program's own, or by name.
+"""Redaction: secrets that stay out of recordings, found by shape, by the program's own patterns or by name.
 
-The shapes are data, in the room ``secrets``: ``formats`` is the table of keys that their issuers made to be found,
-``contexts`` what stands before a secret. All are matched in time linear in the text: tools return what strangers wrote.
+The package ``secrets`` contains the shapes as data: ``formats`` is a table of keys with a recognizable format,
+``contexts`` the texts that precede a secret. All match in time linear in the text, because tools return texts from
+strangers.
 """
 
 from __future__ import annotations
@@ -46,22 +47,24 @@ def _checked(patterns: Mapping[str, str]) -> tuple[Shape, ...]:
 @checked
 @frozen(eq=False)
 class Redaction:
-    """What is not to stand in a recording. The running session goes on with the real texts.
+    """The secrets to hide in a recording. The running session continues to use the real texts.
 
     Raises:
-        ConfigError: a name or a pattern can't be used.
+        ConfigError: a name or a pattern is invalid.
     """
 
     secrets: Mapping[str, str] = field(factory=dict, validator=_check_names, repr=False)
-    """Secrets that the program knows, by name; found in any usual writing, see ``secrets.writings``. Given again at a
-    resume, they are known again there."""
+    """Secrets known to the program, by name. They are found in any usual encoding, see ``secrets.writings``. Pass them
+    again at a resume to restore them.
+    """
     patterns: Mapping[str, str] = field(factory=dict, validator=_check_names)
-    """Regular expressions by the kind of secret that they find: their group ``secret``, or the whole match. In the
-    arguments of calls they are matched with each text for itself."""
+    """Regular expressions by the kind of secret that they find: the group ``secret``, or the whole match. In the
+    arguments of calls, each text is matched separately.
+    """
     find: Find | None = None
-    """Gives the secrets of a text, for what no pattern can find."""
+    """Function that returns the secrets of a text, if patterns are not sufficient."""
     shapes: tuple[Shape, ...] = SHAPES
-    """What is found without being told; ``()`` for nothing."""
+    """Shapes of secrets that are found automatically; ``()`` for none."""
     _own: tuple[Shape, ...] = field(init=False, repr=False)
     _finder: Finder = field(init=False, repr=False)
 
@@ -74,15 +77,15 @@ class Redaction:
         return finder_of(self.shapes)
 
     def may_be_in(self, text: str) -> bool:
-        """Whether it is worth looking closer; asked for several texts in one, with a NUL between them."""
+        """Whether a closer look is necessary. The text may be several texts joined by NUL."""
         return bool(self._own) or self.find is not None or bool(self._finder.find(text))
 
     def shaped_in(self, text: str) -> list[Found]:
-        """What is found by its shape, in any order; some may overlap."""
+        """Return the secrets found by shape, in any order; they may overlap."""
         return self._finder.find(text)
 
     def found_in(self, text: str) -> list[Found]:
-        """The secrets of a text in order, none of which overlap; those known by name are not looked for here."""
+        """Return the secrets of a text in order, without overlaps and without those known by name."""
         found = self.shaped_in(text)
         found += [one for shape in self._own for one in shape.find(text)]
         if self.find is not None:
@@ -91,7 +94,9 @@ class Redaction:
 
 
 def apart(found: list[Found]) -> list[Found]:
-    """In order, with those that overlap as one; of the same extent, the first that was found gives the kind."""
+    """Return the findings in order, with overlapping ones merged. If two have the same extent, the first gives the
+    kind.
+    """
     merged: list[Found] = []
     for one in sorted(found, key=lambda one: (one.start, -one.end)):
         if merged and one.start < merged[-1].end:

@@ -1,7 +1,7 @@
-"""Run a recorded session's tools again, live, and see where the world answers otherwise than it did.
+"""Run the tools of a recorded session again and report results that differ from the recording.
 
-The recorded model replies, approvals and answers lead the session on; the results that are run now are compared and go
-nowhere. A regression test of the tools, and of the world they look at.
+The recorded model replies, approvals and answers drive the session. The new results are only compared. This is a
+regression test of the tools and of their environment.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from interpreters.tools.tool import Tool, run_tool, too_late
 from runtime.checking import checked_call
 
 Result = tuple[ResultStatus, str]
-"""How a call ended, and what it gave."""
+"""Status and text of a call's result."""
 
 
 @frozen
 class LiveDifference:
-    """A call whose result is another one today. As text: two lines, side by side."""
+    """A call with a different result today. ``str()`` gives two lines, one per side."""
 
     record: int
-    """The record that holds the recorded result, from 1."""
+    """Number of the record with the recorded result, from 1."""
     call: ToolCall
     recorded: Result
     live: Result
@@ -59,24 +59,24 @@ class LiveDifference:
 
 @frozen
 class RehearsalReport:
-    """What a rehearsal found."""
+    """The result of a rehearsal."""
 
     path: Path
     header: Header
     calls: int
-    """Calls that were run and compared."""
+    """Number of calls that were run and compared."""
     skipped: int
-    """Calls that were not run, because a secret in their arguments was not recorded."""
+    """Number of calls not run because a secret in their arguments was not recorded."""
     refused: int
-    """Calls of a recording that somebody else wrote, which were not run because nobody here allowed them."""
+    """Number of calls of a foreign recording that were not run because they were not allowed."""
     differences: tuple[LiveDifference, ...]
     warnings: tuple[str, ...]
     foreign: str
-    """Why the recording doesn't count as this user's own; empty if it does."""
+    """Why the recording does not count as this user's own; empty if it does."""
 
     @property
     def same(self) -> bool:
-        """Whether every call gave what it gave then."""
+        """Whether every call gave its recorded result."""
         return not self.differences
 
 
@@ -92,31 +92,30 @@ def rehearse(
     policy: Policy | None = None,
     approve: Approve | None = None,
 ) -> RehearsalReport:
-    """Run the calls of a recorded session and compare their results with the recorded ones.
+    """Run the calls of a recorded session and compare their results with the recorded results.
 
-    **The tools really run**: hand in a function that makes them for a directory, which is then a new and empty one, or
-    give them a copy of what they change. A call without a recorded result, as a crash or a cancellation leaves it, is
-    not run.
+    **The tools really run.** Pass a function that creates them for a directory (a new, empty one by default), or give
+    them a copy of the data that they change. A call without a recorded result, after a crash or a cancellation, is not
+    run.
 
-    The approvals of one's own recording hold here too. Somebody else's is refused, unless ``foreign`` allows it: then
-    each call is judged anew, and secrets are not put into it.
+    The approvals of your own recording apply here too. A foreign recording is refused unless ``foreign`` is True. Each
+    call is then judged again, and secrets are not inserted.
 
     Args:
         path: the journal: a file, or a ``Recorder``.
-        tools: what runs, or makes it for a directory; a tool that is not among them counts as failed, and
-            calls of an external one (a ``ToolSpec``) are left out.
-        cwd: that directory. None for a scratch one, which is deleted at the end.
-        deps: handed to them as ``ToolContext.deps``.
-        redact: as in the recording, for secrets known by name; any text may stand where another one was hidden.
-        foreign: whether the recording may be one that this user did not write.
-        policy: judges the calls of such a one, beside the tools' own ``approval``. None: ``Policy()``.
-        approve: is asked where they say so, as in a session; a function that may not be async. None: such calls are not
-            run.
+        tools: the tools, or a function that creates them for a directory. A missing tool counts as failed. Calls of an
+            external tool (a ``ToolSpec``) are skipped.
+        cwd: that directory. None for a temporary directory, deleted at the end.
+        deps: passed to the tools as ``ToolContext.deps``.
+        redact: as in the recording, for secrets known by name. In place of any other hidden text, any text matches.
+        foreign: whether another user's recording is allowed.
+        policy: judges the calls of a foreign recording, with the tools' own ``approval``. None: ``Policy()``.
+        approve: called if they ask for approval, as in a session; must not be async. None: such calls are not run.
 
     Raises:
-        JournalError: the file is no journal, of another version, or damaged.
-        ForeignRecordingError: nothing shows that this user wrote it, and ``foreign`` is not set.
-        ConfigError: there is a ``cwd``, and the tools are made already.
+        JournalError: the file is not a journal, has another version or is damaged.
+        ForeignRecordingError: there is no proof that this user wrote it, and ``foreign`` is False.
+        ConfigError: ``cwd`` is given, but ``tools`` is not a function.
     """
     if not isinstance(foreign, bool):
         raise ConfigError(f"rehearse: foreign must be True or False, not {foreign!r}")
@@ -171,7 +170,7 @@ def rehearse(
 
 
 def _was_tried_again(event: ToolReturned | ToolFailed, tool: Tool[..., Any] | None) -> bool:
-    """Whether a call failed then in a way that may pass, of a tool that is run again when it does."""
+    """Whether a call had a transient failure, and its tool has retries."""
     return isinstance(event, ToolFailed) and event.transient and tool is not None and bool(tool.spec.retries)
 
 
@@ -183,7 +182,7 @@ def _is_allowed(
     session: str,
     deps: Any,
 ) -> bool:
-    """Whether a call may run that somebody else's recording asks for."""
+    """Whether a call of a foreign recording may run."""
     tool = tools.get(effect.call.name)
     if tool is None:  # nothing runs, which is a difference
         return True

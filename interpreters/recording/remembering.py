@@ -1,4 +1,4 @@
-"""An observer that writes into a memory what happened: an episode for each turn, and how each call of a tool went."""
+"""An observer that writes into a memory: an episode for each turn, and the outcome of each tool call."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from interpreters.recording.veil import Veil
 from runtime import MemoryFolder, MemoryStoreError
 
 ENGINE_TOOLS = frozenset(tool.name for tools in BY_FEATURE.values() for tool in tools)
-"""Their outcomes teach nothing about the world."""
+"""Tools of the engine. Their outcomes contain no knowledge about the world."""
 
 HOW = {"ok": "succeeded", "error": "failed", "refused": "denied"}
-"""What the status of a result counts as. A call that was cancelled did not go either way."""
+"""Outcome to note for the status of a result. A cancelled call counts neither way."""
 
 NUMBERED = re.compile(r"\[redacted:([A-Za-z0-9_.-]+):[0-9]+[a-z0-9]*\]")
 
@@ -36,9 +36,9 @@ ARGUMENTS = 80
 
 
 def hide_secrets(text: str, redact: Redaction | None = None) -> str:
-    """A text with ``[redacted:api_key]`` and the like in place of what looks like a secret, as recordings have it.
+    """Replace texts that look like secrets by ``[redacted:api_key]`` and the like, as recordings do.
 
-    For ``MemoryFolder(hide=hide_secrets)``; secrets of your own come in by ``partial(hide_secrets, redact=...)``.
+    Use it as ``MemoryFolder(hide=hide_secrets)``; add your own secrets with ``partial(hide_secrets, redact=...)``.
     """
     hidden, _ = Veil(Redaction() if redact is None else redact).hide(text)
     return NUMBERED.sub(r"[redacted:\1]", hidden)
@@ -47,24 +47,24 @@ def hide_secrets(text: str, redact: Redaction | None = None) -> str:
 @define
 class _Session:
     said: str = "(a turn that was resumed)"
-    """By the user in this turn."""
+    """The user's message of this turn."""
     calls: dict[str, ToolCall] = field(factory=dict)
-    """By their ids, those of this turn."""
+    """Calls of this turn, by id."""
     asked: dict[str, ToolCall] = field(factory=dict)
-    """By the ids of the effects that ask."""
+    """Calls that wait for approval, by the id of the asking effect."""
     told: list[str] = field(factory=list)
 
 
 class EpisodeWriter:
-    """Writes each turn of a session, and how each call of its tools went, into a memory.
+    """Writes each turn of a session and the outcome of each tool call into a memory.
 
-    An observer: ``Agent(model, observers=[EpisodeWriter(memory)])``. What workers call is noted, their turns are not.
+    An observer: ``Agent(model, observers=[EpisodeWriter(memory)])``. Calls of workers are noted, their turns are not.
 
     Args:
-        memory: where it is written; its ``hide`` keeps secrets out.
-        origin: stands in the heading of each episode, such as the name of a channel.
-        on_problem: is told in words when something can't be written, which does not end the session; where it is not
-            given, the logger ``cogstep`` warns. What comes later is tried again.
+        memory: the memory to write; its ``hide`` keeps secrets out.
+        origin: text for the heading of each episode, such as the name of a channel.
+        on_problem: called with a message if a write fails, which does not end the session. By default the logger
+            ``cogstep`` warns. Later events are written again.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class EpisodeWriter:
         self._main: str | None = None
 
     def __call__(self, event: Event) -> None:
-        """Take one event."""
+        """Process one event."""
         if self._main is None:
             self._main = event.session
         session = self._sessions.setdefault(event.session, _Session())

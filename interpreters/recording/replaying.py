@@ -1,4 +1,4 @@
-"""Fold a recording again and compare every decision: no model is asked, no tool runs, nothing is written."""
+"""Replay a recording and compare every decision. It calls no model, runs no tool and writes nothing."""
 
 from __future__ import annotations
 
@@ -30,31 +30,32 @@ from interpreters.recording.recorder import Where
 from runtime.checking import checked_call
 
 EngineGiven = CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
-"""What decides in place of the recorded engine: another one, or what makes one of the recorded configuration."""
+"""Engine to use instead of the recorded one: an engine, or a function that creates one from the recorded configuration.
+"""
 
 
 class ReplayDivergedError(CogstepError):
-    """A replay decided something else than was recorded; raised by ``ReplayReport.raise_for_divergence``."""
+    """A replay made a different decision than the recording. Raised by ``ReplayReport.raise_for_divergence``."""
 
     lines = True
 
 
 @frozen
 class ReplayDivergence:
-    """The first difference between what was recorded and what is decided now. As text: two lines, side by side."""
+    """The first difference between recorded and present decisions. ``str()`` gives two lines, one per side."""
 
     record: int
-    """The record's number, from 1."""
+    """Number of the record, from 1."""
     line: int
-    """Its line in the file, from 1."""
+    """Line in the file, from 1."""
     field: str
-    """Where in the record, such as ``decisions[1].call.name``."""
+    """Path in the record, such as ``decisions[1].call.name``."""
     recorded: Any
-    """The recorded value there; None if there is none."""
+    """The recorded value, or None."""
     decided: Any
-    """The value there now; None if there is none."""
+    """The present value, or None."""
     parts: tuple[Difference, ...]
-    """All that differs in the request to the model, if that is what differs and the recorded one is known."""
+    """All differences in the request to the model, if the request differs and the recorded one is known."""
     _first: Difference
 
     def __str__(self) -> str:
@@ -65,38 +66,38 @@ class ReplayDivergence:
 
 @frozen
 class ReplayReport:
-    """What a replay found."""
+    """The result of a replay."""
 
     path: Path
     header: Header
     records: int
-    """Records that were folded; after a divergence no more are."""
+    """Number of replayed records. A replay normally stops at the first divergence."""
     decisions: int
     turns: int
-    """Turns that came to their end."""
+    """Number of finished turns."""
     state: AgentState
-    """After the last folded record."""
+    """State after the last replayed record."""
     divergences: tuple[ReplayDivergence, ...]
-    """The records whose decisions are others now: all of them, or the first one only."""
+    """The records with different decisions: all of them, or only the first."""
     warnings: tuple[str, ...]
     foreign: str
-    """Why the folded records don't count as this user's own; empty if they do."""
+    """Why the replayed records do not count as this user's own; empty if they do."""
 
     @property
     def divergence(self) -> ReplayDivergence | None:
-        """The first difference; None: every decision is the same."""
+        """The first difference; None if all decisions are equal."""
         return self.divergences[0] if self.divergences else None
 
     @property
     def same(self) -> bool:
-        """Whether every decision is the same as recorded."""
+        """Whether every decision equals the recorded one."""
         return self.divergence is None
 
     def raise_for_divergence(self) -> ReplayReport:
-        """This report, if nothing differs.
+        """Return this report if there is no divergence.
 
         Raises:
-            ReplayDivergedError: something does; the message shows it.
+            ReplayDivergedError: there is a divergence; the message shows it.
         """
         if self.divergence is not None:
             raise ReplayDivergedError(f"{shown_name(str(self.path), LONGEST_LINE)}: {self.divergence}")
@@ -111,19 +112,20 @@ def replay(
     to: int | None = None,
     every: bool = False,
 ) -> ReplayReport:
-    """Fold the inputs of a journal and compare the decisions with the recorded ones, up to the first difference.
+    """Replay the inputs of a journal and compare the decisions with the recorded ones, up to the first difference.
 
     Args:
         path: the journal: a file, or a ``Recorder``.
-        engine: decides instead of the recorded one, which is made again from the journal's header; or what makes one
-            of the recorded configuration. Shows what changed agent logic would have decided otherwise.
-        to: the record after which to stop; the report's ``state`` is the one then.
-        every: whether to go on after the first difference. Each record is then judged by itself: ``engine`` decides
-            what it would in the state that the session was recorded in.
+        engine: an engine to use instead of the recorded one, or a function that creates one from the recorded
+            configuration. Shows the effect of changed agent logic. By default the journal's header recreates the
+            engine.
+        to: the last record to replay; the report's ``state`` is the state after it.
+        every: whether to continue after the first difference. Each record is then judged separately: ``engine`` decides
+            in the state that the session was recorded in.
 
     Raises:
-        JournalError: the file is no journal, of another version, or damaged.
-        CogstepError: there is no record ``to``.
+        JournalError: the file is not a journal, has another version or is damaged.
+        CogstepError: record ``to`` does not exist.
     """
     with JournalReader(path) as reader:
         if to is not None and to < 0:
@@ -168,7 +170,7 @@ def replay(
 
 
 def _as_they_stand(reader: JournalReader) -> Iterator[tuple[Record, JournalDamagedError | None]]:
-    """The records; one that was changed on file comes last, with what is wrong: its decisions may show what it was."""
+    """Yield the records. A record changed on file comes last, with its error, since its decisions may show the change."""
     try:
         for record in reader:
             yield record, None
@@ -179,7 +181,7 @@ def _as_they_stand(reader: JournalReader) -> Iterator[tuple[Record, JournalDamag
 
 
 def logic_of(header: Header, engine: EngineGiven) -> CognitiveEngine:
-    """The engine that was given, or the one that recorded a journal; raises as ``engine_of``."""
+    """Return the given engine, or the engine that recorded a journal. Raises as ``engine_of``."""
     if engine is None:
         return engine_of(header)
     return (
@@ -190,7 +192,7 @@ def logic_of(header: Header, engine: EngineGiven) -> CognitiveEngine:
 
 
 def engine_of(header: Header) -> CognitiveEngine:
-    """The engine that recorded a journal, made again; raises CogstepError for one that only its program knows."""
+    """Recreate the engine that recorded a journal. Raises ``CogstepError`` for a custom engine of a program."""
     if header.engine == "llm" and header.config is not None:
         return LLMEngine(header.config)
     if header.engine == "echo":
@@ -202,7 +204,7 @@ def engine_of(header: Header) -> CognitiveEngine:
 
 
 def compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
-    """Where a record's decisions first differ from those made now."""
+    """Return the first difference between a record's decisions and the present ones, or None."""
     if record.decisions == decided:  # the usual case, at the speed of C
         return None
     if not any(_is_judgement(one) for one in record.decisions):  # as in recordings of versions that wrote none
@@ -226,18 +228,18 @@ def _is_judgement(decision: Any) -> bool:
 
 
 class _Guide:
-    """The engine that recorded a session, beside one that decides otherwise: it tells what a model was asked then."""
+    """The recorded engine, beside a different one: it recreates the recorded requests."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._writer = DecisionWriter()
         self._decisions: Sequence[Decision] = ()
         self._is_true = True
-        """Whether it decides what is recorded."""
+        """Whether its decisions equal the recorded ones."""
 
     @classmethod
     def of(cls, header: Header) -> _Guide | None:
-        """None for an engine that can't be made from the journal."""
+        """Return None for an engine that can't be recreated from the journal."""
         try:
             return cls(follower(engine_of(header), header.start))
         except CogstepError:
@@ -252,7 +254,7 @@ class _Guide:
         self._is_true = compare(record, self._writer.data(self._decisions)) is None
 
     def explained(self, divergence: ReplayDivergence, decided: Sequence[Decision]) -> ReplayDivergence:
-        """A divergence whose first difference is in a request, with what differs in it."""
+        """Return a divergence inside a request with the request's differences added."""
         found = REQUEST.fullmatch(divergence.field)
         if found is None or not self._is_true:
             return divergence

@@ -1,8 +1,8 @@
-"""What the model was asked in a recorded session, request by request: a fold of its journal, in one pass.
+"""The model requests of a recorded session, recreated by replaying its journal in one pass.
 
-A journal holds inputs, and of each request only a digest. So the requests are made again by the engine that recorded
-them, and each is compared with its digest: what is given here is what the model was shown, or it is said that it is
-not. No model is asked, no tool runs, nothing is written. Memory holds one state, as the session itself did.
+A journal contains inputs, but only a digest of each request. The engine recreates the requests, and each is compared
+with its digest. So each result either is the request that was sent, or is marked as different. Nothing calls a model,
+runs a tool or writes. Memory use is that of one state, as in the session itself.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from interpreters.recording.recorder import Where
 from interpreters.recording.replaying import EngineGiven, logic_of
 
 Ended = Literal["replied", "failed", "interrupted", "cancelled", "open"]
-"""How a model call ended; ``open``: the recording ends before it did."""
+"""How a model call ended. ``open``: the recording ends before the call did."""
 
 
 @frozen
 class Ending:
-    """What became of a model call."""
+    """The end of a model call."""
 
     ended: Ended = "open"
     usage: Usage = Usage()
-    """As the runtime counted it; zeros where it counted nothing, and of a call that was cancelled."""
+    """Usage counted by the runtime; zeros without a count, and for a cancelled call."""
     detail: str = ""
-    """Why a reply ended, as in ``ModelReplied.finish_reason``, or what failed."""
+    """Why a reply ended, as in ``ModelReplied.finish_reason``, or the failure."""
 
 
 OPEN = Ending()
@@ -63,55 +63,56 @@ OPEN = Ending()
 
 @frozen
 class RecordedRequest:
-    """One model call of a session, with all that it was made of."""
+    """One model call of a session, with everything that it was built from."""
 
     number: int
-    """Counts the model calls of the recording from 1."""
+    """Number of the model call in the recording, from 1."""
     record: int
-    """The record whose input led to it, from 1."""
+    """The record whose input led to the call, from 1."""
     at: float
-    """The time of that input, in seconds since the epoch."""
+    """Time of that input, in seconds since the epoch."""
     call: CallModel
     state: AgentState
-    """The state that the call was decided in: its history and window are those that the request shows."""
+    """State in which the call was decided. The request shows its history and window."""
     assembled: ContextAssembled | None
-    """The engine's own account; None of an engine that gives none."""
+    """The engine's own account of the request; None if it gives none."""
     chosen: ContextChosen | None
-    """What became of the candidates for this turn's sections; None where there were none."""
+    """Results for the candidates of this turn's sections; None without candidates."""
     same: bool
-    """Whether it is the request that was sent, by its digest."""
+    """Whether the digest shows that this is the request sent."""
     ending: Ending = OPEN
 
     @property
     def step(self) -> str:
-        """``turn.step``, such as ``2.1``: attempts of the same step share it."""
+        """``turn.step``, such as ``2.1``. Attempts of the same step share it."""
         return str(self.call.effect_id).rpartition(".")[0]
 
 
 class LongResults:
-    """What is left out of tool results as they come into history: the rest of them stands in the journal only.
+    """Measures the parts of tool results that were cut before they entered history. Only the journal contains these
+    parts.
 
     Attributes:
-        hidden: by the id of a call, how many characters of its result history does not have.
+        hidden: number of missing characters of each result, by call id.
     """
 
     def __init__(self, config: AgentConfig | None) -> None:
-        """``config``: what the engine was made of; of an engine without one, nothing is known."""
+        """``config``: configuration of the engine; without it, nothing is measured."""
         self.hidden: dict[str, int] = {}
         tools = () if config is None else config.tools
         self._limit = None if config is None else result_limit(config)
         self._limits = {tool.name: tool.output_limit for tool in tools if tool.output_limit is not None}
         self._whole: dict[str, str] = {}
-        """Results that are too long and have not come into history yet, by the ids of their calls."""
+        """Long results that have not entered history yet, by call id."""
 
     def returned(self, call: ToolCall, event: ToolReturned | ToolFailed) -> None:
-        """A call has given this, which may be too long for history."""
+        """Note the result of a call if it is too long for history."""
         text = event.content if isinstance(event, ToolReturned) else event.message
         if self._limit is not None and len(text) > min(self._limit, self._limits.get(call.name, self._limit)):
             self._whole[call.id] = text
 
     def appended(self, history: Sequence[Message], before: int) -> None:
-        """History has grown by what stands behind its first ``before`` messages; or it was emptied."""
+        """Process the messages of history after the first ``before``, or an emptied history."""
         if not self._whole or len(history) == before:
             return
         for message in history[before:]:
@@ -120,28 +121,28 @@ class LongResults:
         self._whole.clear()
 
     def came(self, message: ToolMessage) -> None:
-        """This message has come into history."""
+        """Process a message that has entered history."""
         whole = self._whole.pop(message.call_id, "")
         if whole not in message.content:  # the program's own note may stand behind it
             self.hidden[message.call_id] = len(whole) - kept_of(whole, message.content)
 
 
 class RecordedRequests:
-    """The requests of a recording, in order, by folding it once; a context manager that is iterated once.
+    """The requests of a recording, in order, from one replay. A context manager that can be iterated once.
 
     Args:
         path: the journal: a file, or a ``Recorder``.
-        engine: see ``replay``; needed for sessions of engines that only their program knows.
+        engine: see ``replay``; necessary for custom engines of a program.
 
     Attributes:
-        config: what the engine was made from; None of one that has no such configuration.
-        long_results: what was left out of results as they came into history.
-        diverged: the first record whose request is not the recorded one; 0: there is none so far.
-        count, records: how many requests and records were read so far.
+        config: configuration of the engine; None if it has none.
+        long_results: measures the cut parts of long results.
+        diverged: the first record whose request differs from the recorded one; 0 if there is none so far. count,
+            records: number of requests and records read so far.
 
     Raises:
-        JournalError: it can't be read; by iterating, that it is damaged.
-        CogstepError: an engine has to be given.
+        JournalError: the journal can't be read; during iteration, it is damaged.
+        CogstepError: an engine is necessary.
     """
 
     def __init__(self, path: Where, engine: EngineGiven = None) -> None:
@@ -175,16 +176,16 @@ class RecordedRequests:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was found and left out, such as a torn last line; complete once all was read."""
+        """Problems that were skipped, such as a torn last line; complete after the iteration."""
         return tuple(self._reader.warnings)
 
     @property
     def foreign(self) -> str:
-        """Why what was read so far doesn't count as this user's own; empty if it does."""
+        """Why the records read so far do not count as this user's own; empty if they do."""
         return self._reader.foreign
 
     def __iter__(self) -> Iterator[RecordedRequest]:
-        """Each request once it is known how it ended.
+        """Yield each request once its end is known.
 
         Raises:
             JournalDamagedError, UnknownTagError: at the line in question.
@@ -233,19 +234,19 @@ class RecordedRequests:
 
 
 def kept_of(whole: str, shown: str) -> int:
-    """How many characters of a text still stand at the beginning and at the end of a shorter one."""
+    """Return how many characters of ``whole`` remain at the beginning and the end of the shorter ``shown``."""
     head = _alike(whole, shown)
     return head + _alike(whole[head:][::-1], shown[head:][::-1])
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common beginning."""
     parts = (place for place, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(parts, min(len(one), len(other)))
 
 
 def ending_of(effect_id: EffectId, value: Input | Decision, before: Ending = OPEN) -> Ending:
-    """How a model call ended by this input or decision; ``before`` where it did not."""
+    """Return how this input or decision ended a model call, or ``before`` if it did not."""
     match value:
         case ModelReplied(effect_id=answered, finish_reason=reason, usage=usage) if answered == effect_id:
             return Ending("replied", usage, reason)
@@ -264,7 +265,7 @@ def _asks_the_model(decision: Any) -> bool:
 
 
 def _recorded_digest(record: Record, effect_id: EffectId) -> Any:
-    """The digest that stands on file for this model call; None if there is no such call."""
+    """Return the recorded digest of this model call, or None."""
     for decision in record.decisions:
         if _asks_the_model(decision) and decision.get("effect_id") == effect_id:
             return decision.get("digest")
@@ -272,14 +273,13 @@ def _recorded_digest(record: Record, effect_id: EffectId) -> Any:
 
 
 def request_named(requests: RecordedRequests, *names: str) -> tuple[RecordedRequest, ...]:
-    """The requests of these names, in their order.
+    """Return the requests with these names, in the order of the names.
 
-    A name is a number from 1, a step such as ``2.1`` (of several attempts the last one), or the effect id of one
-    attempt, such as ``2.1.0``. ``last`` is the newest.
+    A name is a number from 1, a step such as ``2.1`` (its last attempt), or the effect id of one attempt, such as
+    ``2.1.0``. ``last`` is the newest request.
 
     Raises:
-        CogstepError: there is no request of a name.
-        JournalDamagedError, UnknownTagError: as by iterating.
+        CogstepError: a request does not exist. JournalDamagedError, UnknownTagError: as by iterating.
     """
     found: dict[str, RecordedRequest] = {}
     newest: RecordedRequest | None = None

@@ -1,14 +1,14 @@
-"""Between a session and its recording: secrets are hidden from the core, and shown again to whom its decisions go.
+"""The veil between a session and its recording: it hides secrets from the core and reveals them in decisions.
 
     user, model, tools ── input ──▶ hide ──▶ step, journal ──▶ reveal ──▶ model, tools, user
 
-The core works with placeholders such as ``[redacted:api_key:1]``, one for each secret. So the fold of the recorded
-inputs is the live state to the byte, every decision can be verified from the recording alone, and what runs is what was
-approved; while the model and the tools get the real text, which is kept in memory only. A text that looks like a
-placeholder is hidden too, so that showing gives exactly what was hidden, and nobody can ask for a secret by its
-placeholder.
+The core works with placeholders such as ``[redacted:api_key:1]``, one per secret. This has three results. A replay of
+the recorded inputs gives the live state to the byte. Every decision can be verified from the recording alone. And the
+approved call is the call that runs. The model and the tools receive the real text, which exists only in memory. A text
+that looks like a placeholder is hidden too. So ``reveal`` restores exactly the hidden text, and a placeholder written
+by others does not reveal a secret.
 
-Once the process has ended, placeholders are all that is left, but for secrets that the program gives again by name.
+After the end of the process only placeholders remain, except for secrets that the program passes again by name.
 """
 
 from __future__ import annotations
@@ -31,48 +31,48 @@ PLACEHOLDER = re.compile(r"\[redacted:[A-Za-z0-9_.-]+(?::[a-z0-9]+)?\]")
 NUMBERED = re.compile(rb"\[redacted:[A-Za-z0-9_.-]+:([0-9]{1,18})(?:w[0-9a-fx]+)?n?\]")
 BEGINNING = "[redacted:"
 NUMBER = re.compile(r'"(\[redacted:[A-Za-z0-9_.-]+:[0-9]*(?:w[0-9a-fx]+)?n\])"')
-"""What stands in JSON for a number: a string, so that it stays JSON."""
+"""Placeholder for a JSON number: a string, so that the text stays valid JSON."""
 
 JSON_FIELDS = frozenset({"arguments_json", "returns", "response_format"})
-"""Fields that hold JSON as text: in them the texts are looked at one by one, so that they stay JSON."""
+"""Fields with JSON as text. Their strings are examined one by one, so that the text stays valid JSON."""
 
 STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
-"""A string of JSON, or a number."""
+"""A JSON string or number."""
 SYNTAX = re.compile(r"(?:[\s\[\]{}:,]|true|false|null)*")
-"""What stands between them."""
+"""JSON text between strings and numbers."""
 UNIT = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
-"""What stands for one character in a JSON string."""
+"""The notation of one character in a JSON string."""
 
 SHORT = 200
-"""Characters of a text of which it is remembered what was found in it, at most."""
+"""Maximum length of a text whose secrets are cached."""
 REMEMBERED = 500
-"""Texts of which it is, at most."""
+"""Maximum number of cached texts."""
 
 V = TypeVar("V")
 
 
 @frozen
 class Redacted:
-    """What was hidden in one field of an input."""
+    """Hidden secrets of one kind in one field of an input."""
 
     field: str
     kind: str
     count: int
 
     def data(self) -> dict[str, Any]:
-        """As it is recorded."""
+        """Return the data to record."""
         return {"field": self.field, "kind": self.kind, "count": self.count}
 
 
 class Veil:
-    """Hides and shows the secrets of one session.
+    """Hides and reveals the secrets of one session.
 
     Args:
-        redaction: what is a secret; None: nothing is, and only what was hidden in an earlier process is known as such.
-        after: the highest number of a placeholder that the recording has already.
-        keep: texts that are left alone, such as the names of tools.
-        literal: whether a text that looks like a placeholder is told apart from one, so that nobody gets a secret by
-            writing its placeholder. False where it is one, whose secret this process doesn't know.
+        redaction: defines the secrets; None: only texts hidden by an earlier process count as secrets.
+        after: highest placeholder number already in the recording.
+        keep: texts that are not changed, such as names of tools.
+        literal: whether a text that looks like a placeholder is hidden as a literal, so that writing a placeholder
+            reveals no secret. False: it counts as a placeholder of a secret unknown to this process.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Veil:
         self._placeholders: dict[str, str] = {}
         """The placeholder of each secret."""
         self._adopted: set[str] = set()
-        """Placeholders that another process gave."""
+        """Placeholders created by another process."""
         known = {} if redaction is None else redaction.secrets
         for name, text in known.items():
             for form, written in forms_of(text):
@@ -97,15 +97,15 @@ class Veil:
         for number, name in self._writings.numbers.items():
             self._texts[f"[redacted:{name}:n]"] = number
         self._looked_at: dict[tuple[str, bool], tuple[Found, ...]] = {}
-        """What was found in short texts: names of arguments, and many of their values, come again and again."""
+        """Cached findings in short texts, since names and values of arguments repeat often."""
         self._shown = _Shown(lambda value: mapped(value, self._revealed))
 
     def hide(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
-        """A value of the core with placeholders for its secrets, and what was hidden where."""
+        """Return the value with placeholders for its secrets, and a note of each hidden secret."""
         return self.hide_found(value) if self.may_hide(value) else (value, ())
 
     def hide_found(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
-        """``hide`` for a value of which ``may_hide`` is known to be true."""
+        """``hide`` for a value if ``may_hide`` returned True."""
         found: dict[tuple[str, str], int] = {}
 
         def change(text: str, place: str) -> str:
@@ -118,7 +118,7 @@ class Veil:
         return hidden, tuple(Redacted(place, kind, count) for (place, kind), count in found.items())
 
     def may_hide(self, value: object) -> bool:
-        """Whether ``hide`` would look closer at a value, which then may hold a secret; False: it holds none."""
+        """Whether a value may contain a secret, so that ``hide`` examines it. False: it contains none."""
         if self._redaction is None:
             return False
         texts: list[str] = []
@@ -126,18 +126,20 @@ class Veil:
         return bool(texts) and self._may_be_in(self._redaction, texts)
 
     def has_used(self, number: int) -> None:
-        """No placeholder is to get this number or a lower one: another process has given them."""
+        """Reserve placeholder numbers up to this one, because another process has used them."""
         self._count = max(self._count, number)
 
     def number_beside(self, lane: str) -> None:
-        """Put a text of ``0-9a-fx`` behind each number from here on, since others number at the same time, of whom
-        this one does not know: two secrets must not have one placeholder where what both have hidden comes together.
+        """Add ``lane``, a text of ``0-9a-fx``, to each number from now on.
+
+        Other processes number at the same time. Without lanes, two secrets could share a placeholder after a merge.
         """
         self._lane = f"w{lane}"
 
     def adopt(self, value: object) -> None:
-        """Take the placeholders of a value for what they are: another process has hidden it, whose secrets are lost
-        here. ``hide`` gives them numbers of this veil's own, since its own secrets may have theirs.
+        """Accept the placeholders in a value from another process, whose secrets are unknown here.
+
+        ``hide`` replaces them by numbers of this veil, since its own secrets may have the same numbers.
         """
 
         def look(text: str, _place: str) -> str:
@@ -148,7 +150,7 @@ class Veil:
         self._looked_at.clear()
 
     def _may_be_in(self, redaction: Redaction, texts: list[str]) -> bool:
-        """Whether it is worth looking closer."""
+        """Whether a closer look is necessary."""
         text = "\0".join(texts)
         if BEGINNING in text or ("\\" in text and ("\\u" in text or "\\/" in text)):
             return True  # a placeholder, or letters and slashes as JSON may write them: it has to be read to be known
@@ -157,7 +159,7 @@ class Veil:
         return self._writings.may_be_in(text) and any(map(self._writings.found_in, texts))
 
     def reveal(self, value: V) -> V:
-        """A value with the secrets that are known in place of their placeholders; exactly what was hidden."""
+        """Return the value with placeholders replaced by known secrets, exactly as they were hidden."""
         if not self._texts:
             return value
         if isinstance(value, CallModel):
@@ -173,7 +175,7 @@ class Veil:
         return mapped(value, self._revealed)
 
     def lacks(self, value: object) -> bool:
-        """Whether there are placeholders in a value whose secrets are not known: those of a process that has ended."""
+        """Whether a value contains placeholders with unknown secrets, from a process that has ended."""
         texts: list[str] = []
         collect(value, texts)
         return any(self._is_lost(name) for text in texts if BEGINNING in text for name in PLACEHOLDER.findall(text))
@@ -199,9 +201,10 @@ class Veil:
         return self._replaced(found, lambda start, end: text[start:end], len(text), note)
 
     def _hidden_json(self, text: str, note: Callable[[str], None]) -> str:
-        """JSON as text, with the secrets in its strings hidden; ``reveal`` gives it back to the byte.
+        """Return JSON text with the secrets in its strings hidden. ``reveal`` restores it to the byte.
 
-        What shows only by the name before it is found in the whole: it counts as far as it stands in one string.
+        Some secrets are recognizable only by the name before them. These are found in the whole text, and each counts
+        only as far as it is inside one string.
         """
         redaction = self._redaction
         shaped = [] if redaction is None else apart(redaction.shaped_in(text))
@@ -216,7 +219,9 @@ class Veil:
         return "".join(pieces)
 
     def _hidden_value(self, match: re.Match[str], shaped: list[Found], note: Callable[[str], None]) -> str:
-        """A string or a number of JSON; ``shaped`` is what was found in the whole, less what stands before."""
+        """Hide secrets in a JSON string or number. ``shaped`` contains the findings in the whole text, from this value
+        on.
+        """
         while shaped and shaped[0].end <= match.start():
             del shaped[0]
         if match[0][0] != '"':
@@ -243,7 +248,7 @@ class Veil:
         return f'"{self._replaced(found, lambda start, end: "".join(units[start:end]), len(units), note)}"'
 
     def _hidden_number(self, raw: str, kind: str, note: Callable[[str], None]) -> str:
-        """A number in JSON: as a string in place of it, where it is a secret or holds one."""
+        """Replace a JSON number by a string if it is or contains a secret."""
         numbers = self._writings.numbers
         kind = numbers.get(raw) or next((name for number, name in numbers.items() if number in raw), kind)
         if not kind:
@@ -276,8 +281,10 @@ class Veil:
         return known
 
     def _found(self, text: str, shaped: list[Found] | None = None, *, ends: bool = True) -> list[Found]:
-        """The secrets of a text in order: those known by name, what looks like a placeholder, and beside them what is
-        found by its shape, to which ``shaped`` is added.
+        """Return the secrets of a text in order.
+
+        These are secrets known by name and texts that look like placeholders, then secrets found by shape outside of
+        those. ``shaped`` adds findings.
         """
         redaction = self._redaction
         if redaction is None or text in self._keep:
@@ -302,14 +309,14 @@ class Veil:
         return sorted([*fixed, *_beside(apart(found), fixed)], key=lambda one: one.start)
 
     def _kind_of(self, placeholder: str) -> str:
-        """Of what looks like one: its own, if it stands for a secret."""
+        """Return the kind of a text that looks like a placeholder: its own if it stands for a secret, else ``literal``."""
         if self._literal and placeholder not in self._adopted:
             return "literal"
         return placeholder[len(BEGINNING) : -1].partition(":")[0]
 
 
 def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
-    """What of the one is not part of the other; both are in order, and nothing in them overlaps."""
+    """Yield the parts of ``found`` outside of ``fixed``. Both are in order and without overlaps."""
     for one in found:
         start = one.start
         for other in fixed[bisect_right(fixed, start, key=lambda other: other.end) :]:
@@ -323,20 +330,22 @@ def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
 
 
 class _Shown:
-    """Requests as the model sees them, carried on from the one before: one costs no more for being long, and what
-    stands before its messages is shown once. Where there is nothing to show, they are the requests themselves.
+    """Requests as the model sees them, computed from the previous request.
+
+    The cost does not grow with the length of the conversation, and the parts before the messages are revealed once. If
+    there is nothing to reveal, the result is the request object itself.
     """
 
     def __init__(self, reveal: Callable[[Any], Any]) -> None:
         self._reveal = reveal
         self._hidden = self._shown = EMPTY
-        """The conversation before, and the same as it is shown: the very same one as long as that changes nothing."""
+        """The previous conversation, hidden and revealed. Both are the same object while they are equal."""
         self._head: tuple[Any, ...] = ()
-        """What stood in the request before beside its messages."""
+        """The parts of the previous request other than messages."""
         self._bare: ModelRequest | None = None
-        """The same as it is shown; None where that changes nothing."""
+        """The same parts revealed; None if they are unchanged."""
         self._newest: tuple[tuple[Any, Any], ...] = ()
-        """The newest messages with what they are shown as: observers are told of what stands in a request too."""
+        """The newest messages and their revealed versions. Observers need the same messages as the request."""
 
     def message(self, message: Any) -> Any:
         for hidden, shown in self._newest:
@@ -374,7 +383,6 @@ HEAD = attrgetter(*(one.name for one in fields(ModelRequest) if one.name != "mes
 
 
 def _field(place: str) -> str:
-    """The name of the innermost field of a place."""
     return place.rpartition(".")[2]
 
 
@@ -390,7 +398,7 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def looks_like(hidden: str, text: str) -> bool:
-    """Whether a text may be what was hidden as ``hidden``."""
+    """Whether ``text`` may be the original of ``hidden``."""
     if BEGINNING not in hidden:
         return hidden == text
     return re.fullmatch(".+".join(map(re.escape, PLACEHOLDER.split(hidden))), text, re.DOTALL) is not None

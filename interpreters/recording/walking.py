@@ -1,7 +1,6 @@
-"""The texts in a value of the core: listed, or changed in a copy of it.
+"""Lists the texts in a value of the core, or changes them in a copy.
 
-A durable step is looked through some six times. So what is known of a class, such as which of its fields may hold
-texts, is found out once.
+A durable step is examined about six times. So facts about a class, such as its fields with texts, are cached.
 """
 
 from __future__ import annotations
@@ -17,15 +16,17 @@ from attrs import fields, has
 from cognition import History, Image, Section
 
 IDS = frozenset({"id", "call_id", "effect_id", "section"})
-"""Fields that hold names of our own making, or of the program's sections: one that is changed is another section."""
+"""Fields with names created by the library, or names of the program's sections. A changed name would mean another
+section.
+"""
 
 V = TypeVar("V")
 Change = Callable[[str, str], str]
-"""Gives the text that stands for a text; told also the place in the value, such as ``calls[0].arguments_json``."""
+"""Takes a text and its path in the value, such as ``calls[0].arguments_json``; returns the replacement."""
 
 
 def collect(value: Any, texts: list[str]) -> None:
-    """All texts in a value that ``mapped`` would change, but for those of no characters."""
+    """Collect all non-empty texts in a value that ``mapped`` would change."""
     kind = type(value)
     if kind is str:
         texts.append(value)
@@ -47,9 +48,9 @@ def collect(value: Any, texts: list[str]) -> None:
 
 
 def mapped(value: V, change: Change, place: str = "") -> V:
-    """A value of the core with its texts changed; the value itself where none of them is.
+    """Return a value of the core with its texts changed, or the same object if none changes.
 
-    Names of our own making, and fields that can only hold certain words, are left alone.
+    Names created by the library, and fields limited to certain words, are not changed.
     """
     names = NAMES[type(value)]
     if names is None:
@@ -66,7 +67,7 @@ def mapped(value: V, change: Change, place: str = "") -> V:
 
 
 def _mapped_plain(value: V, change: Change, place: str) -> V:
-    """``mapped`` for what is no object of the core."""
+    """``mapped`` for values that are not objects of the core."""
     result: Any = value
     if isinstance(value, str):
         result = change(value, place)
@@ -87,12 +88,12 @@ def _mapped_plain(value: V, change: Change, place: str) -> V:
 
 
 def same(new: Any, old: Any) -> bool:
-    """Whether two sequences of one length have the very same items."""
+    """Whether two sequences of equal length contain identical objects."""
     return all(map(is_, new, old))
 
 
 def copied(value: V, changes: dict[str, Any]) -> V:
-    """A copy with some fields changed, as ``attrs.evolve`` makes it, without asking the class for its fields again."""
+    """Return a copy with some fields changed. Like ``attrs.evolve``, but with cached fields of the class."""
     kind: Any = type(value)
     read, places, keywords = COPIED[kind]
     given = list(read(value))
@@ -104,7 +105,7 @@ def copied(value: V, changes: dict[str, Any]) -> V:
 
 
 class _Names(dict[type, "tuple[str, ...] | None"]):
-    """The fields with texts of each class that was met; None for what is no object of the core."""
+    """Cache of the text fields of each class; None for classes outside the core."""
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
         self[kind] = names = text_fields(kind) if has(kind) else None
@@ -112,8 +113,10 @@ class _Names(dict[type, "tuple[str, ...] | None"]):
 
 
 class _Copied(dict[type, "tuple[Callable[[Any], Iterable[Any]], dict[str, int], tuple[str, ...]]"]):
-    """For each class that was met: what reads all that its constructor is given, where in that each field stands, and
-    the keywords of those last ones that are given by keyword.
+    """Cache for copying objects of each class.
+
+    An entry contains a reader of all constructor arguments, the position of each field, and the names of the
+    keyword-only arguments, which come last.
     """
 
     def __missing__(self, kind: type) -> tuple[Callable[[Any], Iterable[Any]], dict[str, int], tuple[str, ...]]:
@@ -136,9 +139,9 @@ COPIED = _Copied()
 
 @cache
 def text_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a class in which there may be texts of anybody's.
+    """Return the fields of a class that may contain foreign texts.
 
-    Of a picture there are none: what looks like a secret in its bytes by chance, changed, would leave no picture.
+    A picture has none: bytes that look like a secret by chance must not change, or the picture is lost.
     """
     if kind is Image or kind is Section:  # a section has no text but its name
         return ()

@@ -1,1 +1,1 @@
-"""For tests of programs that use cogstep: fakes, cassettes, contracts, and a pytest plugin."""
+"""Test support for programs that use cogstep: fakes, cassettes, contracts, and a pytest plugin."""

@@ -1,4 +1,4 @@
-"""Which tools were called, with what, in which order: asserted of a session as a contract.
+"""Contracts: assertions on a session's tool calls, their arguments and their order.
 
     assert_calls(
         agent,
@@ -7,8 +7,8 @@
         called("pay", amount=about(3.0)).with_others().ended("refused"),
     )
 
-The session may be a live agent, the result of a turn, a journal or a cassette. A contract that doesn't hold fails with
-both sequences side by side.
+The session may be a live agent, the result of a turn, a journal or a cassette. A broken contract fails with both
+sequences side by side.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 
 
 class ContractError(AssertionError):
-    """The calls of a session are not those of the contract. An assertion, since it is a test that fails by it."""
+    """The calls of a session differ from the contract. It is an assertion error, since it fails a test."""
 
 
 @frozen
@@ -62,9 +62,9 @@ class MadeCall:
 
     name: str
     arguments: Any
-    """An object; the text itself where it is no JSON."""
+    """An object; the text itself if it is not JSON."""
     status: ResultStatus | None = None
-    """How the call ended; None where the session does not hold that, as a cassette does not."""
+    """The call's status; None if the session does not contain it, such as a cassette."""
     content: str | None = None
     """The call's result; None as above."""
 
@@ -74,25 +74,25 @@ class MadeCall:
 
 @frozen
 class Called:
-    """A call that a contract wants. Made by ``called``."""
+    """A call that a contract expects. Created by ``called``."""
 
     name: Any
     arguments: dict[str, Any]
     others: bool = False
-    """Whether the call may have other arguments besides these."""
+    """Whether the call may have further arguments."""
     status: Any = field(default=anything)
     content: Any = field(default=anything)
 
     def ended(self, status: Any, content: Any = anything) -> Called:
-        """The same call with a result: ``ok``, ``error``, ``refused`` or ``cancelled``; and what it says."""
+        """Return the same call with a status (``ok``, ``error``, ``refused`` or ``cancelled``) and a result."""
         return evolve(self, status=status, content=content)
 
     def with_others(self) -> Called:
-        """The same call, which may have other arguments beside these."""
+        """Return the same call with further arguments allowed."""
         return evolve(self, others=True)
 
     def objections(self, call: MadeCall) -> list[str]:
-        """The differences between a made call and this one; none if it fits."""
+        """Return the differences between a made call and this one; empty if it fits."""
         if self.name != call.name:
             return [f"the tool: expected {self.name!r}, made {call.name!r}"]
         if not isinstance(call.arguments, dict):
@@ -119,7 +119,7 @@ class Called:
 
 @frozen
 class AnyOrder:
-    """Calls that a contract wants side by side, whichever comes first. Made by ``in_any_order``."""
+    """Calls that a contract expects together, in any order. Created by ``in_any_order``."""
 
     calls: tuple[Called, ...]
 
@@ -128,7 +128,7 @@ Expected = Called | AnyOrder
 
 
 def called(name: Any, /, **arguments: Any) -> Called:
-    """A call of this tool with these arguments, and no others unless ``with_others`` says so.
+    """Return a call of this tool with exactly these arguments; ``with_others`` allows more.
 
     Name and arguments may be matchers (``interpreters.testing.matchers``).
     """
@@ -136,17 +136,18 @@ def called(name: Any, /, **arguments: Any) -> Called:
 
 
 def in_any_order(*calls: Called) -> AnyOrder:
-    """These calls, in whatever order: for those that run together."""
+    """Expect these calls in any order, as for concurrent calls."""
     return AnyOrder(calls)
 
 
 Session = BaseAgent | RunResult | Cassette | str | os.PathLike[str] | Recorder | Iterable[Message]
-"""Where calls are read from: an agent (its history), the result of a turn, a cassette, the path of a journal or of a
-cassette, the recorder of a session, or messages."""
+"""A source of calls: an agent (its history), the result of a turn, a cassette, the path of a journal or of a cassette,
+the recorder of a session, or messages.
+"""
 
 
 def calls_of(session: Session) -> tuple[MadeCall, ...]:
-    """The calls that the model made in a session, in order, also those that never ran.
+    """Return the model's calls in a session, in order, including calls that never ran.
 
     Raises:
         JournalError, CassetteError: the file can't be read.
@@ -171,7 +172,7 @@ def calls_of(session: Session) -> tuple[MadeCall, ...]:
 
 
 def assert_calls(session: Session, *expected: Expected, others_allowed: bool = False) -> tuple[MadeCall, ...]:
-    """Hold a session to a contract; gives its calls.
+    """Assert that a session fulfils a contract, and return its calls.
 
     Args:
         session: see ``Session``.
@@ -179,7 +180,7 @@ def assert_calls(session: Session, *expected: Expected, others_allowed: bool = F
         others_allowed: whether other calls may come before, between and after.
 
     Raises:
-        ContractError: it made others. The message shows both sequences side by side.
+        ContractError: the calls differ. The message shows both sequences side by side.
     """
     made = calls_of(session)
     groups = [item.calls if isinstance(item, AnyOrder) else (item,) for item in expected]
@@ -224,9 +225,9 @@ Pair = tuple[Called | None, MadeCall | None]
 
 
 def _pairs(groups: Sequence[tuple[Called, ...]], made: Sequence[MadeCall], others_allowed: bool) -> list[Pair]:
-    """Each expected call with the made call that stands for it; None on either side where there is none.
+    """Pair each expected call with a made call; None on a side without a counterpart.
 
-    Without other calls each group meets the calls at its own place; with them, the earliest that fit.
+    Without other calls each group is compared with the calls at its own place; with them, with the earliest that fit.
     """
     pairs: list[Pair] = []
     position = 0
@@ -250,10 +251,10 @@ def _pairs(groups: Sequence[tuple[Called, ...]], made: Sequence[MadeCall], other
 
 
 def _assigned(group: Sequence[Called], made: Sequence[MadeCall], places: range) -> list[int | None]:
-    """For each member a place of its own whose call it accepts, so that as many as possible have one.
+    """Assign to each member a different place with a call that it accepts, for as many members as possible.
 
-    Kuhn's algorithm for matchings in bipartite graphs (https://doi.org/10.1002/nav.3800020109): a member that finds its
-    place taken asks the one who has it to move.
+    Kuhn's algorithm for bipartite matching (https://doi.org/10.1002/nav.3800020109): if a place is taken, its owner
+    tries to move.
     """
     owners: dict[int, int] = {}
 

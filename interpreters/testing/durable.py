@@ -1,12 +1,12 @@
-"""A durable engine in memory, whose processes die where a test wants it: for agents that are to run on a real one.
+"""A durable engine in memory whose processes die at chosen moments, for testing agents that will run on a real engine.
 
     engine = MemoryEngine(kills=[7])
     ended = await engine.run(agent, "ada", UserSpoke("Pay the invoice."))
 
-Every place where a process may die has a number: before and behind each step's work, behind the record of it, before
-and behind each line of a recording, and wherever a tool of the test says ``await engine.moment()``. At the numbers in
-``kills`` everything that runs is lost, apart from what the engine has kept and what stands on file; then the run is
-executed again, as another process would do it.
+Each possible death of a process has a number: before and after each step's work, after the engine stores it, before and
+after each line of a recording, and at each ``await engine.moment()`` in a tool of the test. At the numbers in ``kills``
+all running work is lost, except the engine's data and the recordings. Then the run is executed again, as by another
+process.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from interpreters.recording.recorder import path_of
 
 
 class Killed(asyncio.CancelledError):
-    """The process is dead. A cancellation, since nobody may catch it to go on."""
+    """The process is dead. It is a cancellation, so that no code catches it and continues."""
 
 
 class MemoryEngine:
-    """Executes runs until they have ended, and keeps what a durable engine keeps.
+    """Executes runs until they have ended, and stores the data of a durable engine.
 
     Args:
         kills: the numbers of the moments at which a process dies, counted from 1 over all executions.
-        loses: whether with it, and after each run, the recordings lose the lines that were not forced to the disk, as
-            when the machine of their database breaks down; what the engine keeps is elsewhere.
+        loses: whether the recordings lose all lines not forced to the disk, at each death and after each run. This
+            simulates a crash of their database machine; the engine's data are elsewhere.
 
     Attributes:
-        moments: how many there were so far.
-        executions: how often a run was executed.
+        moments: the number of moments so far.
+        executions: the number of executions of runs.
         sessions: the lines of each session.
         payloads: the large texts of each session, by their SHA-256.
     """
@@ -51,17 +51,17 @@ class MemoryEngine:
         self._kills = frozenset(kills)
         self._loses = loses
         self._forced: dict[str, int] = {}
-        """Of each session, how many lines are on the disk."""
+        """For each session, the number of lines on the disk."""
         self._owners: dict[str, object] = {}
         self._kept: dict[str, dict[int, tuple[str, str]]] = {}
         self._runs = 0
         self._process = _Process(None)
 
     async def run(self, agent: DurableAgent, session: str, event: Input | None) -> Ended:
-        """Execute one run to its end, as often as that takes.
+        """Execute a run to its end, as often as needed.
 
         Raises:
-            CogstepError: what ``run_durably`` raises.
+            CogstepError: any error that ``run_durably`` raises.
         """
         self._runs += 1
         name, text = f"run-{self._runs}", input_text(event)
@@ -87,14 +87,14 @@ class MemoryEngine:
                 del lines[self._forced.get(session, 0) :]
 
     async def moment(self) -> None:
-        """A moment at which the process may die: for tools and models of a test."""
+        """Allow the process to die here; for tools and models of a test."""
         process = self._process
         self.pass_moment(process)
         await asyncio.sleep(0)
         self.pass_moment(process)
 
     def pass_moment(self, process: _Process) -> None:
-        """Die here, if a test wants it, or go on being dead."""
+        """Die at this moment if the test asks for it, or if the process is already dead."""
         self.moments += 1
         if self.moments in self._kills and not process.dead:
             process.dead = True
@@ -104,16 +104,16 @@ class MemoryEngine:
             raise Killed("the process was killed")
 
     def recorder(self, session: str) -> MemoryRecorder:
-        """The recorder of a session: for readers, and for agents that go on with it elsewhere."""
+        """Return the recorder of a session, for readers and for agents that continue it elsewhere."""
         return MemoryRecorder(self, session, None)
 
     def kept(self, run: str) -> dict[int, tuple[str, str]]:
-        """Name and text of each step of a run."""
+        """Return the name and text of each step of a run."""
         return self._kept.setdefault(run, {})
 
 
 class _Process:
-    """One process: what runs in it is lost when it dies."""
+    """A process; its running work is lost when it dies."""
 
     def __init__(self, end: asyncio.Future[None] | None) -> None:
         self.dead = False
@@ -124,11 +124,11 @@ class _Process:
 
 
 class MemoryContext:
-    """A ``DurableContext`` of one execution.
+    """A ``DurableContext`` for one execution.
 
     Args:
-        engine: keeps what is kept.
-        process: in which it runs.
+        engine: stores the results.
+        process: the process of this execution.
         agent: the definition, for workers.
         run: the run's name.
     """
@@ -143,8 +143,8 @@ class MemoryContext:
         self._calls = 0
 
     async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
-        """See ``DurableContext.step``. What is done meanwhile is done before every second text is kept, and behind the
-        others.
+        """See ``DurableContext.step``. It calls ``meanwhile`` before it stores every second text, and after it stores
+        the others.
         """
         number, kept = self._next(name)
         if kept is not None:
@@ -167,7 +167,6 @@ class MemoryContext:
             self._keep(number, name, str(seconds))
 
     async def child(self, name: str, session: str, task: str) -> str:
-        """See ``DurableContext.child``."""
         number, kept = self._next(name)
         if kept is not None:
             return kept
@@ -193,12 +192,12 @@ class MemoryContext:
 
 
 class MemoryRecorder:
-    """A ``Recorder`` of one session; the newest that has locked it is the one that may append.
+    """A ``Recorder`` of a session; only the newest that has locked it may append.
 
     Args:
-        engine: keeps the lines.
+        engine: stores the lines.
         session: its name.
-        process: which may die while it appends; None for a reader.
+        process: may die during an append; None for a reader.
     """
 
     def __init__(self, engine: MemoryEngine, session: str, process: _Process | None) -> None:
@@ -208,7 +207,6 @@ class MemoryRecorder:
 
     @property
     def name(self) -> str:
-        """The session's."""
         return self._session
 
     def lock(self, new: bool) -> bool:
@@ -220,12 +218,11 @@ class MemoryRecorder:
         """See ``Recorder.append``.
 
         Raises:
-            TakenOverError: another one has taken the session over.
+            TakenOverError: another recorder has taken the session over.
         """
         self.append_with(number, line, {}, force)
 
     def append_with(self, number: int, line: bytes, payloads: Mapping[str, bytes], force: bool) -> None:
-        """See ``KeepsPayloads.append_with``; raises as ``append``."""
         self._pass_moment()
         if self._engine._owners.get(self._session) is not self:
             raise TakenOverError("another process has taken this session over", path=path_of(self))
@@ -237,15 +234,12 @@ class MemoryRecorder:
         self._pass_moment()
 
     def payload(self, name: str) -> bytes | None:
-        """See ``KeepsPayloads.payload``."""
         return self._engine.payloads.get(self._session, {}).get(name)
 
     def lines(self) -> Iterator[bytes]:
-        """See ``Recorder.lines``."""
         yield from list(self._engine.sessions.get(self._session, ()))
 
     def close(self) -> None:
-        """See ``Recorder.close``."""
         if self._engine._owners.get(self._session) is self:
             del self._engine._owners[self._session]
 

@@ -1,9 +1,9 @@
-"""Values that are equal to many others: for tests that know only a part of what they compare.
+"""Values that are equal to many others: for tests that know only a part of a value.
 
     called("search", query=matching("weather in .*"), limit=anything, nearby=about(3.0))
 
-Each compares with ``==``, so that it may stand anywhere within a list or an object, and so may matchers of other
-libraries, such as ``pytest.approx``.
+They compare with ``==``, so they work anywhere within a list or an object. Matchers of other libraries work too, such
+as ``pytest.approx``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from attrs import frozen
 
 
 class Matcher(ABC):
-    """Equal to what it accepts."""
+    """Equal to every value that it accepts."""
 
     @abstractmethod
     def accepts(self, value: Any) -> bool:
-        """Whether this value will do."""
+        """Whether this value is accepted."""
 
     def __eq__(self, other: object) -> bool:
         return other is self or self.accepts(other)
@@ -43,7 +43,7 @@ anything = _Anything()
 
 @frozen(eq=False, repr=False)
 class matching(Matcher):  # noqa: N801 - it reads as a word in a test
-    """Equal to every text in which the pattern is found; ``^`` and ``$`` tie it to the ends."""
+    """Equal to every text that contains a match of the pattern; ``^`` and ``$`` anchor it."""
 
     pattern: str
 
@@ -56,7 +56,7 @@ class matching(Matcher):  # noqa: N801 - it reads as a word in a test
 
 @frozen(eq=False, repr=False)
 class about(Matcher):  # noqa: N801
-    """Equal to every number that is near: by a millionth of it, or within the given distance."""
+    """Equal to every close number: within a relative 1e-6, or within the given distance."""
 
     number: float
     within: float | None = None
@@ -73,7 +73,7 @@ class about(Matcher):  # noqa: N801
 
 @frozen(eq=False, repr=False, init=False)
 class one_of(Matcher):  # noqa: N801
-    """Equal to every one of these values."""
+    """Equal to each of these values."""
 
     values: tuple[Any, ...]
 

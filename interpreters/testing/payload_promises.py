@@ -1,4 +1,4 @@
-"""What a recorder promises that keeps payloads: a part of ``recorders``."""
+"""The promises of a recorder that stores payloads: a part of ``recorders``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from interpreters.tools.tool import tool
 
 
 def _keeper(make: Make, name: str) -> KeepsPayloads | None:
-    """The recorder as one that keeps payloads; None if it is not."""
     recorder = make(name)
     return recorder if isinstance(recorder, KeepsPayloads) else None
 

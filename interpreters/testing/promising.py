@@ -1,4 +1,4 @@
-"""What the promises of ``recorders`` are checked with."""
+"""Helpers for checking the promises of ``recorders``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from interpreters.recording.recorder import Recorder
 from interpreters.tools.failures import describe
 
 Make = Callable[[str], Recorder]
-"""Gives the recorder of a session by its name, as another program would make it."""
+"""Returns the recorder of a session by its name, as another program would create it."""
 
 PATIENCE = 60
-"""Seconds after which a process that this started is ended."""
 
 LARGE = 8 << 20
-"""Bytes of a line that is large: a session's texts may be, and a line may have 64 MiB."""
+"""Bytes of a large line: sessions may contain large texts, and a line may have 64 MiB."""
 
 ODD = (
     b'{"a":"\\u0000 \\\\ \' \\" % ? :name $1"}\n',
@@ -30,26 +29,25 @@ ODD = (
     b'{"a":"\xed\xa0\xbd"}\n',  # half of a surrogate pair, which no UTF-8 has: a model's reply may be cut there
     b"\n",
 )
-"""Lines of which a store may make something else. They are bytes, and not text."""
+"""Lines that a store might alter. They are bytes, not text."""
 
 
 class RecorderError(AssertionError):
-    """A recorder breaks a promise. An assertion, since it is a test that fails by it."""
+    """A recorder breaks a promise. It is an assertion error, since it fails a test."""
 
 
 @frozen
 class Promise:
-    """Something that every recorder does."""
+    """A behaviour required of every recorder."""
 
     text: str
-    """The promise, in a sentence."""
     _check: Callable[[Make], None]
 
     def check(self, make: Make) -> None:
-        """See that recorders keep it.
+        """Check that recorders fulfil it.
 
         Raises:
-            RecorderError: they don't; says what was seen.
+            RecorderError: they don't; the message has the observation.
         """
         try:
             self._check(make)
@@ -63,13 +61,12 @@ class Promise:
 
 
 PROMISES: list[Promise] = []
-"""All that is promised."""
 
 _numbers = count()
 
 
 def promise(text: str) -> Callable[[Callable[[Make], None]], Callable[[Make], None]]:
-    """Declare a promise by the function that sees whether it is kept."""
+    """Return a decorator that declares a promise, with the function as its check."""
 
     def declare(check: Callable[[Make], None]) -> Callable[[Make], None]:
         PROMISES.append(Promise(text, check))
@@ -79,28 +76,28 @@ def promise(text: str) -> Callable[[Callable[[Make], None]], Callable[[Make], No
 
 
 def require(holds: bool, what: str) -> None:
-    """See that something holds.
+    """Raise an error unless ``holds``.
 
     Raises:
-        RecorderError: it does not; ``what`` says which.
+        RecorderError: with the message ``what``.
     """
     if not holds:
         raise RecorderError(what)
 
 
 def new_name() -> str:
-    """A name that no promise has used, in this process or another."""
+    """Return a name that no promise has used, in any process."""
     return f"promise-{os.getpid()}-{next(_numbers)}"
 
 
 def line_at(number: int) -> bytes:
-    """The line that is appended under a number."""
+    """Return the line to append for a number."""
     return b'{"seq":%d}\n' % number
 
 
 @contextmanager
 def writing(make: Make, name: str, lines: int = 0) -> Iterator[Recorder]:
-    """A recorder that has its place, with some lines, until the end of the block."""
+    """Yield a locked recorder with some lines; close it at the end of the block."""
     recorder = make(name)
     require(isinstance(recorder, Recorder), f"{recorder!r} lacks something that a Recorder has")
     require(recorder.lock(True) is True, "lock() has to return True where nobody else has the place")
@@ -114,7 +111,7 @@ def writing(make: Make, name: str, lines: int = 0) -> Iterator[Recorder]:
 
 @contextmanager
 def going_on(make: Make, name: str) -> Iterator[Recorder]:
-    """A recording of three lines that was closed, and goes on."""
+    """Yield a reopened recorder whose recording has three lines."""
     with writing(make, name, 3):
         pass
     recorder = make(name)
@@ -126,12 +123,12 @@ def going_on(make: Make, name: str) -> Iterator[Recorder]:
 
 
 def read_lines(make: Make, name: str) -> list[bytes]:
-    """What somebody else reads."""
+    """Return the lines seen by another reader."""
     return list(make(name).lines())
 
 
 def expect(make: Make, name: str, lines: list[bytes], when: str) -> None:
-    """See that others read these lines; raises as ``require``."""
+    """Check that other readers see these lines; raises as ``require``."""
     found = read_lines(make, name)
     for number, (one, other) in enumerate(zip(lines, found, strict=False)):
         require(isinstance(other, bytes), f"line {number} is of the type {type(other).__name__}, and not bytes")
@@ -140,12 +137,11 @@ def expect(make: Make, name: str, lines: list[bytes], when: str) -> None:
 
 
 def shown(line: bytes) -> str:
-    """A line as errors show it."""
     return repr(line) if len(line) < 100 else f"{line[:50]!r}... ({len(line)} bytes)"
 
 
 def in_a_process(work: Callable[[], object], ends_by: int = 0) -> None:
-    """Do something in a process of its own, which ends by this signal, or in order."""
+    """Run work in a child process, and check that it ends by this signal, or normally for 0."""
     with warnings.catch_warnings():  # that other threads run here, of which the child has none: it needs none of them
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()

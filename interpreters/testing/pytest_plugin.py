@@ -1,14 +1,15 @@
 """cogstep's plugin for pytest: fixtures, cassettes, and a guard against real models in tests.
 
-Installing cogstep makes pytest load this module and nothing else: it imports nothing but pytest, adds three fixtures
-and an option, and changes no test. The guard is off until a project asks for it in its configuration
+Installing cogstep makes pytest load this module. It imports only pytest, adds three fixtures and an option, and changes
+no test. The guard is off by default, since a suite that uses real models must not fail because a library was installed.
+A project enables it in its configuration:
 
     [tool.pytest.ini_options]
     cogstep_real_models = "blocked"
 
-since a suite that runs real models today must not fail because a library was installed. From then on a test that loads
-or asks a real model fails with a message that says how to allow it: ``@pytest.mark.real_model``. A single test, module
-or class is guarded without the configuration by ``@pytest.mark.no_real_model``.
+Then a test that loads or calls a real model fails with a message about the marker that allows it:
+``@pytest.mark.real_model``. ``@pytest.mark.no_real_model`` guards a single test, module or class without the
+configuration.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
 # What belongs to cogstep is imported where a test uses it: pytest loads this module in every suite of the environment.
 
 MODES = ("replay", "record", "new", "off")
-"""As ``cassettes.Mode``."""
 
 PROPERTY = "cogstep_cassette"
-"""The reports of tests carry what is to be told at the end under this name, so that it comes through pytest-xdist."""
+"""The property of test reports with the final message for the summary; it also works with pytest-xdist."""
 
 PASSED = pytest.StashKey[bool]()
 OPENED = pytest.StashKey[set[Path]]()
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Around a test with all of its fixtures, also those that are set up for several tests."""
+    """Guard a test with all its fixtures, including those shared by several tests."""
     allowed = _allowed(item)
     if allowed is None:
         return (yield)
@@ -83,7 +83,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _allowed(item: pytest.Item) -> bool | None:
-    """Whether this test may use real models; None to leave that as it is."""
+    """Whether this test may use real models; None for no change."""
     if item.get_closest_marker("real_model"):
         return True
     if "cassette" in getattr(item, "fixturenames", ()) and _cassette_mode(item) != "replay":
@@ -106,7 +106,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture
 def scripted_model(request: pytest.FixtureRequest) -> Iterator[Callable[..., ScriptedModel]]:
-    """Makes ``fakes.ScriptedModel``: ``scripted_model(["Hello!"])``. At the test's end each has to be used up."""
+    """Creates ``fakes.ScriptedModel``: ``scripted_model(["Hello!"])``. Each must be used up at the test's end."""
     from interpreters.testing.fakes import ScriptedModel
 
     made: list[ScriptedModel] = []
@@ -156,7 +156,6 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
 
 
 def _cassette_path(item: pytest.Item) -> Path:
-    """``cassettes/<module>/<test>.json`` beside the test."""
     _, _, name = item.nodeid.partition("::")
     plain = re.sub(r"[^\w.-]+", "-", name.replace("::", ".")).strip("-")[:100]
     if plain != name.replace("::", "."):  # two parameters must not become one file
@@ -178,7 +177,7 @@ def _shown(path: Path, config: pytest.Config) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what was recorded, and what recordings nobody needs."""
+    """Report recorded cassettes, unused replies and unused cassettes."""
     told = [
         value
         for reports in terminalreporter.stats.values()
@@ -195,7 +194,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _left_over(terminalreporter: Any, config: pytest.Config) -> list[Path]:
-    """Cassettes of test modules that ran as a whole, which no test opened: theirs has another name by now."""
+    """Return unopened cassettes of test modules that ran completely: their tests were renamed or removed."""
     chosen = any("::" in argument for argument in config.args) or terminalreporter.stats.get("deselected")
     skipped = any(terminalreporter.stats.get(outcome) for outcome in ("skipped", "xfailed"))
     if chosen or skipped or config.getoption("numprocesses", None):

@@ -1,11 +1,11 @@
-"""What a ``Recorder`` promises, each promise as a test: for programs that keep their sessions elsewhere than in files.
+"""The promises of a ``Recorder``, each as a test: for programs that store their sessions elsewhere than in files.
 
     @pytest.mark.parametrize("promise", PROMISES, ids=str)
     def test_my_recorder_keeps_its_promises(promise, tmp_path):
         promise.check(lambda name: SqliteRecorder(tmp_path / "sessions.db", name))
 
-The function gives the recorder of a session by its name: equal names are the same place, and other names are others.
-What is promised of payloads holds for a recorder that keeps some (``KeepsPayloads``): of others nothing is asked there.
+The function returns the recorder of a session by its name: equal names are the same recording, different names are
+different recordings. The promises about payloads apply only to recorders that store them (``KeepsPayloads``).
 """
 
 from __future__ import annotations

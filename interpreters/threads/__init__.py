@@ -1,1 +1,1 @@
-"""Threads for what blocks: a pool of them, and how asyncio hands work over."""
+"""Threads for blocking work: a pool, and functions that hand work over from asyncio."""

@@ -1,4 +1,4 @@
-"""Threads for what blocks under asyncio: plain tools, and plain functions that the program is asked by."""
+"""Threads for blocking work under asyncio: plain tools, and plain functions of the program."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from interpreters.tools.tool import is_async
 Result = TypeVar("Result")
 
 AT_ONCE = 64
-"""The most threads that an event loop waits for at the same time, over all its sessions; further calls wait until one
-is done. A thread for which nobody waits any more, such as that of a tool that timed out, doesn't count."""
+"""Maximum number of threads that an event loop awaits at the same time, over all its sessions. Further calls wait.
+
+A thread whose result is no longer awaited, such as that of a timed-out tool, does not count.
+"""
 
 THREADS = ThreadPool()
-"""The pool that all event loops of the process share; idle threads end."""
+"""The pool shared by all event loops of the process. Idle threads end."""
 
 OBSERVER_THREADS = ThreadPool(AT_ONCE)
-"""The pool for the observers of all event loops; an observer takes a thread only while it has events to be told of."""
+"""The pool for the observers of all event loops. An observer uses a thread only while it has events to process."""
 
 if hasattr(os, "register_at_fork"):  # else no process is ever forked
     os.register_at_fork(after_in_child=THREADS.forget)
@@ -37,9 +39,9 @@ _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKe
 
 
 async def in_thread(function: Callable[[], Result]) -> Result:
-    """Call a function on a thread and await what it returns or raises.
+    """Call a function on a thread and await its result or exception.
 
-    Cancelling this leaves the thread alone: nothing can stop it but itself.
+    Cancelling this does not stop the thread.
     """
     loop = asyncio.get_running_loop()
     gate = _gates.get(loop)
@@ -56,7 +58,7 @@ async def in_thread(function: Callable[[], Result]) -> Result:
 
 
 async def to_its_end(function: Callable[[], Result]) -> Result:
-    """``in_thread`` at once, for what must have ended before anything else happens: a cancellation waits for it."""
+    """Call ``function`` on a thread without waiting for a free place. A cancellation waits until the call has ended."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Result] = _Kept(loop=loop)
     _start(loop, function, answer=answer)
@@ -69,15 +71,15 @@ async def to_its_end(function: Callable[[], Result]) -> Result:
 
 
 class _Kept(asyncio.Future[Result]):
-    """A future that a cancelled task still waits for: the task is told of its cancellation once this is done."""
+    """A future that ignores cancellation: its task receives the cancellation once this future is done."""
 
     def cancel(self, msg: Any = None) -> bool:
-        """What asyncio asks of the future for which a task waits; it tells the task later where this refuses."""
+        """Refuse to cancel. asyncio then delivers the cancellation to the task later."""
         return False
 
 
 async def on_its_own_thread(function: Callable[[], Result]) -> Result:
-    """``in_thread`` on a new thread that ends with the call: for the last thing that a session does."""
+    """Call ``function`` on a new thread that ends with the call: for the last action of a session."""
     return await _start(asyncio.get_running_loop(), function, _once)
 
 
@@ -91,7 +93,7 @@ def _start(
     start: Callable[[Callable[[], object]], object] = THREADS.start,
     answer: asyncio.Future[Result] | None = None,
 ) -> asyncio.Future[Result]:
-    """Begin a call on a thread; returns a future of its result, which is ``answer`` where one is given."""
+    """Begin a call on a thread. Return the future of its result: ``answer``, if given."""
     if answer is None:
         answer = loop.create_future()
     context = contextvars.copy_context()
@@ -124,7 +126,7 @@ def _start(
 
 
 def _drop(result: object) -> None:
-    """Close a coroutine that nobody will await, so that Python has nothing to warn of."""
+    """Close a coroutine that is never awaited, so that Python does not warn."""
     if inspect.iscoroutine(result):
         result.close()
 
@@ -134,7 +136,7 @@ def _at_once(ask: Callable[[], Any]) -> Any:
 
 
 async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
-    """Call a function of the program's and await its answer: an ``async def`` runs in the loop, another on a thread.
+    """Call a function of the program and await its answer. An ``async def`` runs in the loop, others on a thread.
 
     Args:
         ask: the function.
@@ -147,6 +149,6 @@ async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], 
 
 
 def seen(task: asyncio.Task[None]) -> None:
-    """Mark a task's error as seen, so that asyncio does not log it: whoever tries again meets it."""
+    """Mark a task's error as seen, so that asyncio does not log it. The next attempt raises it again."""
     if not task.cancelled():
         task.exception()

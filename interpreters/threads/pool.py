@@ -1,8 +1,8 @@
-"""Threads for tools that run beside the session's own thread.
+"""Threads for tools that run in parallel to the session's own thread.
 
-No lock is taken here. Whoever starts a job may be interrupted at any place, by Ctrl-C say, and a lock that an interrupt
-leaves behind would hold up everybody else for ever. What threads share are queues and dicts, of which each operation is
-one step; whoever adds to one looks at the others *afterwards*, so that of two who might miss each other one looks last.
+This module takes no locks. Ctrl-C may interrupt a caller of ``start`` at any place, and a lock left behind would block
+all others for ever. Threads share queues and dicts, whose operations are atomic. Code that adds to one of them checks
+the others *afterwards*. So if two threads might miss each other, one of them checks last.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 KEEP_IDLE = 10.0
-"""The seconds that an idle thread stays. Starting one costs 0.1 ms to some ms, handing a job to an idle one 0.02 ms."""
+"""Seconds before an idle thread ends. Starting a thread takes 0.1 ms to some ms, reusing an idle one 0.02 ms."""
 
 Job = Callable[[], object]
 Inbox = SimpleQueue[Job | None]
-"""The queue of one thread with its next job; None ends the thread."""
+"""Queue of one thread for its next job; None ends the thread."""
 
 
 class PoolThread(threading.Thread):
     """A thread of a pool."""
 
     idle: Callable[[], bool] = staticmethod(lambda: True)
-    """Whether it waits for a job, and none is on its way."""
+    """Whether the thread waits for a job and none is on its way."""
 
 
 class ThreadPool:
-    """Runs jobs at once, each on a thread of its own; threads that are done wait for the next job for a while.
+    """Runs each job immediately on its own thread. Idle threads wait some time for the next job.
 
-    The threads are daemons: a tool that never returns can't keep the program from ending.
+    The threads are daemons, so a tool that never returns can't keep the program from ending.
 
     Args:
-        at_most: the most threads at the same time; further jobs wait until one is free. None for no limit.
+        at_most: maximum number of threads; further jobs wait. None for no limit.
     """
 
     def __init__(self, at_most: int | None = None) -> None:
         self._at_most = at_most
         self._threads: dict[threading.Thread, Inbox] = {}
         self._idle: list[Inbox] = []
-        """The queues of threads that wait for a job. Whoever takes one out of here has to put something into it."""
+        """Queues of idle threads. Code that removes a queue must put a job or None into it."""
         self._waiting: list[Job] = []
-        """Jobs for which there is no thread; a list, since each session has one, and a deque takes 700 bytes."""
+        """Jobs without a thread. A list, since each session has one and a deque takes 700 bytes."""
         self._closed = False
 
     def start(self, job: Job) -> None:
-        """Run a job on a thread that is idle or new. It must not raise."""
+        """Run a job on an idle or a new thread. The job must not raise."""
         inbox = self._take_idle()
         if inbox is not None:
             inbox.put(job)
@@ -63,18 +63,20 @@ class ThreadPool:
         return not self._waiting
 
     def dismiss(self) -> None:
-        """Send idle threads home; busy ones and later jobs are not touched."""
+        """End idle threads. Busy threads and later jobs are not affected."""
         while (inbox := self._take_idle()) is not None:
             inbox.put(None)
 
     def forget(self) -> None:
-        """In a forked process: its threads are not there, and a job for an idle one would never run."""
+        """Drop all threads after a fork. They do not exist in the new process, so a job for an idle thread would never
+        run.
+        """
         self._idle.clear()
         self._threads.clear()
         self._waiting.clear()
 
     def close(self, seconds: float) -> int:
-        """End idle threads and wait up to ``seconds`` for busy ones. Returns how many still run after that."""
+        """End idle threads and wait up to ``seconds`` for busy ones. Return how many still run after that."""
         deadline = time.monotonic() + seconds
         self._closed = True
         self.dismiss()
@@ -95,7 +97,7 @@ class ThreadPool:
         return self._at_most is not None and len(self._threads) >= self._at_most
 
     def _serve(self) -> None:
-        """Find threads for the jobs that wait; those that are busy look for them when they are done."""
+        """Find threads for the waiting jobs. Busy threads look for waiting jobs when they are done."""
         while self._waiting:
             inbox = self._take_idle()
             if inbox is None and self._is_full():
@@ -110,10 +112,10 @@ class ThreadPool:
                 inbox.put(job)
 
     def _begin(self, job: Job) -> None:
-        """Run a job on a new thread, which another one starts.
+        """Run a job on a new thread, started from another new thread.
 
-        Interrupts come to the main thread alone. One in the middle of ``Thread.start`` would leave a lock of the thread
-        behind, at which that thread would then wait for ever.
+        Interrupts reach only the main thread. An interrupt inside ``Thread.start`` would leave a lock behind, and the
+        new thread would wait for it for ever.
         """
         inbox: Inbox = SimpleQueue()
         started: SimpleQueue[BaseException | None] = SimpleQueue()
@@ -164,7 +166,7 @@ class ThreadPool:
         return False
 
     def _last_look(self, inbox: Inbox) -> Job | None:
-        """The thread goes, unless a job waits for one."""
+        """Remove this thread from the pool, unless a job waits. Return that job."""
         thread = threading.current_thread()
         self._threads.pop(thread, None)
         job = None if inbox.empty() else inbox.get_nowait()
@@ -178,7 +180,7 @@ class ThreadPool:
 
 
 def _nothing() -> None:
-    """A job that another thread has taken."""
+    """Do nothing, in place of a job that another thread has taken."""
 
 
 def _join(thread: threading.Thread, seconds: float) -> None:

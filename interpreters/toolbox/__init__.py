@@ -1,5 +1,9 @@
-"""Tools that come with cogstep: ``standard_tools`` read and compute, change nothing, and stay inside one directory;
-``search_tools`` look through source code, ``shell_tools`` run commands, ``file_tools`` change files.
+"""Tools that come with cogstep.
+
+- ``standard_tools`` read and compute, change nothing, and stay inside one directory.
+- ``search_tools`` search source code.
+- ``shell_tools`` run commands.
+- ``file_tools`` change files.
 """
 
 from __future__ import annotations
@@ -24,10 +28,10 @@ if TYPE_CHECKING:
 def standard_tools(
     root: str | os.PathLike[str], *, now: Callable[[], datetime] = datetime.now
 ) -> tuple[Tool[..., Any], ...]:
-    """``calculate``, ``current_time``, ``Read``, ``Glob`` and ``Grep``, working in the directory ``root``.
+    """Return ``calculate``, ``current_time``, ``Read``, ``Glob`` and ``Grep`` for the directory ``root``.
 
     Raises:
-        ConfigError: ``root`` is no directory.
+        ConfigError: ``root`` is not a directory.
     """
     files = Workspace(root)
 
@@ -60,7 +64,7 @@ def standard_tools(
 
 
 def __getattr__(name: str) -> Any:
-    """The tools that are not the standard ones, with what they are made of: it is loaded when asked for."""
+    """Import all tools except the standard tools, and their parts, on first use."""
     if name == "file_tools":
         from interpreters.toolbox.changing_tools import file_tools
 

@@ -1,4 +1,4 @@
-"""Arithmetic without ``eval``: an expression is parsed, and only what is listed here is computed."""
+"""Arithmetic without ``eval``: parses an expression and computes only the operations listed here."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Number = int | float
 MAX_LENGTH = 500
 """Characters of an expression."""
 MAX_BITS = 4096
-"""Size of a whole number, 1233 decimal digits; 9**9**9 would have 370 million."""
+"""Bits of a whole number: 1233 decimal digits. 9**9**9 would have 370 million."""
 MAX_DIGITS = 100
-"""Decimal places that ``round`` takes."""
+"""Decimal places that ``round`` accepts."""
 
 TYPOGRAPHY = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-"})
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -44,14 +44,15 @@ KNOWN_WORDS = {*FUNCTIONS, *CONSTANTS, "E"}  # E as in 1E5
 
 
 class TooLargeError(ArithmeticError):
-    """A number beyond ``MAX_BITS`` or beyond what a float holds."""
+    """A number exceeds ``MAX_BITS`` or the range of a float."""
 
 
 def evaluate(expression: str) -> str:
-    """The value, such as ``391`` or ``0.3333333333``: whole numbers in full, others to 10 significant digits.
+    """Return the value as text, such as ``391`` or ``0.3333333333``: whole numbers in full, others to 10 significant
+    digits.
 
     Raises:
-        ToolError: it is no arithmetic, has no value, or one that is too large.
+        ToolError: it is not arithmetic, has no value, or its value is too large.
     """
     invalid = ToolError(f"invalid expression: {expression[:MAX_LENGTH]}")
     text = expression.translate(TYPOGRAPHY).strip()
@@ -76,11 +77,10 @@ def evaluate(expression: str) -> str:
 
 
 def value_of(node: ast.expr) -> Number:
-    """The value of a parsed expression.
+    """Return the value of a parsed expression.
 
     Raises:
-        SyntaxError: something that is no arithmetic.
-        ArithmeticError, TypeError, ValueError: it has no value.
+        SyntaxError: a part is not arithmetic. ArithmeticError, TypeError, ValueError: it has no value.
     """
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
@@ -106,14 +106,14 @@ def value_of(node: ast.expr) -> Number:
 
 
 def check_power(base: Number, exponent: Number) -> None:
-    """Refuse a power that would take long to compute, before it is computed."""
+    """Refuse an expensive power before it is computed."""
     whole = isinstance(base, int) and isinstance(exponent, int)
     if whole and abs(base) > 1 and int(base).bit_length() * exponent > 2 * MAX_BITS:
         raise TooLargeError
 
 
 def checked(value: Any) -> Number:
-    """The value, if it is a number of a size we go on with."""
+    """Return the value if it is a number of an allowed size."""
     if isinstance(value, int):
         if value.bit_length() > MAX_BITS:
             raise TooLargeError

@@ -1,12 +1,12 @@
-"""Files are replaced, made and deleted together: all of them or none, whatever fails and whenever the process dies.
+"""Replace, create and delete files together: all of them or none, despite errors and crashes.
 
-Each new content is written to a file of its own beside the one whose place it takes, forced to the disk, and exchanged
-with it. What comes out of the place is looked at then: if it is not what was read before, because somebody has changed
-it or put a link there, all is put back. What was in a place is kept under a second name until everything is done.
+Each new content is written to a temporary file beside its target, forced to disk, and exchanged with the target. The
+exchanged-out file is then checked. If it is not the file that was read before, because another process changed it or
+put a link there, everything is rolled back. The old file stays under a second name until all steps are done.
 
-Before anything else a note is written into the root that says what is about to happen, and this process holds a lock on
-it. A note without a lock is of a process that has died; whoever changes something next puts back what it left half
-done. So what a kill leaves behind lasts until then: some files new and others old, and files named ``.cogstep-*``.
+Before the first step, a note in the root records the plan, and this process locks the note. A note without a lock
+belongs to a dead process; the next change first rolls back its unfinished work. Until then a kill leaves a mix of new
+and old files, and files named ``.cogstep-*``.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from interpreters.toolbox.swapping import exchange
 from runtime.files import closing
 
 OURS = ".cogstep-"
-"""What the names of our own files begin with. No tool writes such a file."""
+"""Prefix of our temporary files. No tool may write a file with this prefix."""
 NOTE = re.compile(r"\.cogstep-[0-9a-f]{16}\.note")
 LONGEST_NOTE = 10_000_000
 WRITTEN = b"written\n"
-"""What the note says once all new contents are whole. Before that nothing has been taken, whatever looks like it."""
+"""Appended to the note once all new contents are complete. Before that, no step has been taken."""
 DONE = b"done\n"
 TRIES = 16
-"""How often a note is made that others delete at once."""
+"""Attempts to create a note, if other processes delete it immediately."""
 
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class ChangedError(Exception):
-    """A file is not what it was when it was read.
+    """A file has changed since it was read.
 
     Attributes:
-        path: of the file, from the root on.
+        path: its path relative to the root.
     """
 
     def __init__(self, path: str) -> None:
@@ -57,7 +57,7 @@ class ChangedError(Exception):
 
 @frozen
 class Before:
-    """A file as it was read."""
+    """The state of a file when it was read."""
 
     digest: str
     about: os.stat_result
@@ -65,14 +65,14 @@ class Before:
 
 @frozen
 class Step:
-    """What is to happen to one file.
+    """A change of one file.
 
     Attributes:
-        parts: its path from the root on, without links.
-        before: what is there; None for a file that is made.
-        after: what is to be there; None for a file that is deleted.
-        mode: of permissions; None to keep those that it has, or to take the usual ones.
-        like: another file whose owner and mode it gets; None to keep its own.
+        parts: path relative to the root, without links.
+        before: the present file; None to create it.
+        after: the new content; None to delete the file.
+        mode: new permissions; None to keep the present or use the default permissions.
+        like: status of another file whose owner and mode it receives; None to keep its own.
     """
 
     parts: tuple[str, ...]
@@ -91,7 +91,7 @@ def digest_of(content: bytes) -> str:
 
 
 class Changes:
-    """Changes to the files of one directory.
+    """Changes files in one directory.
 
     Args:
         root: an absolute path without links.
@@ -101,14 +101,14 @@ class Changes:
         self._root = root
 
     def make(self, steps: Sequence[Step], *, folders: Sequence[tuple[str, ...]] = ()) -> None:
-        """Take all steps; where one can't be taken, none is.
+        """Take all steps, or none if a step fails.
 
         Args:
-            steps: no two of them about one file.
-            folders: that are left empty by them and are to go, those within others first.
+            steps: at most one per file.
+            folders: folders that the steps leave empty and that are to be removed, innermost first.
 
         Raises:
-            ChangedError: something else is there by now than what was read.
+            ChangedError: a file is no longer the file that was read.
             OSError: it can't be written.
         """
         self.settle()
@@ -141,10 +141,10 @@ class Changes:
                     os.rmdir(parts[-1], dir_fd=folder)
 
     def settle(self) -> None:
-        """Put back what processes that have died left half done.
+        """Roll back the unfinished changes of dead processes.
 
         Raises:
-            OSError: it can't be.
+            OSError: a rollback failed.
         """
         with closing(open_directory(self._root)) as root:
             with closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)) as listed:
@@ -206,15 +206,17 @@ class Changes:
 
     @contextmanager
     def _folder(self, parts: Sequence[str]) -> Iterator[int]:
-        """A folder below the root, to which no link leads."""
+        """Open a folder below the root without following links."""
         with closing(open_directory("/".join([self._root, *parts]))) as folder:
             yield folder
 
     # ------------------------------------------------------------------------------------------------- taking steps
 
     def _write_new(self, steps: Sequence[Step], plan: dict[str, Any], held: ExitStack, folders: list[int]) -> None:
-        """Write all new contents beside their places. The folder of each step is entered in ``folders``, and open until
-        ``held`` is closed: what is done in it can be put back there, whatever its path leads to by then.
+        """Write all new contents beside their targets.
+
+        Adds each step's folder descriptor to ``folders``. The descriptors stay open until ``held`` is closed, so a
+        rollback reaches these folders even if their paths change.
         """
         for parts in plan["folders"]:
             with self._folder(parts[:-1]) as folder, suppress(FileExistsError):
@@ -238,13 +240,13 @@ class Changes:
             _force(folder)
 
     def _put_back(self, plan: dict[str, Any], written: bool, held: Sequence[int] = ()) -> None:
-        """Undo what has been done of a plan, which may be anything from nothing to all of it.
+        """Undo a plan of which any part, or nothing, may be done.
 
         Args:
-            plan: what was to be done.
-            written: whether all new contents were whole. Otherwise no step was taken, and a new content that is torn
-                must not be taken for an old one that was moved away.
-            held: the folders of the steps, those that are open.
+            plan: the plan.
+            written: whether all new contents were complete. If not, no step was taken, and a partly written new content
+                must not be confused with an old file that was moved away.
+            held: descriptors of the steps' folders, as far as they are open.
         """
         for index, step in reversed(list(enumerate(plan["steps"]))):
             with self._while_there(step["folder"], held[index : index + 1]) as folder:
@@ -262,7 +264,6 @@ class Changes:
                         os.rmdir(parts[-1], dir_fd=folder)
 
     def _tidy(self, plan: dict[str, Any], held: Sequence[int] = ()) -> None:
-        """Delete what was kept to be put back."""
         for index, step in enumerate(plan["steps"]):
             with self._while_there(step["folder"], held[index : index + 1]) as folder:
                 if folder is not None:
@@ -271,7 +272,7 @@ class Changes:
 
     @contextmanager
     def _while_there(self, parts: Sequence[str], held: Sequence[int] = ()) -> Iterator[int | None]:
-        """A folder, which may be open already; None if it has gone."""
+        """Yield a folder's descriptor, possibly an open one from ``held``; None if the folder is gone."""
         if held:
             yield held[0]
             return
@@ -287,7 +288,7 @@ class Changes:
 
 
 def _names(token: str, index: int) -> tuple[str, str]:
-    """What a new file is called until it has its place, and what an old one is called when it has lost it."""
+    """Return the temporary name of the new file and of the replaced old file."""
     return f"{OURS}{token}-{index}.new", f"{OURS}{token}-{index}.old"
 
 
@@ -303,7 +304,7 @@ def _write(step: Step, content: bytes, folder: int, name: str) -> None:
 
 
 def _as_before(descriptor: int, before: os.stat_result, mode: int | None) -> None:
-    """Give a file the owner and the mode of the one whose place it takes. First the owner, which resets some modes."""
+    """Copy owner and mode of the replaced file. The owner first, since changing it resets some mode bits."""
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
         os.fchown(descriptor, before.st_uid, before.st_gid)
@@ -311,7 +312,7 @@ def _as_before(descriptor: int, before: os.stat_result, mode: int | None) -> Non
 
 
 def _taken(step: Step, folder: int, new: str, old: str) -> None:
-    """Take one step, of which both names are free or our own."""
+    """Take one step. Both temporary names are free or ours."""
     name = step.parts[-1]
     if step.before is None:
         os.link(new, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)  # refuses one that is there
@@ -332,7 +333,7 @@ def _taken(step: Step, folder: int, new: str, old: str) -> None:
 
 
 def _is(before: Before, folder: int, name: str) -> bool:
-    """Whether a file is the one that was read, and holds what it held then."""
+    """Return whether a file is still the same file with the same content."""
     about = _about(folder, name)
     return (
         about is not None
@@ -342,7 +343,6 @@ def _is(before: Before, folder: int, name: str) -> bool:
 
 
 def _undone(step: dict[str, Any], folder: int, new: str, old: str) -> None:
-    """Undo one step, if it was taken."""
     name = step["name"]
     if step["old"] is None:
         made, there = _about(folder, new), _about(folder, name)
@@ -364,7 +364,7 @@ def _undone(step: dict[str, Any], folder: int, new: str, old: str) -> None:
 
 
 def _return(folder: int, old: str, name: str) -> None:
-    """Give what was moved away its name back. If there is another one of that name by now, both are kept."""
+    """Move an old file back to its name. If another file has that name by now, both stay."""
     about = _about(folder, old)
     if about is not None and stat.S_ISDIR(about.st_mode):
         if _about(folder, name) is None:
@@ -385,7 +385,6 @@ def _about(folder: int, name: str) -> os.stat_result | None:
 
 
 def _digest(folder: int, name: str) -> str | None:
-    """Of what a regular file holds; None for what is none."""
     about = _about(folder, name)
     if about is None or not stat.S_ISREG(about.st_mode):
         return None
@@ -404,7 +403,7 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _force(folder: int) -> None:
-    """Force a folder's entries to the disk, where it can be opened for that."""
+    """Force a folder's entries to disk, if it can be opened."""
     with (
         suppress(OSError),
         closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)) as opened,
@@ -417,7 +416,7 @@ def _force(folder: int) -> None:
 
 @contextmanager
 def _note(root: int, name: str) -> Iterator[int]:
-    """An empty note, held under a lock. Its file stays where the process dies."""
+    """Create an empty note and lock it. Its file remains if the process dies."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     for _ in range(TRIES):
         with closing(os.open(name, flags, 0o600, dir_fd=root)) as note:
@@ -432,7 +431,7 @@ def _note(root: int, name: str) -> Iterator[int]:
 
 
 def _plan_in(text: bytes) -> dict[str, Any] | None:
-    """The plan that a note holds; None for one that leads out of the root, or that nobody of us has written."""
+    """Return the plan in a note; None if it is malformed or has a path out of the root."""
     try:
         plan = json.loads(text)
         token, steps, folders = plan["token"], plan["steps"], plan["folders"]

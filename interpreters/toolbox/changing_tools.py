@@ -1,4 +1,6 @@
-"""The tools that read and change the files of one directory, made together: what one reads another may change."""
+"""The tools that read and change files in one directory. They share a ``Desk``: one tool may change a file that another
+has read.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from interpreters.tools.tool import Tool
 
 
 def file_tools(root: str | os.PathLike[str]) -> tuple[Tool[..., Any], ...]:
-    """``Read`` with line ranges, ``Write``, ``Edit``, ``MultiEdit`` and ``Patch``, working in the directory ``root``.
+    """Return ``Read`` with line ranges, ``Write``, ``Edit``, ``MultiEdit`` and ``Patch`` for the directory ``root``.
 
     All but ``Read`` ask for approval.
 
     Raises:
-        ConfigError: ``root`` is no directory.
+        ConfigError: ``root`` is not a directory.
     """
     desk = Desk(root)
     return (read_tool(desk), write_tool(desk), *edit_tools(desk), patch_tool(desk))

@@ -1,4 +1,4 @@
-"""Which of some files a search is about: what ripgrep names is judged as a walk through the folders would judge it."""
+"""Filter paths from ripgrep exactly as a walk through the folders would."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from interpreters.tools.tool import ToolError
 
 BRACES = re.compile(r"\{([^{}]*)\}")
 MANY = 64
-"""What a pattern with braces may stand for."""
+"""Patterns that one pattern with braces may expand to."""
 
 Reached = tuple[frozenset[int], Level | None]
-"""Of a folder: where in the pattern its path stands, and the patterns of git that count in it."""
+"""For a folder: the positions in the pattern that its path reaches, and the git ignore patterns that apply in it."""
 
 
 class Chosen:
-    """The files that a search is about, given by a pattern, by what git ignores and by a second pattern."""
+    """The files to search: by a pattern, by git's ignore rules and by a second pattern."""
 
     def __init__(self, files: Workspace, parts: tuple[str, ...], asked: Asked, explicit: int, glob: str | None) -> None:
-        """``parts``, ``asked`` and ``explicit`` as a ``Walk`` takes them; ``glob``: one that paths have to match too.
+        """Take ``parts``, ``asked`` and ``explicit`` as ``Walk`` does; paths must also match ``glob``.
 
         Raises:
-            ToolError: ``glob`` is no pattern.
+            ToolError: ``glob`` is not a valid pattern.
         """
         nothing: ToolContext[Any] = ToolContext(None)
         self._root, self._explicit, self._asked = str(files.root), explicit, asked
@@ -38,10 +38,10 @@ class Chosen:
         self._named = [parts[0] for parts in self._globs if len(parts) == 1]
         self._pathed = [Walk(files, parts, nothing) for parts in self._globs if len(parts) > 1]
         self._folders: dict[str, Reached | None] = {}
-        """None: nothing in it is looked at."""
+        """By path. None: the folder is skipped."""
 
     def fits(self, path: str) -> bool:
-        """Whether a path matches the second pattern."""
+        """Return whether a path matches the second pattern."""
         if not self._globs:
             return True
         names = path.split("/")
@@ -50,7 +50,7 @@ class Chosen:
         )
 
     def of(self, paths: Iterable[str]) -> Iterator[str]:
-        """Those among paths, each without links, that a walk would come to."""
+        """Yield the paths that a walk would reach. The paths must not contain links."""
         try:
             root = open_directory(self._root)
         except OSError:
@@ -113,10 +113,10 @@ def _is_there(name: str, folder: int) -> bool:
 
 
 def expanded(glob: str) -> list[str]:
-    """What a pattern with braces stands for: ``*.{py,md}`` is ``*.py`` and ``*.md``.
+    """Expand braces: ``*.{py,md}`` becomes ``*.py`` and ``*.md``.
 
     Raises:
-        ToolError: that is too much.
+        ToolError: it expands to too many patterns.
     """
     done: list[str] = []
     todo = [glob]

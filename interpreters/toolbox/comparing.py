@@ -1,4 +1,4 @@
-"""What a change has changed, as a unified diff of bounded length."""
+"""Show a change as a unified diff of bounded length."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from difflib import SequenceMatcher
 from interpreters.toolbox.texts import Line, lines_of
 
 CONTEXT = 3
-"""Lines around a change that are shown."""
 COMPARED = 1_000
-"""Lines between the first that differs and the last; of more only their number is told."""
+"""Lines compared between the first and the last difference. Beyond that, only the number of lines is shown."""
 DIFF_LINES = 80
-"""Lines of a diff that are shown."""
 DIFF_CHARACTERS = 6_000
-"""Characters of a diff that are shown."""
 NO_END = "\\ No newline at end of file"
 
 
 def shown_diff(before: str, after: str) -> str:
-    """The hunks of a diff, cut with a line that says so; empty where nothing differs that is seen."""
+    """Return the hunks of a diff, possibly cut, with a note about the cut. Empty if there is no visible difference."""
     found: list[str] = []
     size, left_out = 0, 0
     for line in diff_lines(before, after):
@@ -34,10 +31,10 @@ def shown_diff(before: str, after: str) -> str:
 
 
 def diff_lines(before: str, after: str, *, whole: bool = False) -> Iterator[str]:
-    """The lines of all hunks. What differs in the ends of lines only is no difference.
+    """Yield the lines of all hunks. Ignores differences in line endings.
 
-    Where more lines differ than are compared one line tells so, or if it is to be ``whole``, all old ones stand before
-    all new ones.
+    If too many lines differ to compare, it yields one line with their number. With ``whole``, it then yields all old
+    lines and after them all new lines.
     """
     old, new = lines_of(before), lines_of(after)
     same = _same(old, new, False)
@@ -74,7 +71,7 @@ def _seen(lines: list[Line]) -> list[tuple[str, bool]]:
 
 
 def _same(old: list[Line], new: list[Line], from_below: bool) -> int:
-    """How many lines both begin with, or end with."""
+    """Return how many lines both have in common at the beginning, or at the end."""
     count = 0
     step = -1 if from_below else 1
     for one, other in zip(old[::step], new[::step], strict=False):
@@ -97,7 +94,7 @@ def _with_sign(sign: str, lines: list[Line]) -> Iterator[str]:
 
 
 def counted(before: str, after: str) -> tuple[int, int]:
-    """How many lines were added and removed, between the first that differs and the last."""
+    """Return the numbers of added and removed lines."""
     old, new = lines_of(before), lines_of(after)
     same = _same(old, new, False)
     below = _same(old[same:], new[same:], True)

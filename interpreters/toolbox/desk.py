@@ -1,7 +1,8 @@
-"""What the tools that change files share: which file a path means, what was read of it, and that it is still the same.
+"""Shared state of the tools that change files: resolving paths, and checking that a file has not changed since it was
+read.
 
-A file that is there is changed only by whoever has read it, as it is now: in the same session, by ``Read`` or by the
-change before. What was read is known by a digest of the whole file, however little of it was shown.
+An existing file may be changed only by a session that has read its present content, with ``Read`` or through its own
+last change. A digest of the whole file identifies the content, even if only a part was shown.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from runtime.files import closing
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is read or written."""
 REMEMBERED = 10_000
-"""Files of which is known what was read. Of more, those that were read the longest ago have to be read again."""
+"""Files whose read content is remembered. Beyond that, the files read longest ago have to be read again."""
 
 Context = ToolContext[Any]
 
 
 @frozen
 class File:
-    """What is at a path.
+    """The file at a path.
 
     Attributes:
         path: as the model wrote it.
-        parts: from the root on, without links.
-        content: what it holds; None if there is nothing.
-        about: None if there is nothing.
+        parts: path relative to the root, without links.
+        content: the content; None if there is no file.
+        about: the status; None if there is no file.
     """
 
     path: str
@@ -59,10 +60,10 @@ class File:
 
     @property
     def text(self) -> Text:
-        """Its text.
+        """The decoded content.
 
         Raises:
-            ToolError: it is none.
+            ToolError: it is not a text file.
         """
         try:
             return read_text(self.content or b"")
@@ -78,16 +79,16 @@ class Desk:
         self.changes = Changes(str(self.wall.root))
         self._read: OrderedDict[tuple[str, tuple[str, ...]], str] = OrderedDict()
         self.alone = Lock()
-        """Held while something is changed: changes of one process are made one after another."""
+        """Held during a change: one process makes its changes one after another."""
         self._promises = Promises()
         with suppress(OSError):  # a directory that can't be written has nothing left half done
             self.changes.settle()
 
     def file(self, path: str) -> File:
-        """The file at a path, which is there.
+        """Return the existing file at a path.
 
         Raises:
-            ToolError: there is none, or it can't be read; says which.
+            ToolError: it does not exist or can't be read; the message has the reason.
         """
         found = self._looked(path, changing=False)
         if found.content is None:
@@ -95,10 +96,10 @@ class Desk:
         return found
 
     def file_to_change(self, path: str) -> File:
-        """The file at a path, which may be missing, by its own name and not by a link's.
+        """Return the file at a path, which may be missing. The path must not lead through links.
 
         Raises:
-            ToolError: it can't be changed; says why.
+            ToolError: it can't be changed; the message has the reason.
         """
         return self._looked(path, changing=True)
 
@@ -131,10 +132,10 @@ class Desk:
         return File(path, place.parts, content, about)
 
     def _check_own_name(self, path: str, place: Place) -> None:
-        """See that what is changed is what was named, so that whoever approves a change by its path knows which it is.
+        """Check that the path contains no links, so that a user who approves a change by its path knows the file.
 
         Raises:
-            ToolError: it is named by a link, or is nothing that tools change.
+            ToolError: the path leads through a link, or tools may not change this file.
         """
         if not place.parts or path.endswith("/"):
             raise ToolError(f"{path or '.'} is a directory")
@@ -148,10 +149,10 @@ class Desk:
                 raise ToolError(f"names with {OURS} are used while files are changed; choose another: {path}")
 
     def file_to_make(self, path: str) -> File:
-        """The file at a path, which may be missing, as may folders on the way to it.
+        """Return the file at a path. The file and its folders may be missing.
 
         Raises:
-            ToolError: it can't be changed or made; says why.
+            ToolError: it can't be changed or created; the message has the reason.
         """
         try:
             return self.file_to_change(path)
@@ -172,10 +173,10 @@ class Desk:
         raise MissingError(f"no such file: {path}")
 
     def _check_no_link(self, path: str, name: str, place: Place) -> None:
-        """See that there is no link of a name in a folder: one that could be followed would have been.
+        """Check that a name in a folder is not a dangling or circular link. Other links were followed before.
 
         Raises:
-            ToolError: there is.
+            ToolError: it is such a link.
         """
         try:
             with closing(place.open(DIRECTORY)) as folder:
@@ -189,7 +190,7 @@ class Desk:
     # ------------------------------------------------------------------------------------------- what was read
 
     def remember(self, context: Context, parts: tuple[str, ...], content: bytes | None) -> None:
-        """What a session has read of a file, or has written into it; None for one that has gone."""
+        """Record the content that a session has read or written; None if the file was deleted."""
         key = context.session, parts
         self._read.pop(key, None)
         if content is not None:
@@ -199,10 +200,10 @@ class Desk:
                     self._read.popitem(last=False)
 
     def check_read(self, context: Context, file: File, *, needed: bool = True) -> None:
-        """See that a file is as it was when this session has read it.
+        """Check that a file has not changed since this session read it.
 
         Raises:
-            ToolError: it is not, or was not read at all and ``needed`` says that it had to be.
+            ToolError: it has changed; or the session has not read it, and ``needed`` is true.
         """
         known = self._read.get((context.session, file.parts))
         if known is None:
@@ -215,7 +216,7 @@ class Desk:
 
     @contextmanager
     def showing(self, context: Context, about: str) -> Iterator[None]:
-        """Around a preview: a call of which is shown that it would fail must not do something unseen later."""
+        """Wrap a preview. If it shows a failure, the later call must not change anything either."""
         try:
             yield
         except ToolError:
@@ -223,20 +224,20 @@ class Desk:
             raise
 
     def show(self, context: Context, about: str, steps: Sequence[Step]) -> None:
-        """Hold the call ``about`` this to what was shown of it, which is that it takes these steps.
+        """Record the steps shown in a preview. The call ``about`` this may then take only these steps.
 
         Raises:
-            ToolError: it would write too much.
+            ToolError: the steps would write too much.
         """
         _check_sizes(steps)
         self._promises.keep(context.session, context.call_id, about, steps)
 
     def change(self, context: Context, steps: Sequence[Step], files: Iterable[File], about: str = "") -> None:
-        """Make changes, all or none. ``files`` are what they are made to, as they were read.
+        """Make all changes or none. ``files`` are the files as they were read.
 
         Raises:
-            ToolError: a file has changed meanwhile, or can't be written; or what was shown ``about`` the call was
-                another change.
+            ToolError: a file has changed since, or can't be written; or the preview ``about`` the call showed different
+                steps.
         """
         _check_sizes(steps)
         self._promises.check(context.session, context.call_id, about, steps)
@@ -254,7 +255,7 @@ class Desk:
             self.remember(context, step.parts, step.after)
 
     def _kept(self, context: Context, steps: Sequence[Step], files: Iterable[File]) -> AbstractContextManager[object]:
-        """A block before which what undoes the steps is kept, where the session has a place for it."""
+        """Return a context manager that saves the undo data of the steps, if the session has a keeper."""
         if context.keeper is None:
             return nullcontext()
         old = {file.parts: file for file in files}

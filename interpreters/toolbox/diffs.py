@@ -1,9 +1,8 @@
-r"""Unified diffs as models and git write them, read into what is to happen to each file.
+"""Parse unified diffs, as models and git write them, into the changes of each file.
 
-Read by hand, since models write diffs that parsers for programs refuse: without prefixes, with hunks whose numbers of
-lines are wrong, with empty lines in the place of empty lines of context, with ``@@`` and no numbers. What can be meant
-in one way only is taken so. Which lines a hunk expects is never guessed, and they have to stand in the file as they
-are.
+A hand-written parser, since models write diffs that other parsers refuse: without prefixes, with wrong line counts in
+hunks, with empty lines instead of blank context lines, or with ``@@`` and no numbers. Unambiguous mistakes are
+accepted. The parser never guesses the lines that a hunk expects: they must match the file exactly.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ NO_END = re.compile(r"\\ ")
 ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 ESCAPE = re.compile(r'\\([0-7]{3}|[abtnvfr"\\])')
 QUOTED = re.compile(r'("(?:[^"\\]|\\.)*") ')
-"""A quoted path at the start, and the blank behind it."""
+"""Matches a quoted path at the start, and the blank after it."""
 NOTHING = "/dev/null"
 SIGNATURE = "-- "
-"""What git writes behind the last hunk of a mail."""
+"""The line that git writes after the last hunk of a mail."""
 IGNORED = ("index ", "similarity index ", "dissimilarity index ", "Index: ", "====")
 MODES = {"100644": False, "100755": True}
-"""Modes of git to whether a file can be executed."""
+"""Maps git's file modes to whether the file is executable."""
 
 
 @frozen
 class HunkLine:
-    r"""A line of a hunk: its sign (blank, ``-`` or ``+``), its text, and whether a newline ends it."""
+    """A line of a hunk: its sign (blank, ``-`` or ``+``), its text, and whether it ends with a newline."""
 
     sign: str
     text: str
@@ -40,7 +39,7 @@ class HunkLine:
 
 @frozen
 class Hunk:
-    """Lines that stand together, and where: the number of the first in the old file, None where it is not said."""
+    """Consecutive lines, and the number of the first line in the old file (None if unknown)."""
 
     start: int | None
     lines: tuple[HunkLine, ...]
@@ -52,13 +51,13 @@ class Hunk:
 
 @frozen
 class FileDiff:
-    """What is to happen to one file.
+    """The change of one file.
 
     Attributes:
-        old: its path; None for one that is made.
-        new: its path afterwards; None for one that is deleted.
-        hunks: in the order in which they stand.
-        executable: what its mode is to be; None to leave it.
+        old: old path; None if the file is created.
+        new: new path; None if the file is deleted.
+        hunks: in the diff's order.
+        executable: the new executable flag; None to keep the mode.
     """
 
     old: str | None
@@ -72,10 +71,10 @@ class FileDiff:
 
 
 def read_diff(text: str) -> list[FileDiff]:
-    """The files that a diff is about.
+    """Return the changes in a diff, one per file.
 
     Raises:
-        ToolError: it is none, or one that can't be applied; says where.
+        ToolError: it is not a diff, or can't be applied; the message has the line.
     """
     lines = text.split("\n")
     if lines and not lines[-1]:
@@ -117,7 +116,7 @@ class _Reader:
         return ToolError(f"line {self._at + 1} of the diff: {what}")
 
     def _git(self) -> FileDiff:
-        """A file that begins with git's own line, which names it twice; what follows says it without doubt."""
+        """Parse a file that begins with ``diff --git``. That line is ambiguous, and the following lines decide."""
         names, found, kinds = self._lines[self._at][len("diff --git ") :], FileDiff(None, None), set()
         self._at += 1
         while self._at < len(self._lines):
@@ -179,7 +178,7 @@ class _Reader:
         return self._hunks(*self._of_one_file(self._readings())[0])
 
     def _readings(self) -> list[tuple[str | None, str | None]]:
-        """What the names behind ``---`` and ``+++`` may be, the likelier ones first: with and without prefixes."""
+        """Return the possible names after ``---`` and ``+++``, most likely first: with and without prefixes."""
         found = []
         olds, news = (_paths(self._lines[self._at + index][4:]) for index in (0, 1))
         for old in olds:
@@ -192,10 +191,10 @@ class _Reader:
         return found
 
     def _of_one_file(self, readings: list[tuple[str | None, str | None]]) -> list[tuple[str | None, str | None]]:
-        """Those with one name.
+        """Return the readings that name a single file.
 
         Raises:
-            ToolError: there is none.
+            ToolError: there is no such reading.
         """
         found = [(old, new) for old, new in readings if old is None or new is None or old == new]
         if not found:
@@ -207,7 +206,6 @@ class _Reader:
         return found
 
     def _hunks(self, old: str | None, new: str | None, *, renamed: bool = False) -> FileDiff:
-        """A file's hunks, behind its names."""
         self._at += 2
         hunks = []
         while self._at < len(self._lines) and self._lines[self._at].startswith("@@"):
@@ -217,7 +215,7 @@ class _Reader:
         return FileDiff(old, new, tuple(hunks))
 
     def _hunk(self) -> Hunk:
-        """A hunk with as many lines as it says, if they are there; otherwise all up to what begins something else."""
+        """Parse a hunk. Uses its line counts if they are right, or else reads to the start of the next part."""
         header = HUNK.match(self._lines[self._at])
         if header is None and self._lines[self._at].startswith("@@ -"):
             raise self._wrong("a hunk begins with '@@ -FIRST,COUNT +FIRST,COUNT @@'")
@@ -255,7 +253,6 @@ class _Reader:
         return Hunk(start, tuple(lines))
 
     def _begins(self, at: int) -> bool:
-        """Whether something else begins here, for hunks whose numbers are wrong."""
         return self._lines[at].startswith(("@@", "diff --git ")) or self._is_header(at)
 
     def _sign(self, at: int) -> str | None:
@@ -278,10 +275,10 @@ class _Reader:
 
 
 def _paths(text: str) -> list[str | None]:
-    """What a path behind ``---`` may be, without quotes and without the time that may follow it; the likeliest first.
+    """Return the possible paths after ``---``, most likely first, without quotes and timestamp.
 
-    Git and diff write a tab behind a name with blanks in it, so that one that ends in a blank is known by it. Without a
-    tab, a blank at the end is more likely a slip.
+    Git and diff write a tab after a name with blanks, so the tab shows that a final blank belongs to the name. Without
+    a tab, a blank at the end is more likely a mistake.
     """
     text = text.rstrip("\r")
     if text.startswith('"'):
@@ -293,7 +290,7 @@ def _paths(text: str) -> list[str | None]:
 
 
 def _unquoted(text: str) -> str:
-    """A path that git has quoted, with its bytes as octal numbers."""
+    """Decode a path that git has quoted, with octal escapes."""
     text = text.split("\t")[0]
     if not (text.startswith('"') and text.endswith('"') and len(text) > 1):
         return text
@@ -309,9 +306,9 @@ def _unquoted(text: str) -> str:
 
 
 def _says(names: str, old: str | None, new: str | None) -> bool:
-    """Whether git's own line names these two, with both prefixes or with none.
+    """Return whether the ``diff --git`` line names these two paths, with both prefixes or without prefixes.
 
-    For None, which is a file that is not there, git writes the other name, and models write ``/dev/null``.
+    For None, a missing file, git writes the other name, and models write ``/dev/null``.
     """
     for before, after in (("a/", "b/"), ("", "")):
         olds = {NOTHING, f"{before}{new}"} if old is None else {f"{before}{old}"}
@@ -324,7 +321,7 @@ def _says(names: str, old: str | None, new: str | None) -> bool:
 
 
 def _behind(names: str, name: str) -> str | None:
-    """What follows a name and a blank; None where it is another name."""
+    """Return the text after a name and a blank, or None if the text begins with another name."""
     if names.startswith(f"{name} "):
         return names[len(name) + 1 :]
     quoted = QUOTED.match(names)
@@ -332,7 +329,7 @@ def _behind(names: str, name: str) -> str | None:
 
 
 def _twice(names: str) -> str | None:
-    """The path in ``a/PATH b/PATH`` or ``PATH PATH``; None where both differ."""
+    """Return the path in ``a/PATH b/PATH`` or ``PATH PATH``, or None if they differ."""
     quoted = QUOTED.match(names)
     if quoted is not None:
         one, other = _unquoted(quoted[1]), _unquoted(names[quoted.end() :])

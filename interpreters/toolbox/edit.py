@@ -1,4 +1,4 @@
-"""``Edit`` and ``MultiEdit``: exact pieces of a file replaced by others."""
+"""``Edit`` and ``MultiEdit``: replace exact pieces of a file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from interpreters.tools.tool import Tool, tool
 
 
 def edit_tools(desk: Desk) -> tuple[Tool[..., Any], Tool[..., Any]]:
-    """The tools ``Edit`` and ``MultiEdit``."""
-
     def shown_edit(path: str, old: str, new: str, replace_all: bool, context: ToolContext[Any]) -> Preview:
         return _shown(desk, path, [Change(old, new, replace_all)], context)
 
@@ -73,11 +71,6 @@ def _shown(desk: Desk, path: str, changes: Sequence[Change], context: ToolContex
 
 
 def _worked_out(desk: Desk, path: str, changes: Sequence[Change], context: ToolContext[Any]) -> tuple[File, Edited]:
-    """The file, and the text that it is to have.
-
-    Raises:
-        ToolError: the edits can't be made.
-    """
     file = desk.file_to_change(path)
     if file.content is None:
         raise MissingError(f"no such file: {path}; make it with Write")

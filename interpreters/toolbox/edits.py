@@ -1,4 +1,4 @@
-"""An exact piece of a text replaced by another: where it stands, and what is said where it stands nowhere or twice."""
+"""Replace an exact piece of a text: find it, and report if it is missing or not unique."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from interpreters.tools.tool import ToolError
 COUNTED = 1_000
 """Places that are counted."""
 NAMED = 10
-"""Places whose lines are named."""
+"""Places whose line numbers are shown."""
 NEAR_MISSES = 3
-"""Places that are shown where nothing matches."""
+"""Places shown if nothing matches."""
 COMPARED_LINES = 20_000
-"""Lines that are compared for near misses."""
+"""Lines compared for near misses."""
 COMPARED = 300
-"""Characters of a line that are compared for near misses."""
+"""Characters of a line compared for near misses."""
 SIMILAR = 0.7
-"""How similar a near miss is, at least."""
+"""Minimum similarity of a near miss."""
 
 
 @frozen
@@ -31,9 +31,9 @@ class Change:
     """One replacement.
 
     Attributes:
-        old: what has to stand in the text exactly once, or any number of times with ``replace_all``.
-        new: what is put there.
-        replace_all: whether every place is meant.
+        old: must occur exactly once in the text, or at least once with ``replace_all``.
+        new: the replacement.
+        replace_all: whether to replace every occurrence.
     """
 
     old: str
@@ -47,7 +47,7 @@ class Edited:
 
     Attributes:
         kept: as in ``Text``.
-        places: for each change the numbers of the lines where it was made, in the text that the ones before it left.
+        places: for each change the line numbers of its places, in the text after the previous changes.
     """
 
     kept: str
@@ -55,10 +55,10 @@ class Edited:
 
 
 def edited(text: Text, changes: Sequence[Change]) -> Edited:
-    """Make all changes, one after another, each in what the ones before it have left.
+    """Make all changes in order, each on the result of the previous changes.
 
     Raises:
-        ToolError: one can't be made; says which and why.
+        ToolError: a change can't be made; the message has the change and the reason.
     """
     if not changes:
         raise ToolError("there are no edits; give at least one")
@@ -88,10 +88,10 @@ def _check(change: Change) -> None:
 
 
 def _spans(shown: str, change: Change) -> list[tuple[int, int]]:
-    """Where a change is to be made: from, to.
+    """Return the start and end of each place to change.
 
     Raises:
-        ToolError: nowhere, or in more than one place and not all are meant.
+        ToolError: there is no place, or more than one without ``replace_all``.
     """
     view = View(shown, exact="\r\n" in change.old)
     if change.replace_all:
@@ -114,12 +114,12 @@ def _spans(shown: str, change: Change) -> list[tuple[int, int]]:
 
 
 class View:
-    r"""A text as a model reads it, in which every line ends in ``\n``, and the way back to the real one."""
+    r"""A text with ``\n`` line endings, as a model reads it, with a mapping to the original positions."""
 
     def __init__(self, shown: str, *, exact: bool) -> None:
         self._text = shown
         self._gone: list[int] = []
-        """Of each carriage return that is left out, where it would stand."""
+        """Positions of the omitted carriage returns."""
         if exact or "\r\n" not in shown:
             return
         pieces = shown.split("\r\n")
@@ -133,7 +133,7 @@ class View:
         return at + bisect_left(self._gone, at)
 
     def places(self, old: str) -> list[tuple[int, int]]:
-        """Everywhere that a text stands, also where it overlaps itself; not many more than ``COUNTED``."""
+        """Return every occurrence, including overlapping ones; not many more than ``COUNTED``."""
         found: list[tuple[int, int]] = []
         at = self._text.find(old)
         while at >= 0 and len(found) <= COUNTED:
@@ -142,7 +142,7 @@ class View:
         return found
 
     def apart(self, old: str) -> list[tuple[int, int]]:
-        """Where a text stands, from the left, without overlaps."""
+        """Return the occurrences from the left, without overlaps."""
         found = []
         at = self._text.find(old)
         while at >= 0:
@@ -154,7 +154,7 @@ class View:
 def _replaced(
     text: Text, kept: str, shown: str, change: Change, spans: list[tuple[int, int]]
 ) -> tuple[str, str, tuple[int, ...]]:
-    """The text with a change made, as kept and as shown, and the lines where it was made."""
+    """Return the changed text, as kept and as shown, and the line numbers of the changes."""
     exact = "\r\n" in change.old
     kept_parts, shown_parts, lines = [], [], []
     at, line = 0, 1
@@ -183,9 +183,9 @@ def _nothing(shown: str, old: str) -> str:
 
 
 def near_misses(shown: str, old: str) -> list[str]:
-    """The places that are most like a text that stands nowhere, each as its lines with their numbers.
+    """Return the places most similar to a missing text, as numbered lines.
 
-    Compared are whole lines without the blanks around them, by the most telling line of the text, which is its longest.
+    Compares whole lines, without surrounding blanks, with the longest line of the text.
     """
     wanted = [" ".join(line.split())[:COMPARED] for line in old.split("\n")]
     key = max(range(len(wanted)), key=lambda index: len(wanted[index]))

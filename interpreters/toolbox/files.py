@@ -1,4 +1,4 @@
-"""Files inside one directory: what ``Read`` and ``Glob`` do behind the wall (``wall.py``)."""
+"""Files inside one directory: the work of ``Read`` and ``Glob`` behind the wall (``wall.py``)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ LISTED = 200
 VISITED = 50_000
 """Files and directories that one search looks at."""
 LEFT_OUT = frozenset({".git"})
-"""Names that no search looks at: of directories, and of the files that stand for them."""
+"""Names that every search skips: directories, and files in their place (as in a git worktree)."""
 DEEPEST = 200
-"""Directories within one another that a search enters: each is held open meanwhile."""
+"""Nesting depth of directories that a search enters. It holds each of them open."""
 
 WILD = re.compile(r"[*?\[]")
 
@@ -43,19 +43,19 @@ NOTHING_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errn
 
 @frozen
 class Asked:
-    """Which files a search looks at, beside those that it names: their names lead to what is meant anyway."""
+    """The files that a search includes. Files that the pattern names explicitly are always included."""
 
     hidden: bool = True
-    """Also those whose name, or a folder's on the way, begins with a dot."""
+    """Include files whose name, or a parent folder's name, begins with a dot."""
     ignored: bool = False
-    """Also those that git ignores."""
+    """Include files that git ignores."""
 
 
 EVERYTHING = Asked()
 
 
 class MissingError(ToolError):
-    """There is nothing at the path."""
+    """The path does not exist."""
 
 
 class Workspace:
@@ -67,11 +67,11 @@ class Workspace:
 
     @contextmanager
     def at(self, path: str) -> Iterator[Place]:
-        """Where a path leads, for as long as the block lasts. There is something.
+        """Open the existing place of a path for the duration of the block.
 
         Raises:
-            ToolError: it lies outside, or can't be followed.
-            MissingError: there is nothing.
+            ToolError: it is outside of the directory, or can't be followed.
+            MissingError: it does not exist.
         """
         with reported(path), self.wall.at(path) as place:
             if place.about is None:
@@ -79,10 +79,10 @@ class Workspace:
             yield place
 
     def read(self, path: str) -> str:
-        """The text of a file, cut after ``READ_LIMIT`` bytes with a line that says so.
+        """Return the text of a file, cut after ``READ_LIMIT`` bytes with a note about the cut.
 
         Raises:
-            ToolError: there is none, it is no text, or it can't be read; says which.
+            ToolError: it does not exist, is not a text, or can't be read; the message has the reason.
         """
         with reported(path), open(self._opened(path), "rb") as file:
             about = os.fstat(file.fileno())
@@ -101,7 +101,7 @@ class Workspace:
         return text
 
     def _opened(self, path: str) -> int:
-        """A descriptor of what was a regular file a moment ago."""
+        """Open a file that was a regular file a moment ago, and return its descriptor."""
         for _ in range(TRIES):
             with self.at(path) as place, suppress(SwappedError):
                 if stat.S_ISDIR(place.mode):
@@ -114,16 +114,16 @@ class Workspace:
     def glob(
         self, pattern: str, context: ToolContext[Any], asked: Asked = EVERYTHING, offset: int | None = None
     ) -> str:
-        """The files whose path matches, one a line.
+        """Return the files whose path matches, one per line.
 
         Args:
             pattern: relative to the root, or absolute.
             context: of the call, which may be cancelled.
-            asked: which files are looked at.
-            offset: how many are left out at the beginning; None where the caller can't be told to go on by it.
+            asked: the files to include.
+            offset: number of files to skip; None if the caller has no parameter ``offset``.
 
         Raises:
-            ToolError: the pattern is none, or leads outside.
+            ToolError: the pattern is invalid, or leads out of the directory.
         """
         parts = self.parts(pattern)
         walk = Walk(self, parts, context, asked, explicit=_plain_parts(parts))
@@ -136,10 +136,10 @@ class Workspace:
         return "\n".join([*(lines or ["No files match."]), *walk.notes])
 
     def parts(self, pattern: str) -> tuple[str, ...]:
-        """A glob pattern, relative to the root, cut at its slashes.
+        """Split a glob pattern at its slashes, relative to the root.
 
         Raises:
-            ToolError: the pattern is empty, or leads outside.
+            ToolError: the pattern is empty, or leads out of the directory.
         """
         if not pattern.strip() or "\0" in pattern:
             raise ToolError(f"invalid pattern: {pattern}")
@@ -157,15 +157,14 @@ class Workspace:
 
 
 def _plain_parts(parts: tuple[str, ...]) -> int:
-    """How many parts at a pattern's beginning are names."""
     return next((place for place, part in enumerate(parts) if WILD.search(part)), len(parts))
 
 
 class Walk:
-    """The files of a workspace that match a pattern, as relative paths; directories that can't match aren't entered.
+    """The files of a workspace that match a pattern, as relative paths. Skips directories that can't match.
 
     Attributes:
-        notes: what was left out, one line each; complete once all paths were taken.
+        notes: omitted parts, one line each; complete after the iteration.
     """
 
     def __init__(
@@ -177,7 +176,7 @@ class Walk:
         *,
         explicit: int = 0,
     ) -> None:
-        """``explicit``: how many of the parts are names that are looked at whatever else is said of them."""
+        """``explicit``: number of leading parts that are plain names and always included."""
         self.asked = asked
         self._explicit = explicit
         self.notes: list[str] = []
@@ -191,14 +190,14 @@ class Walk:
             yield path
 
     def found(self) -> Iterator[tuple[str, str]]:
-        """Each file, and its path without links: another one where the last name is a link."""
+        """Yield each file's path and its path without links. They differ if the last name is a link."""
         with self._workspace.at(".") as root:
             yield from self._directory(root.open(SCANNED), "", self.beginning, None)
 
     def _directory(
         self, directory: int, prefix: str, places: frozenset[int], above: Level | None
     ) -> Iterator[tuple[str, str]]:
-        """What matches in a folder, which is closed at the end."""
+        """Yield the matches in a folder, and close it at the end."""
         try:
             with os.scandir(directory) as scanned:
                 entries = sorted(scanned, key=lambda entry: entry.name)
@@ -231,7 +230,7 @@ class Walk:
             os.close(directory)
 
     def is_left_out(self, path: str, name: str, is_folder: bool, level: Level | None, places: frozenset[int]) -> bool:
-        """Whether nobody asked for this one: git ignores it, or it is hidden and no part of the pattern names a dot."""
+        """Return whether to skip an entry: git ignores it, or it is hidden and no part of the pattern names a dot."""
         said = None if level is None else level.verdict(path, name, is_folder)
         if said is not None or self.asked.hidden or not name.startswith("."):
             return said is True
@@ -252,7 +251,9 @@ class Walk:
         yield from self._directory(inner, f"{path}/", reached, level)
 
     def _file_inside(self, entry: os.DirEntry[str], path: str) -> str | None:
-        """The path of a regular file without links; None for what is none, and for links that lead out or nowhere."""
+        """Return a regular file's path without links. None for anything else, and for links that are broken or lead
+        out.
+        """
         try:
             if not entry.is_symlink():
                 return path if entry.is_file(follow_symlinks=False) else None
@@ -263,22 +264,20 @@ class Walk:
 
     @property
     def beginning(self) -> frozenset[int]:
-        """Where in the pattern an empty path stands."""
+        """The positions in the pattern before the first name."""
         return self._closed({0})
 
     def is_end(self, places: frozenset[int]) -> bool:
-        """Whether a path that stands there matches."""
         return len(self._parts) in places
 
     def leads_to(self, names: list[str]) -> bool:
-        """Whether a path of these names matches."""
         places = self.beginning
         for name in names:
             places = self.after(places, name)
         return self.is_end(places)
 
     def after(self, places: frozenset[int], name: str) -> frozenset[int]:
-        """Where in the pattern a path may stand after one more name, as a nondeterministic automaton does it."""
+        """Return the positions in the pattern after one more name, as in a nondeterministic automaton."""
         reached = set()
         for place in places:
             if place < len(self._parts):
@@ -290,7 +289,7 @@ class Walk:
         return self._closed(reached)
 
     def _closed(self, places: set[int]) -> frozenset[int]:
-        """With the places behind each ``**``, which may stand for no directory at all."""
+        """Add the positions after each ``**``, which may match zero directories."""
         todo = list(places)
         while todo:
             place = todo.pop()
@@ -302,7 +301,7 @@ class Walk:
 
 @contextmanager
 def reported(path: str) -> Iterator[None]:
-    """What can't be followed or read is told to the model by the path it gave."""
+    """Convert file errors to tool errors that name the model's own path."""
     try:
         yield
     except OutsideError as error:
@@ -316,8 +315,8 @@ def reported(path: str) -> Iterator[None]:
 
 
 def listed(path: str) -> str:
-    """A path as it stands on a line of results: as JSON, which a model can write in a call, where what is in it could
-    begin another line or pass for another path.
+    """Return a path for a line of results. It becomes a JSON string if it could start another line or look like another
+    path; a model may use that string in a call.
     """
     if shown_name(path, None) == path and not path.startswith('"'):
         return path
@@ -325,7 +324,7 @@ def listed(path: str) -> str:
 
 
 def meant(path: str, place: Place) -> str:
-    """What may have been meant by a path that leads nowhere."""
+    """Return a hint with the closest existing name for a missing path."""
     try:
         with closing(os.open(".", SCANNED | os.O_CLOEXEC, dir_fd=place.directory)) as folder:
             names = sorted(entry.name for entry in islice(os.scandir(folder), 10_000))

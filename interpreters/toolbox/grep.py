@@ -1,8 +1,8 @@
-"""``Grep``: which files are searched, where the search runs, and how what it finds is worded.
+"""``Grep``: selects the files, chooses where the search runs, and formats the results.
 
-Where ripgrep is installed, it says which files may have a match (``ripgrep.py``); else all are looked at. Then each
-file is opened behind the wall and searched here, for a text or an expression that can't take long, or else by a process
-of its own that can be ended (``search.py``).
+If ripgrep is installed, it names the files that may match (``ripgrep.py``). Otherwise all files are searched. Then each
+file is opened behind the wall and searched here: for a plain text, or for an expression that is always fast. A child
+process that can be killed searches for other expressions (``search.py``).
 """
 
 from __future__ import annotations
@@ -30,45 +30,46 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 
 PATTERN_LIMIT = 1_000
-"""Characters of a pattern."""
 GRACE = 2.0
-"""Seconds that a child gets beyond ``search.SECONDS`` to start and to end by itself."""
+"""Seconds beyond ``search.SECONDS`` for a child process to start and to end."""
 LOOK = 0.1
-"""Seconds between two looks at whether the call was cancelled."""
+"""Seconds between two checks for a cancellation of the call."""
 
 MEANS_SOMETHING = re.compile(r"[\\^$.|?*+()\[\]{}]")
 LINE_BREAK = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""What ends a line for others than us. It is shown, so that no text of a file forges a line of the result."""
+"""Characters that other programs treat as the end of a line. They are escaped, so that a file's text can't forge a
+line of the result.
+"""
 TAME = re.compile(r"(?:\\[^1-9]|\[\^?\]?(?:[^\]\\]|\\.)*\]|\((?!\?)|\)(?![*+?{])|[^\\\[()])*", re.DOTALL)
 REPEATS = re.compile(r"[*+{?]")
 ESCAPED = re.compile(r"\\.", re.DOTALL)
 BRANCHES = 8
-"""As many as two to this power may be tried at each place."""
+"""An expression may try 2 to this power alternatives at each place."""
 
 Mode = Literal["content", "files", "count"]
 
 
 @frozen
 class Query:
-    """What is searched for, where, and what is shown of it."""
+    """The search: pattern, files and output options."""
 
     pattern: str
     path: str | None = None
-    """A file, a folder, or a pattern of files; None for all."""
+    """A file, a folder, or a glob pattern; None for all files."""
     glob: str | None = None
-    """A pattern that the files' paths have to match too; one without a slash, their names."""
+    """A second pattern for the paths of files; without a slash, for their names."""
     ignore_case: bool = False
     mode: Mode = "content"
     before: int = 0
     after: int = 0
     offset: int | None = None
-    """None where the caller can't be told to go on by it."""
+    """None if the caller has no parameter ``offset``."""
     limit: int | None = None
     asked: Asked = EVERYTHING
 
     @property
     def shown(self) -> dict[str, Any]:
-        """For ``search.search``."""
+        """The output options for ``search.search``."""
         plain = self.is_plain and not self.ignore_case
         return {
             "mode": self.mode,
@@ -85,7 +86,7 @@ class Query:
 
     @property
     def is_tame(self) -> bool:
-        """Whether no line can keep it busy: nothing of what it repeats can be split up in many ways."""
+        """Whether the pattern is fast on every line: its repetitions can't match a text in many ways."""
         plain = ESCAPED.sub("x", self.pattern)
         repeats = REPEATS.findall(plain)
         few = len(repeats) <= 2 and len(repeats) - repeats.count("?") <= 1
@@ -93,10 +94,10 @@ class Query:
 
 
 def grep_files(files: Workspace, query: Query, context: ToolContext[Any]) -> str:
-    """The matching lines as ``path:line: text``, those around them as ``path-line- text``, and what was left out.
+    """Return matching lines as ``path:line: text``, context lines as ``path-line- text``, and notes on omitted parts.
 
     Raises:
-        ToolError: the pattern is none, or there is nothing at the path.
+        ToolError: the pattern is invalid, or the path does not exist.
     """
     pattern = query.pattern
     if not pattern:
@@ -159,8 +160,6 @@ def _containing(text: str) -> search.Found:
 
 
 def _heeding(found: search.Found, context: ToolContext[Any]) -> search.Found:
-    """The same, ended by a cancellation."""
-
     def heeding(line: str) -> tuple[int, int] | None:
         context.check()
         return found(line)
@@ -169,7 +168,9 @@ def _heeding(found: search.Found, context: ToolContext[Any]) -> search.Found:
 
 
 def _paths(files: Workspace, query: Query, context: ToolContext[Any]) -> tuple[Iterable[str], list[str]]:
-    """The files to search, in their order and without links, and notes on what was left out, complete at the end."""
+    """Return the files to search, in order and without links, and notes on omitted parts. The notes are complete at the
+    end.
+    """
     path = query.path
     explicit, folder = 0, ""
     if path is None or path in ("", ".", "./"):
@@ -209,7 +210,7 @@ def _paths(files: Workspace, query: Query, context: ToolContext[Any]) -> tuple[I
 
 @contextmanager
 def _child() -> Iterator[subprocess.Popen[str]]:
-    """A process that searches with a regular expression, and is ended at the end of the block. It starts meanwhile."""
+    """Start a child process that searches with a regular expression, and kill it at the end of the block."""
     if not sys.executable:
         raise ToolError("invalid pattern: only plain texts and simple expressions can be searched for here")
     command = [sys.executable, "-I", "-S", "-W", "ignore", str(Path(search.__file__))]
@@ -226,7 +227,6 @@ def _child() -> Iterator[subprocess.Popen[str]]:
 def _asked(
     child: subprocess.Popen[str], root: str, paths: list[str], query: Query, context: ToolContext[Any]
 ) -> list[Any]:
-    """What the process finds, as long as it doesn't take too long."""
     deadline = time.monotonic() + search.SECONDS + GRACE
     asked = {"root": root, "paths": paths, "pattern": query.pattern, "ignore_case": query.ignore_case}
     request: str | None = json.dumps({**asked, "shown": query.shown})

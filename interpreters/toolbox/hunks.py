@@ -1,4 +1,4 @@
-"""Hunks of a diff applied to a text: each where it says, or at the one other place where its lines stand."""
+"""Apply hunks of a diff to a text: each at its stated line, or at the only other place where its lines match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Patched:
 
     Attributes:
         kept: as in ``Text``.
-        offsets: for each hunk by how many lines further down it was applied than it says; None where it says nothing.
+        offsets: for each hunk, how many lines below its stated line it was applied; None if it states no line.
     """
 
     kept: str
@@ -27,10 +27,10 @@ class Patched:
 
 
 def patched(text: Text, hunks: Sequence[Hunk]) -> Patched:
-    """Apply hunks, all or none.
+    """Apply all hunks or none.
 
     Raises:
-        ToolError: the lines that one expects stand nowhere, or at several places and not where it says.
+        ToolError: a hunk's old lines match nowhere, or at several places but not at the stated line.
     """
     shown, kept = lines_of(text.shown), lines_of(text.kept)
     usual = usual_end(text.shown)
@@ -52,7 +52,7 @@ def patched(text: Text, hunks: Sequence[Hunk]) -> Patched:
 
 
 def _place(lines: list[Line], hunk: Hunk, first: int) -> int:
-    """The index of the line where a hunk begins; those before ``first`` belong to hunks before it."""
+    """Return the index of a hunk's first line. Lines before ``first`` belong to earlier hunks."""
     old = hunk.old
     if not old:
         if lines:
@@ -81,14 +81,14 @@ def _stands(lines: list[Line], old: list[HunkLine], place: int) -> bool:
 
 
 def _same(line: Line, wanted: HunkLine) -> bool:
-    r"""Whether a line is the one that a hunk means, which may write ``\r\n`` as it is or as ``\n``."""
+    r"""Return whether a line matches a hunk's line. The hunk may write ``\r\n`` as it is or as ``\n``."""
     if not wanted.ended:
         return line.end == "" and line.text == wanted.text
     return line.text == wanted.text or (line.end == "\r\n" and line.text + "\r" == wanted.text)
 
 
 def _nearest(lines: list[Line], old: list[HunkLine], first: int, stated: int | None) -> str:
-    """Where most of the lines stand that a hunk expects, and which of them is another one there."""
+    """Describe the place that matches most of a hunk's lines, and its first different line."""
     best, score = None, 0
     for place in range(first, len(lines)):
         two = zip(lines[place : place + 2], old, strict=False)
@@ -111,7 +111,7 @@ def _nearest(lines: list[Line], old: list[HunkLine], first: int, stated: int | N
 
 
 def _hunk_applied(text: Text, shown: list[Line], kept: list[Line], hunk: Hunk, place: int, usual: str) -> list[Line]:
-    """The lines that stand in the place of a hunk's old ones. A new line ends as the one whose place it takes."""
+    """Return the lines that replace a hunk's old lines. A new line has the ending of the line that it replaces."""
     exact = any(line.text.endswith("\r") for line in hunk.lines)
     before = shown[place - 1].end if place else usual
     ends: list[str] = []

@@ -1,12 +1,15 @@
-"""Which files git ignores, as ``.gitignore`` files and ``.git/info/exclude`` say it.
+"""Decide which files git ignores, by ``.gitignore`` files and ``.git/info/exclude``.
 
-Read like git reads them (https://git-scm.com/docs/gitignore): within a file the last pattern that matches decides, a
-file further in decides before one further out, and what lies in a folder that is ignored is ignored whatever else is
-said of it. A folder with a ``.git`` of its own is another repository, for whose content nothing outside of it counts.
-Not read: the user's own ``core.excludesFile``, and files above the root. It makes no difference whether there is a
-repository at all.
+Follows git's rules (https://git-scm.com/docs/gitignore):
 
-Names are compared byte by byte, as git does it: ``?`` is one byte.
+- Within a file, the last matching pattern decides.
+- A file in a deeper folder decides before a file further up.
+- Everything in an ignored folder is ignored, without exception.
+- A folder with its own ``.git`` is another repository; patterns from outside do not apply in it.
+
+Not read: the user's ``core.excludesFile``, and files above the root. The rules also apply without a repository.
+
+Names are compared byte by byte, as in git: ``?`` is one byte.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from attrs import frozen
 IGNORE_FILE = ".gitignore"
 EXCLUDE_FILE = (".git", "info", "exclude")
 LONGEST = 1_000_000
-"""Bytes of a file of patterns that are read."""
+"""Bytes read from a file of patterns."""
 
 CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -39,8 +42,9 @@ CLASSES = {
 }
 
 SPECIAL = re.compile(r"[*?\[\\]")
-"""What ends the beginning of a pattern that git compares by itself, so that for git the pattern begins behind it:
-``a**/b`` is ``a``, and then any folders."""
+"""Ends the literal prefix of a pattern. Git compares the prefix separately, so for git the pattern begins after it:
+``a**/b`` is ``a`` followed by any folders.
+"""
 
 
 @frozen
@@ -49,25 +53,25 @@ class Pattern:
 
     regex: re.Pattern[str]
     negated: bool
-    """What matches is not ignored after all."""
+    """A match is not ignored."""
     folders_only: bool
     anchored: bool
-    """It is held against the path below the file's folder, and not against the last name alone."""
+    """Match against the path below the file's folder, not only against the last name."""
 
 
 @frozen
 class Level:
-    """A folder's patterns, and those of the folders above it that count there."""
+    """A folder's patterns, and the patterns of parent folders that apply there."""
 
     prefix: str
-    """The folder, as the beginning of each path in it: empty, or with a slash at the end."""
+    """The folder as a prefix of paths: empty, or with a slash at the end."""
     patterns: tuple[Pattern, ...] = ()
-    """In their order: the last one that matches decides."""
+    """In file order: the last match decides."""
     above: Level | None = None
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """Whether what lies in this folder, or deeper, is ignored by a pattern (True) or taken out again (False); None
-        if nothing is said of it. Folders above it are not looked at.
+        """Return whether a pattern ignores a path in this folder or deeper (True), or includes it again (False). None
+        if no pattern matches. Does not check the parent folders of the path.
         """
         path, name = _bytewise(path), _bytewise(name)
         level: Level | None = self
@@ -86,13 +90,13 @@ TOP = Level("")
 
 
 def entered(folder: int, prefix: str, above: Level | None, names: frozenset[str] | set[str]) -> Level:
-    """The patterns that count in a folder.
+    """Return the patterns that apply in a folder.
 
     Args:
-        folder: its descriptor; files of patterns are opened in it, and links are not followed.
+        folder: its descriptor, used to open the pattern files without following links.
         prefix: as in ``Level``.
-        above: those of the folder that it lies in.
-        names: what is in it, so that nothing is opened in vain.
+        above: the patterns of its parent folder.
+        names: the names in the folder, to avoid useless opens.
     """
     if ".git" in names:
         above = None
@@ -106,7 +110,6 @@ def entered(folder: int, prefix: str, above: Level | None, names: frozenset[str]
 
 
 def _content(folder: int, names: tuple[str, ...]) -> bytes:
-    """A regular file's; nothing where there is none or it can't be read."""
     held = os.dup(folder)
     try:
         for name in names[:-1]:
@@ -130,7 +133,7 @@ def _parsed(content: bytes) -> tuple[Pattern, ...]:
 
 
 def parsed(line: str) -> Pattern | None:
-    """A line's pattern; None for one that can match nothing: a comment, an empty one, one that is cut short."""
+    """Return a line's pattern. None if it can't match: a comment, an empty line, or an incomplete pattern."""
     if line.startswith("#"):
         return None
     line = _trimmed(line)
@@ -150,7 +153,7 @@ def parsed(line: str) -> Pattern | None:
 
 
 def _trimmed(line: str) -> str:
-    """Without blanks at the end, but for those behind a backslash."""
+    """Strip blanks at the end, except after a backslash."""
     end = at = 0
     while at < len(line):
         if line[at] == "\\":
@@ -164,16 +167,16 @@ def _trimmed(line: str) -> str:
 
 
 class _UnfitError(Exception):
-    """It matches nothing."""
+    """The pattern matches nothing."""
 
 
 STAR, DEEP, END = "*", "**/", "**"
-"""Any characters within a name, any folders, and all that lies deeper; every other part is one character."""
+"""Any characters within a name, any folders, and everything below. Every other part is one character."""
 
 
 def _regex(glob: str, anchored: bool) -> str:
-    """An expression that no name keeps busy: where more of a pattern is to come that matches anything, the first place
-    at which a part fits is as good as any, and no other is tried.
+    """Return a regular expression without exponential backtracking. If a later part of a pattern matches anything, the
+    first place where a part fits is good enough, and no other place is tried.
     """
     parts = _parts(glob, anchored)
     found: list[str] = []
@@ -191,7 +194,6 @@ def _regex(glob: str, anchored: bool) -> str:
 
 
 def _within(parts: list[str]) -> str:
-    """Of parts without any that match folders."""
     found: list[str] = []
     at = 0
     while at < len(parts):
@@ -208,7 +210,6 @@ def _within(parts: list[str]) -> str:
 
 
 def _next(parts: list[str], at: int, wanted: tuple[str, ...]) -> int:
-    """Where the next of some parts stands; the end where there is none."""
     while at < len(parts) and parts[at] not in wanted:
         at += 1
     return at
@@ -249,7 +250,7 @@ def _parts(glob: str, anchored: bool) -> list[str]:
 
 
 def _bracket(glob: str, at: int) -> tuple[str, int]:
-    """What stands between brackets, and where what is behind them begins."""
+    """Convert a bracket expression, and return the index after it."""
     negated = glob[at : at + 1] in ("!", "^")
     at += negated
     found: list[str] = []

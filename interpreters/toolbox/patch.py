@@ -1,4 +1,4 @@
-"""``Patch``: a unified diff of one or several files, applied as a whole or not at all."""
+"""``Patch``: apply a unified diff of one or several files, completely or not at all."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ Parts = tuple[str, ...]
 
 
 def patch_tool(desk: Desk) -> Tool[..., Any]:
-    """The tool ``Patch``."""
-
     def shown(patch: str, context: ToolContext[Any]) -> Preview:
         about = fingerprint(patch)
         with desk.showing(context, about), desk.alone:
@@ -47,13 +45,13 @@ def patch_tool(desk: Desk) -> Tool[..., Any]:
 
 @frozen
 class Work:
-    """What comes of the diff of one file.
+    """The result of one file's diff.
 
     Attributes:
-        diff: it.
-        file: what it is applied to; None where a file is made.
-        after: what is held then; None where the file is deleted.
-        told: what the model is told.
+        diff: the diff.
+        file: the present file; None if the file is created.
+        after: the new content; None if the file is deleted.
+        told: the line about this file for the model.
     """
 
     diff: FileDiff
@@ -63,7 +61,7 @@ class Work:
 
     @property
     def shown(self) -> Shown:
-        """What would happen to the file, for whoever is asked."""
+        """The change as shown to the approving user."""
         diff = self.diff
         before = "" if self.file is None else self.file.text.shown
         after = "" if self.after is None else read_text(self.after).shown
@@ -78,7 +76,7 @@ def _named(diff: FileDiff) -> str:
 
 
 def _all_worked_out(desk: Desk, patch: str, context: ToolContext[Any]) -> tuple[list[Work], list[Step], list[File]]:
-    """What a diff does, file by file, and the steps that do it.
+    """Return the changes of a diff, file by file, and the steps for them.
 
     Raises:
         ToolError: it can't be applied, or changes nothing.
@@ -131,10 +129,10 @@ def _moved(hunks: tuple[Hunk, ...], offsets: tuple[int | None, ...]) -> str:
 
 
 def _steps(desk: Desk, work: list[Work]) -> tuple[list[Step], list[File]]:
-    """What is to happen to each file in the end: what one diff takes away another one may make again.
+    """Combine the diffs into one final step per file: a diff may create a file again that another diff removes.
 
     Raises:
-        ToolError: two diffs are about one file, or a file that is made is there, or lies in another one.
+        ToolError: two diffs change the same file; or a new file already exists, or lies inside another file.
     """
     files: dict[Parts, File] = {}
     for one in work:
@@ -178,7 +176,6 @@ def _steps(desk: Desk, work: list[Work]) -> tuple[list[Step], list[File]]:
 
 
 def _mode(end: Work, source: File | None) -> int | None:
-    """The mode that a diff asks for; None for the one that a file has, or for the usual one."""
     if end.diff.executable is None:
         return None
     if source is None or source.about is None:

@@ -1,8 +1,8 @@
-"""What a change would change, whole, for whoever is asked about it: computed by what will make it, and held to that.
+"""Preview a whole change for the approving user. The tool's own code computes it, and the call must match it.
 
-A preview promises. Of each one the desk keeps what every file held and would hold then, and the call that was previewed
-makes exactly this change or none: a file that is another one by the time of the answer is not changed in a way that
-nobody has seen. A call of which was shown that it would fail is held to that too.
+A preview is a promise. The desk remembers the digests of every file before and after the change. The call then makes
+exactly this change or none: if a file has changed by the time of the answer, the call does not make a change that the
+user has not seen. A call whose preview showed a failure must fail too.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from interpreters.tools.previews import Preview
 from interpreters.tools.tool import ToolError
 
 REMEMBERED = 1_000
-"""Previews that are held to. Whoever answers after so many others is not held to what was shown."""
+"""Previews remembered. An older preview no longer binds its call."""
 
 Key = tuple[str, str, str]
 Outcome = tuple[tuple[tuple[str, ...], str, str, int | None], ...]
-"""Of each file its path, what it held and would hold, and its mode."""
+"""For each file: its path, the digests before and after, and its mode."""
 
 
 class Promises:
-    """What was shown of calls that have not run yet."""
+    """Previews of calls that have not run yet."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Outcome] = OrderedDict()
 
     def keep(self, session: str, call_id: str, about: str, steps: Sequence[Step]) -> None:
-        """Note what was shown; no steps for a call that would change nothing."""
+        """Record a preview; no steps for a call that would change nothing."""
         key = session, call_id, about
         self._kept.pop(key, None)
         self._kept[key] = _outcome(steps)
@@ -43,10 +43,10 @@ class Promises:
                 self._kept.popitem(last=False)
 
     def check(self, session: str, call_id: str, about: str, steps: Sequence[Step]) -> None:
-        """See that a change is what was shown of it, if anything was.
+        """Check a change against its preview, if there is a preview.
 
         Raises:
-            ToolError: it is another one.
+            ToolError: the change differs.
         """
         shown = self._kept.get((session, call_id, about))
         if shown is not None and shown != _outcome(steps):
@@ -58,7 +58,7 @@ class Promises:
 
 
 def fingerprint(*arguments: object) -> str:
-    """Of the arguments of a call, by which it is known that it is the one that was shown."""
+    """Return a digest of a call's arguments, to find its preview again."""
     return hashlib.sha256(repr(arguments).encode("utf-8", "backslashreplace")).hexdigest()
 
 
@@ -78,14 +78,14 @@ def _outcome(steps: Sequence[Step]) -> Outcome:
 
 @frozen
 class Shown:
-    """What would happen to one file.
+    """A change of one file for display.
 
     Attributes:
-        sign: ``A`` for one that is made, ``M`` changed, ``D`` deleted, ``R`` renamed.
-        name: as it is listed.
-        before: its text; empty where it is made.
-        after: its text then; empty where it is deleted.
-        remark: what there is to say besides, with what stands before it.
+        sign: ``A`` for created, ``M`` changed, ``D`` deleted, ``R`` renamed.
+        name: the path to display.
+        before: its old text; empty if it is created.
+        after: its new text; empty if it is deleted.
+        remark: a further note, including its separator.
     """
 
     sign: str
@@ -109,7 +109,6 @@ class Shown:
 
 
 def _whole(sign: str, text: str) -> list[str]:
-    """All lines of a text as a hunk of a diff."""
     if not text:
         return []
     lines = text.split("\n")
@@ -125,7 +124,7 @@ def _span(count: int) -> str:
 
 
 def _ends(text: str) -> str:
-    """How the lines of a text end; LF where there is none that ends."""
+    """Return the line ending of a text; LF if it has no line ending."""
     carriage = text.count("\r\n")
     return "LF" if not carriage else "CRLF" if carriage == text.count("\n") else "CRLF and LF"
 

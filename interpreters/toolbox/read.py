@@ -1,4 +1,4 @@
-"""``Read``: lines of a file with their numbers, what is left out, and how to read on."""
+"""``Read``: show numbered lines of a file, the number of omitted lines, and how to continue."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
 
 LINES = 2_000
-"""Lines that are shown where no limit is given."""
+"""Lines shown without a limit."""
 CHARACTERS = 50_000
-"""Characters of a file that are shown."""
 
 
 def read_tool(desk: Desk) -> Tool[..., Any]:
-    """The tool ``Read``."""
-
     @tool(name="Read", read_only=True, idempotent=True)
     def read(
         path: str,
@@ -38,10 +35,10 @@ def read_tool(desk: Desk) -> Tool[..., Any]:
 
 
 def numbered(path: str, lines: Sequence[Line], offset: int, limit: int, column: int) -> str:
-    """The lines that are asked for, as many as may be shown, and how to read on.
+    """Return the requested lines, up to the limits, and how to continue.
 
     Raises:
-        ToolError: there are none such.
+        ToolError: the arguments are out of range.
     """
     for name, value in (("offset", offset), ("limit", limit), ("column", column)):
         if value < 1:

@@ -1,10 +1,10 @@
-"""ripgrep as a scout: where it is installed, it says which files may have a match, and the others are not looked at.
+"""Use ripgrep, if installed, to find the files that may match, so that the other files are not opened.
 
-What it says is believed of nothing else. The files that it names are opened behind the wall, searched by the same code
-as where there is no ripgrep, and judged by our own reading of ``.gitignore``; so nothing that it is tricked into
-reading is ever shown, and what is found is the same. For that it has to name each file that has a match, and may name
-more. So it is asked only for what both read alike: plain texts, and expressions of a part of the syntax, in which
-whatever lies beyond ASCII is taken for what may match.
+Only its list of files is used. The files are opened behind the wall and searched by the same code as without ripgrep,
+and our own reading of ``.gitignore`` applies. So the results are the same, and a trick played on ripgrep can't reveal
+any file. For this, ripgrep must list every matching file, and may list more. It is therefore called only for searches
+that both engines read alike: plain texts, and a subset of regular expressions. In that subset, characters beyond ASCII
+count as a possible match.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from interpreters.toolbox.files import Asked
 from interpreters.tools.context import ToolContext
 
 SECONDS = 5.0
-"""After so long it is ended, and the search is done without it."""
+"""Seconds after which ripgrep is killed and the search runs without it."""
 LOOK = 0.05
-"""Seconds between two looks at whether the call was cancelled."""
+"""Seconds between two checks for a cancellation of the call."""
 
 HIGH = r"[\x80-\xff]+"
-"""One character or more beyond ASCII, whatever it is, or bytes that are no text."""
+"""One or more characters beyond ASCII, or bytes that are not valid text."""
 
 TOKEN = re.compile(
     r"(?P<class>\[\^?(?:[^\\\[\]^&~\-\x00-\x1f\x7f-\U0010ffff]|\w-\w|\\[dDwWsStnrfv.*+?^$|()\[\]{}\\/\-\"'])+\])"
@@ -35,7 +35,7 @@ TOKEN = re.compile(
     r"|\\[tnrfv]|\\[.*+?^$|()\[\]{}\\/\-\"'#@=:;,!%~` ]",
     re.ASCII,
 )
-"""The parts of expressions that Python and ripgrep read alike, in ASCII."""
+"""The syntax that Python and ripgrep read alike, in ASCII."""
 
 WIDER = {
     "^": r"(?:^(?-u:\xef\xbb\xbf)?)",
@@ -49,14 +49,14 @@ WIDER = {
     r"\b": "(?:)",
     r"\B": "(?:)",
 }
-"""What matches all that either of the two takes it for."""
+"""Replacements that match everything that either engine matches."""
 
 
 def widened(pattern: str, *, ignore_case: bool = False) -> str | None:
-    """An expression of ripgrep's that matches each line that the one of Python's matches, and a few more; None for one
-    that the two may read in different ways.
+    """Return a ripgrep expression that matches every line that the Python expression matches, and a few more. None if
+    the engines may read it differently.
 
-    They differ on what letters, digits and blanks are beyond ASCII, on bytes that are no UTF-8, and on the Turkish i.
+    They differ in letters, digits and blanks beyond ASCII, in invalid UTF-8, and in the Turkish i.
     """
     parts: list[str] = []
     at = 0
@@ -85,7 +85,9 @@ FAILED = 2
 
 @lru_cache(maxsize=1)
 def program() -> str | None:
-    """Where ripgrep is; looked for once, and in absolute directories only: what lies in a tree is not run for it."""
+    """Return the path of ripgrep. Looked up once, and only in absolute directories, so that no program in the searched
+    tree is run.
+    """
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
     return shutil.which("rg", path=os.pathsep.join(folders)) if folders else None
 
@@ -101,18 +103,18 @@ def candidates(
     asked: Asked,
     seconds: float,
 ) -> list[str] | None:
-    """The files in a folder that may have a match, by their paths below the root and in no order; None if ripgrep
-    can't be asked, or had no answer in time.
+    """Return the files in a folder that may match, as unordered paths below the root. None if ripgrep can't run the
+    search or exceeds the time limit.
 
     Args:
-        root: where it is started, an absolute path.
-        folder: of the root, without links; empty for all of it.
+        root: the working directory, an absolute path.
+        folder: folder below the root, without links; empty for the whole root.
         pattern: a text, or an expression.
         context: of the call, which may be cancelled.
         plain: whether ``pattern`` is a text.
-        ignore_case: whether upper and lower case are the same.
-        asked: which files are looked at.
-        seconds: after so long it is ended.
+        ignore_case: whether to ignore case.
+        asked: the files to include.
+        seconds: time limit.
     """
     rg = program()
     if rg is None or "\ufffd" in pattern or (ignore_case and not pattern.isascii()):

@@ -1,11 +1,12 @@
-"""Looks for lines in files. Runs here for a plain text, and as a program of its own for a regular expression.
+"""Search lines in files. Runs in this process for plain texts and simple expressions, and as a child process for other
+regular expressions.
 
-Python's ``re`` can't be interrupted and keeps the interpreter to itself while it matches, and some patterns take longer
-than anybody lives on a line of 30 characters. So a regular expression is tried in a child process, which can be ended:
-``python -I -S search.py`` reads a request from its input and writes one JSON value a line: matches as ``[path, line
-number, text]``, notes as ``{"note": ...}``. Nothing of this project is imported here, so that the child starts fast.
+Python's ``re`` can't be interrupted and does not release the interpreter while it matches. Some patterns take
+practically forever on a line of 30 characters. So a child process that can be killed tries them: ``python -I -S
+search.py`` reads a JSON request from its input and writes one JSON value per line. A match is ``[path, line number,
+text]``, a note is ``{"note": ...}``. To start fast, this module imports nothing else from this project.
 
-No link is followed on the way to a file: whoever asks has resolved them, and a folder that is one by now was swapped.
+Links are never followed: the caller has resolved them, so a link found now was swapped in.
 """
 
 import json
@@ -18,45 +19,49 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 FILE_LIMIT = 16_000_000
-"""Bytes of a file that is searched; larger ones are left out."""
+"""Bytes of a file that is searched; larger files are skipped."""
 LINE_LIMIT = 1_000
-"""Characters of a line that are searched for an expression; for a text, all are."""
+"""Characters of a line searched for an expression. For a text the whole line is searched."""
 TEXT_LIMIT = 200
 """Characters of a line that are shown."""
 BEFORE = 60
-"""Characters that are shown before what was found, where the line is longer than that."""
+"""Characters shown before a match in a longer line."""
 MATCH_LIMIT = 100
-"""Lines that are shown, or files where only these are asked for."""
+"""Lines shown, or files in the modes that list files."""
 SECONDS = 5.0
-"""After so long no further line is searched."""
+"""Seconds after which the search stops."""
 
 BEFORE_IT, MATCH, AFTER = "before", "match", "after"
-"""What a line is among those that are shown."""
+"""The kind of a shown line."""
 
 Found = Callable[[str], "tuple[int, int] | None"]
 
 SHOWN: dict[str, Any] = {"mode": "content", "before": 0, "after": 0, "offset": None, "limit": None, "text": None}
-"""What is wanted of the matches: ``content``, the lines, with so many lines ``before`` and ``after`` each; ``files``,
-the files that have one; ``count``, how many each has. How many are left out at the beginning, and shown at most
-(``MATCH_LIMIT``). Where ``offset`` is None, nobody can be told to go on by it. ``text``: what each match contains, so
-that a file without it need not be taken apart."""
+"""The output options.
+
+- ``mode``: ``content`` for the lines, with ``before`` and ``after`` lines of context; ``files`` for the matching files;
+  ``count`` for the number of matches per file.
+- ``offset``: results to skip; None if the caller has no such parameter.
+- ``limit``: results to show, at most ``MATCH_LIMIT``.
+- ``text``: contained in every match, so that a file without it need not be split into lines.
+"""
 
 DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Of opening a folder on the way to something. With ``O_PATH``, which Linux has, it need not be readable."""
+"""Flags for opening a folder on the way to a file. With ``O_PATH`` (Linux) it need not be readable."""
 
 
 def open_directory(path: str) -> int:
-    """The descriptor of a directory, by an absolute path without links.
+    """Open a directory by an absolute path without links, and return its descriptor.
 
     Raises:
-        OSError: it is none, or a name in it is a link.
+        OSError: it is not a directory, or a name in the path is a link.
     """
     directory = os.open("/", DIRECTORY)
     return below(directory, [name for name in path.split("/") if name])
 
 
 def below(directory: int, names: list[str]) -> int:
-    """The folder that names lead to, one after another; the one that they begin in is closed."""
+    """Open nested folders, one after another, and close the starting folder."""
     for name in names:
         try:
             inner = os.open(name, DIRECTORY, dir_fd=directory)
@@ -67,13 +72,13 @@ def below(directory: int, names: list[str]) -> int:
 
 
 def search(root: str, paths: Iterable[str], found: Found, shown: dict[str, Any]) -> Iterator[Any]:
-    """The matches in files under ``root``, and at the end what was left out.
+    """Yield the matches in files under ``root``, then notes on omitted parts.
 
     Args:
         root: an absolute path without links.
-        paths: of each file, below the root and without links.
-        found: where something is in a line, or None.
-        shown: see ``SHOWN``; what is not in it is as there.
+        paths: the files, relative to the root and without links.
+        found: returns the span of a match in a line, or None.
+        shown: overrides for ``SHOWN``.
     """
     try:
         directory = open_directory(root)
@@ -144,7 +149,7 @@ def _more(what: str, shown: dict[str, Any], end: int) -> dict[str, str]:
 
 
 def _matches(path: str, lines: list[str], found: Found, shown: dict[str, Any], long: list[int]) -> Iterator[Any]:
-    """Each line with a match: where it is, what is shown of it, and ``MATCH``; and those around it that have none."""
+    """Yield each match as path, line number, shown text and ``MATCH``, and the context lines around it."""
     before, after = (shown["before"], shown["after"]) if shown["mode"] == "content" else (0, 0)
     whole = shown["text"] is not None
     told = 0  # lines up to here were shown
@@ -166,7 +171,6 @@ def _matches(path: str, lines: list[str], found: Found, shown: dict[str, Any], l
 
 
 def _cut(line: str, at: int) -> str:
-    """What is shown of a line: around what was found there, if it is long."""
     text = line.strip()
     if len(text) <= TEXT_LIMIT:
         return text
@@ -177,7 +181,7 @@ def _cut(line: str, at: int) -> str:
 
 
 def read(root: int, path: str) -> str | None:
-    """The text of a file; one with a NUL for what is no text; None for a file that is too large."""
+    """Return a file's text. A text with a NUL if it is not a text file; None if it is too large."""
     try:
         *folders, name = path.split("/")
         folder = below(os.dup(root), folders)
@@ -205,7 +209,7 @@ def main() -> None:
 
 
 def finder(regex: "re.Pattern[str]") -> Found:
-    """Where an expression matches in a line."""
+    """Return a function that finds an expression in a line."""
 
     def found(line: str) -> "tuple[int, int] | None":
         match = regex.search(line)

@@ -1,6 +1,6 @@
-"""``Glob`` and ``Grep`` for source code: what git ignores and what is hidden is left out unless it is asked for.
+"""``Glob`` and ``Grep`` for source code: by default without ignored and hidden files.
 
-Both say how to go on where there is more than they show.
+Both report how to get further results.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
 
 AROUND = 20
-"""Lines before and after a match that may be asked for."""
+"""Lines before and after a match that a call may request."""
 SHOWN = 1_000
-"""Lines that may be asked for at once."""
+"""Lines that a call may request."""
 
 
 def search_tools(root: str | os.PathLike[str]) -> tuple[Tool[..., Any], ...]:
-    """``Glob`` and ``Grep``, looking in the directory ``root``. They change nothing, and run freely.
+    """Return ``Glob`` and ``Grep`` for the directory ``root``. They change nothing and need no approval.
 
     Raises:
-        ConfigError: ``root`` is no directory.
+        ConfigError: ``root`` is not a directory.
     """
     files = Workspace(root)
 

@@ -1,7 +1,7 @@
-"""Two names of one folder are exchanged in one step, where the system can do that.
+"""Exchange two names in one folder atomically, if the system supports it.
 
-A file that is put in the place of another one by ``rename`` replaces whatever has the name by then. Exchanged, what had
-the name has the other one afterwards: it can be looked at, and put back where it is not what was expected.
+``rename`` replaces any file that has the target name at that moment. After an exchange, the replaced file has the other
+name: it can be checked, and put back if it is not the expected file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 EXCHANGE = 2
 """``RENAME_EXCHANGE`` of Linux, and ``RENAME_SWAP`` of macOS."""
 CAN_NOT = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
-"""What a file system says that doesn't know it."""
+"""Errors of file systems without this operation."""
 
 
 @cache
@@ -30,10 +30,10 @@ def _function() -> Callable[..., int] | None:
 
 
 def exchange(folder: int, one: str, other: str) -> bool:
-    """Exchange two names; False if that can't be done here.
+    """Exchange two names. Returns False if the system does not support it.
 
     Raises:
-        OSError: it can, and failed: one of them is missing, or not permitted.
+        OSError: it is supported but failed: a name is missing, or access is denied.
     """
     function = _function()
     if function is None:

@@ -1,17 +1,17 @@
-r"""What a file holds as text that can be changed in one place without touching a byte of the rest.
+r"""Decode a file as text, so that one place can be changed without touching any other byte.
 
-A file is read in one of four ways, and written in the same one:
+A file is decoded in one of four ways, and encoded in the same way:
 
-    UTF-8           with or without its mark (BOM)
-    UTF-16          with its mark, which says the order of the bytes
-    Latin-1         what has more bytes that are no UTF-8 than characters beyond ASCII that are
-    UTF-8 in part   what has such bytes, but no more of them: they are shown as in Latin-1, and what is written is UTF-8
+- UTF-8: with or without a BOM.
+- UTF-16: with a BOM, which gives the byte order.
+- Latin-1: if the file has more bytes that are not valid UTF-8 than valid characters beyond ASCII.
+- Partly UTF-8: if it has such bytes, but fewer. They are shown as Latin-1, and new text is UTF-8.
 
-Which of them are more decides since a text in Latin-1 may hold two letters that are a character of UTF-8 by chance
-(``ß»``), and one in UTF-8 a stray byte.
+The majority decides because a Latin-1 text may by chance contain a valid UTF-8 character (``ß»``), and a UTF-8 text may
+contain a stray byte.
 
-Lines end in ``\n`` or ``\r\n``, also both within one file. A model reads and writes ``\n`` for either, and what it
-writes gets the end that stood in its place. Where what it writes has a ``\r\n`` itself, it is taken to the letter.
+Lines end in ``\n`` or ``\r\n``, and one file may contain both. A model reads and writes ``\n`` for both, and its text
+receives the ending of the replaced lines. If its text itself contains ``\r\n``, it is used literally.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ NAMES = {"utf-8": "UTF-8", "utf-16-le": "UTF-16 LE", "utf-16-be": "UTF-16 BE", "
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 ESCAPED = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
-"""How a byte that is no UTF-8 is kept (PEP 383), to how it is shown."""
+"""Maps the stored form of an invalid byte (PEP 383) to its shown form."""
 KEPT = {byte: kept for kept, byte in ESCAPED.items()}
 BEYOND = re.compile("[^\0-\x7f]")
 
 
 class NoTextError(Exception):
-    """The bytes are no text."""
+    """The bytes are not text."""
 
 
 @frozen
 class Text:
-    """A text, and how its bytes are made.
+    """A decoded text that can be encoded without loss.
 
     Attributes:
-        kept: from which the bytes are made again: surrogates stand for what is no character.
-        shown: what a model reads, character by character as in ``kept``.
+        kept: the lossless form; surrogates represent invalid bytes.
+        shown: the form for a model, character by character parallel to ``kept``.
         encoding: ``utf-8``, ``utf-16-le``, ``utf-16-be`` or ``latin-1``.
-        mark: the bytes before the text.
+        mark: the BOM.
     """
 
     kept: str
@@ -60,16 +60,16 @@ class Text:
     mark: bytes = b""
 
     def bytes_of(self, kept: str) -> bytes:
-        """The file with another text, some of which is ``kept`` and some made by ``written``."""
+        """Encode a changed text that consists of parts of ``kept`` and results of ``written``."""
         if self.encoding.startswith("utf-16"):
             return self.mark + kept.encode(self.encoding, "surrogatepass")
         return self.mark + kept.encode("utf-8", "surrogateescape")
 
     def written(self, new: str) -> str:
-        """Text of a model's as it is kept.
+        """Convert a model's text to the stored form.
 
         Raises:
-            ToolError: the file's encoding has no form for it.
+            ToolError: the file's encoding can't represent it.
         """
         check_writable(new)
         if self.encoding != "latin-1":
@@ -84,7 +84,7 @@ class Text:
 
     @property
     def about(self) -> str:
-        """What is unusual about it, such as "UTF-16 LE, lines end in CRLF"; empty where nothing is."""
+        """The unusual properties, such as "UTF-16 LE, lines end in CRLF"; empty for a plain text."""
         name = NAMES[self.encoding] + (" with BOM" if self.mark and self.encoding == "utf-8" else "")
         if self.encoding == "utf-8" and SURROGATE.search(self.kept):
             name = "UTF-8, with bytes that are none shown as in Latin-1"
@@ -96,10 +96,10 @@ class Text:
 
 
 def read_text(content: bytes) -> Text:
-    """The text that a file holds.
+    """Decode the content of a file.
 
     Raises:
-        NoTextError: it is none.
+        NoTextError: it is not text.
     """
     mark, encoding = next((one for one in MARKS if content.startswith(one[0])), (b"", "utf-8"))
     body = content[len(mark) :]
@@ -123,10 +123,10 @@ def read_text(content: bytes) -> Text:
 
 
 def check_writable(new: str) -> None:
-    """See that a model's text is one.
+    """Check that a model's text is valid text.
 
     Raises:
-        ToolError: it holds what no text holds.
+        ToolError: it contains a NUL or a lone surrogate.
     """
     if "\0" in new:
         raise ToolError("the text holds a NUL character, which no text file has; leave it out")
@@ -139,16 +139,16 @@ def check_writable(new: str) -> None:
 
 @frozen
 class Line:
-    r"""A line, and what ends it: ``\n``, ``\r\n``, or nothing, which only the last line of a text has."""
+    r"""A line and its ending: ``\n``, ``\r\n``, or empty for the last line of a text."""
 
     text: str
     end: str
 
 
 class Lines(Sequence[Line]):
-    r"""The lines of a text. Nothing but ``\n`` ends one; a carriage return right before it belongs to the end.
+    r"""The lines of a text. Only ``\n`` ends a line; a carriage return right before it belongs to the ending.
 
-    Each is made when it is asked for: a file may have millions, and few of them are shown.
+    Lines are made on demand: a file may have millions, and only a few are shown.
     """
 
     def __init__(self, text: str) -> None:
@@ -176,12 +176,11 @@ class Lines(Sequence[Line]):
 
 
 def lines_of(text: str) -> list[Line]:
-    """All lines of a text, as ``Lines`` has them."""
     return Lines(text)[:]
 
 
 def end_near(text: str, start: int) -> str:
-    """How the line ends in which a place lies; where it is the last one, how the one before it does."""
+    """Return the ending of the line at a position; for the last line, the ending of the line before it."""
     found = text.find("\n", start)
     if found < 0:
         found = text.rfind("\n", 0, start)
@@ -189,16 +188,16 @@ def end_near(text: str, start: int) -> str:
 
 
 def usual_end(text: str) -> str:
-    """How most lines of a text end."""
+    """Return the most frequent line ending of a text."""
     carriage = text.count("\r\n")
     return "\r\n" if carriage > text.count("\n") - carriage else "\n"
 
 
 def with_ends(new: str, old: str, otherwise: str) -> str:
-    r"""What is put in the place of ``old``, with its lines ending as there.
+    r"""Return ``new`` with the line endings of ``old``, which it replaces.
 
-    Lines that begin or end both texts keep their own ends. The others get the end of the line that stood in their
-    place, or ``otherwise``. A text that has a ``\r\n`` itself is taken to the letter.
+    Lines that both texts share at the beginning or end keep their endings. The others receive the ending of the
+    replaced line, or ``otherwise``. A text that itself contains ``\r\n`` is used literally.
     """
     if new == old.replace("\r\n", "\n"):
         return old

@@ -1,14 +1,14 @@
-"""One directory that nothing leads out of, whoever swaps its folders for links meanwhile.
+"""A directory that no path can escape, even while other processes swap its folders for links.
 
-A path that is checked and opened afterwards is opened as it is by then. So nothing is checked here by its name: from
-the root on, each folder is opened in the one before it by its descriptor, and none of these openings follows a link. A
-link is read and taken as more of the path, resolved against the root like the rest of it. What is reached that way lay
-within the root at that moment, and what is then done in its folder by the descriptor stays in that folder.
+A path may change between a check and the opening. So nothing is checked by name: from the root down, each folder is
+opened in the previous one by descriptor, without following links. A link is read, and its target replaces it in the
+path, resolved against the root like the rest. Everything reached this way is inside the root at that moment, and
+operations by descriptor stay in their folder.
 
     with wall.at("src/new.py") as place:    # every link on the way resolved; the file need not be there
         place.open(os.O_WRONLY | os.O_CREAT)
 
-It needs what POSIX calls ``openat`` (Linux, macOS, the BSDs). Elsewhere no ``Wall`` can be made.
+Needs POSIX ``openat`` (Linux, macOS, the BSDs). On other systems ``Wall`` raises.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from cognition import ConfigError
 from interpreters.toolbox.search import DIRECTORY, open_directory
 
 LINKS = 40
-"""Links that one path may lead through, as in Linux (``MAXSYMLINKS``). One that is swapped meanwhile counts again."""
+"""Links that one path may lead through, as in Linux (``MAXSYMLINKS``). A link that is swapped during this counts again.
+"""
 
 TRIES = 20
-"""How often a file is opened that another process is putting another one in the place of."""
+"""Attempts to open a file that another process keeps replacing."""
 
 
 class OutsideError(Exception):
@@ -37,32 +38,32 @@ class OutsideError(Exception):
 
 
 class SwappedError(Exception):
-    """What was no link is one by now, or the other way round."""
+    """A name has changed from a file or folder to a link, or back."""
 
 
 @frozen
 class Place:
-    """Where a path leads: a name in a folder that is held open. For the folder itself the name is ``.``."""
+    """The place of a path: a name in an open folder. For the root itself the name is ``.``."""
 
     directory: int
-    """The folder's descriptor, for ``dir_fd=``. It lasts as long as the block of ``Wall.at``."""
+    """The folder's descriptor, for ``dir_fd=``. Valid within the block of ``Wall.at``."""
     name: str
-    """No link, when it was looked at. It may be one by now, so that it is opened by ``open`` or with ``O_NOFOLLOW``."""
+    """Not a link at the time of the check. It may have become a link, so use ``open`` or ``O_NOFOLLOW``."""
     parts: tuple[str, ...]
-    """The whole path from the root on, without links and ``..``."""
+    """The whole path relative to the root, without links and ``..``."""
     about: os.stat_result | None
-    """None: there is nothing of this name."""
+    """Its status; None if the name does not exist."""
 
     @property
     def mode(self) -> int:
-        """``st_mode``; 0 where there is nothing."""
+        """``st_mode``; 0 if the name does not exist."""
         return 0 if self.about is None else self.about.st_mode
 
     def open(self, flags: int, mode: int = 0o600) -> int:
-        """``os.open`` of it, which follows no link and waits for no pipe.
+        """Open it with ``os.open``, without following links or waiting for a pipe.
 
         Raises:
-            SwappedError: it is a link by now; ask the wall again.
+            SwappedError: it has become a link; call ``Wall.at`` again.
             OSError: it can't be opened.
         """
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -70,10 +71,10 @@ class Place:
 
 
 class Wall:
-    """A directory, and the way from it to what lies in it.
+    """A directory, and the way to its files.
 
     Raises:
-        ConfigError: it is no directory, or this platform can't keep anything inside it.
+        ConfigError: it is not a directory, or this platform lacks ``openat``.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -88,16 +89,16 @@ class Wall:
         if not self.root.is_dir():
             raise ConfigError(f"tools need a directory to work in, and {os.fspath(root)} is none")
         self._names = (str(self.root), os.path.abspath(root))
-        """What absolute paths into it begin with."""
+        """Prefixes of absolute paths into it."""
 
     @contextmanager
     def at(self, path: str) -> Iterator[Place]:
-        """The place of a path, relative to the root or absolute; all but the last of its names have to be there.
+        """Open the place of a path, relative to the root or absolute. All names except the last must exist.
 
         Raises:
             OutsideError: it leads out.
-            OSError: it can't be followed: a folder is missing or not permitted, or links go round in a circle.
-            ValueError: it can't be a path.
+            OSError: it can't be followed: a folder is missing or not permitted, or the links form a circle.
+            ValueError: it is not a valid path.
         """
         walk = _Walk(self)
         try:
@@ -106,7 +107,7 @@ class Wall:
             walk.close()
 
     def parts_of(self, absolute: str) -> list[str] | None:
-        """The names behind the root in an absolute path; None if it leads elsewhere. Nothing is looked at."""
+        """Return the names after the root in an absolute path, or None if it leads elsewhere. Does not access files."""
         path = os.path.normpath(absolute)
         path = path[1:] if path.startswith("//") else path  # which POSIX lets mean something else
         for root in self._names:
@@ -118,14 +119,13 @@ class Wall:
 
 
 class _Walk:
-    """The way to one place: the folders that are open, each in the one before it."""
+    """The way to one place: the open folders, each in the previous one."""
 
     def __init__(self, wall: Wall) -> None:
         self._wall = wall
         self._open: list[int] = []
         self._parts: list[str] = []
         self._todo: list[str] = []
-        """Names that are still to be followed, the next one last."""
 
     def to(self, path: str) -> Place:
         self._open.append(open_directory(str(self._wall.root)))
@@ -169,7 +169,7 @@ class _Walk:
         return Place(self._open[-1], ".", tuple(self._parts), os.fstat(self._open[-1]))
 
     def _go(self, path: str, then: Iterable[str]) -> None:
-        """Follow a path from here, or from the root if it is absolute, and then more names."""
+        """Follow a path from here (from the root if it is absolute), and then further names."""
         names = _names(path)
         if os.path.isabs(path):
             inside = self._wall.parts_of(path)
@@ -189,7 +189,7 @@ class _Walk:
         self._go(beyond, ())
 
     def _back(self, depth: int) -> None:
-        """Close what is deeper than so many folders below the root."""
+        """Close all folders deeper than ``depth`` below the root."""
         while len(self._parts) > depth:
             self._parts.pop()
             os.close(self._open.pop())

@@ -1,4 +1,4 @@
-"""``Write``: a whole file, made new or in the place of one that was read."""
+"""``Write``: write a whole file, new or in place of a file that was read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from interpreters.tools.tool import Tool, ToolError, tool
 
 
 def write_tool(desk: Desk) -> Tool[..., Any]:
-    """The tool ``Write``."""
-
     def shown(path: str, content: str, context: ToolContext[Any]) -> Preview:
         about = fingerprint(path, content)
         with desk.showing(context, about), desk.alone:
@@ -58,14 +56,14 @@ def write_tool(desk: Desk) -> Tool[..., Any]:
 
 @frozen
 class Work:
-    """What comes of a call.
+    """The result of a call.
 
     Attributes:
-        file: what is there.
-        name: as it is listed.
-        new: what it is to hold.
-        steps: none where it holds this already.
-        note: what is to be said of its encoding.
+        file: the present file.
+        name: the path to display.
+        new: the new content.
+        steps: empty if the file already has this content.
+        note: a note on its encoding.
     """
 
     file: File
@@ -76,7 +74,7 @@ class Work:
 
     @property
     def before(self) -> str | None:
-        """The text that is there; None for what is none."""
+        """The present text; None if it is not text."""
         try:
             return self.file.text.shown
         except ToolError:
@@ -84,11 +82,6 @@ class Work:
 
 
 def _worked_out(desk: Desk, path: str, content: str, context: ToolContext[Any]) -> Work:
-    """What a call would do.
-
-    Raises:
-        ToolError: it can't be done.
-    """
     check_writable(content)
     file = desk.file_to_make(path)
     new, note = written(file, content)
@@ -105,9 +98,9 @@ def _lines(count: int) -> str:
 
 
 def written(file: File, content: str) -> tuple[bytes, str]:
-    """The bytes of a file with another text, in the encoding and with the ends of lines that it has, and a remark.
+    """Return a file's bytes with another text, in its encoding and with its line endings, and a note on the encoding.
 
-    To write what was read so changes nothing.
+    Writing the text that was read changes nothing.
     """
     if file.content is None:
         return content.encode(), ""

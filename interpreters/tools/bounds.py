@@ -1,7 +1,7 @@
-"""Bounds in ``Annotated[...]``: what annotated-types and pydantic's ``Field`` say, as keywords of JSON Schema.
+"""Convert bounds in ``Annotated[...]`` (annotated-types, pydantic's ``Field``) to JSON Schema keywords.
 
-What a schema has no keyword for (a predicate, the bounds of a date) is told in its description in words, and checked
-once the value is made. Neither package is imported: who annotates with them has done that.
+Bounds without a JSON Schema keyword (predicates, bounds of dates) go into the description as words. They are checked on
+the finished value. This module imports neither package.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ORDER: Mapping[str, tuple[str, str, Callable[[Any, Any], bool], str]] = {
     "lt": ("exclusiveMaximum", "Lt", operator.lt, "before"),
     "le": ("maximum", "Le", operator.le, "not after"),
 }
-"""For each bound of an order its keyword, its class, the comparison, and the word for dates and times."""
+"""Maps an order bound to its keyword, its annotated-types class, its comparison, and the words for dates and times."""
 
 SIZES: Mapping[str, Mapping[str, str]] = {
     "text": {"min_length": "minLength", "max_length": "maxLength"},
     "array": {"min_length": "minItems", "max_length": "maxItems"},
     "object": {"min_length": "minProperties", "max_length": "maxProperties"},
 }
-"""The keywords of lengths, by what has one."""
+"""The length keywords, by sort of shape."""
 
 LOW = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 
@@ -43,19 +43,19 @@ MOMENTS = (date, datetime, time)
 
 @define
 class Notes:
-    """What the notes of one ``Annotated`` say."""
+    """The metadata of one ``Annotated``."""
 
     description: str = ""
     bounds: list[tuple[str, Any]] = field(factory=list)
-    """Each a name of annotated-types' (``gt``, ``multiple_of``, ``min_length``, ``pattern``) with its value."""
+    """Pairs of an annotated-types name (``gt``, ``multiple_of``, ``min_length``, ``pattern``) and its value."""
     tests: list[tuple[str, Test]] = field(factory=list)
-    """Predicates, each with its words."""
+    """Predicates, each with a text for the description."""
     foreign: bool = False
-    """Whether there is something of pydantic's that only pydantic can carry out."""
+    """Whether the metadata contains a pydantic feature that only pydantic can check."""
 
 
 def read_notes(given: Iterable[Any], path: str) -> Notes:
-    """The notes of an ``Annotated``; what is none of a bound or a description is read over, as Python has it.
+    """Read the metadata of an ``Annotated``. Ignores anything that is not a bound or a description, as Python does.
 
     Raises:
         ConfigError: a bound can't be checked.
@@ -104,7 +104,7 @@ def _read_annotated_types(note: Any, notes: Notes, path: str) -> None:
 
 PYDANTIC_BOUNDS = frozenset({*ORDER, "multiple_of", "min_length", "max_length", "pattern"})
 SAYS_LITTLE = frozenset({"strict", "allow_inf_nan", "union_mode", "regex_engine"})
-"""What of pydantic's says nothing more here: nothing is coerced, and JSON has no infinite number."""
+"""Pydantic options without effect here: nothing is coerced, and JSON has no infinite numbers."""
 
 
 def _read_pydantic(note: Any, notes: Notes, path: str) -> None:
@@ -133,24 +133,24 @@ def _read_pydantic(note: Any, notes: Notes, path: str) -> None:
 
 @define
 class Applied:
-    """What bounds come to for one type."""
+    """The keywords and tests that bounds add to one type."""
 
     keywords: Schema = field(factory=dict)
     tests: list[tuple[str, Test]] = field(factory=list)
 
 
 def takes(bound: str, sort: str) -> bool:
-    """Whether a bound says something of a ``number``, ``text``, ``array``, ``object`` or ``moment``."""
+    """Return whether a bound applies to a ``number``, ``text``, ``array``, ``object`` or ``moment``."""
     if bound in ORDER:
         return sort in ("number", "moment")
     return sort == "number" if bound == "multiple_of" else sort == "text" if bound == "pattern" else sort in SIZES
 
 
 def applied(bounds: Iterable[tuple[str, Any]], sort: str, before: Schema, path: str) -> Applied:
-    """What bounds come to for something of a sort that has the keywords ``before``.
+    """Return the keywords and tests for these bounds. ``before`` contains the keywords that the type already has.
 
     Raises:
-        ConfigError: a bound is of another type than what it bounds, or no value is left.
+        ConfigError: a bound's value has the wrong type, or the bounds allow no value.
     """
     made = Applied()
     for bound, value in bounds:
@@ -197,7 +197,7 @@ def _size(value: Any, path: str) -> int:
 
 
 def _number(value: Any, bound: str, path: str) -> float | None:
-    """A bound as JSON has it; None for one that says nothing."""
+    """Return a bound as a JSON number, or None if it excludes nothing (infinity)."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or isnan(value):
         raise ConfigError(f"{path}: {bound} needs a number, not {value!r}")
     if bound == "multiple_of" and (value <= 0 or not isfinite(value)):
@@ -223,7 +223,6 @@ def _check_pattern(pattern: str, path: str) -> None:
 
 
 def _check_room(schema: Schema, path: str) -> None:
-    """See that the bounds leave a value."""
     pairs = [("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties")]
     pairs += [("minimum", "maximum"), ("exclusiveMinimum", "maximum"), ("minimum", "exclusiveMaximum")]
     pairs.append(("exclusiveMinimum", "exclusiveMaximum"))
@@ -235,7 +234,7 @@ def _check_room(schema: Schema, path: str) -> None:
 
 
 def failing(value: Any, tests: Iterable[tuple[str, Test]]) -> Iterator[str]:
-    """The words of the tests that a value does not pass."""
+    """Yield the texts of the tests that a value fails."""
     for words, test in tests:
         try:
             passed = bool(test(value))

@@ -1,7 +1,9 @@
-"""Keywords of JSON Schema as ``jsonschema`` carries them out, each within the limits of its check.
+"""JSON Schema keywords for ``jsonschema``, each limited by the budget of its check.
 
-Those that match patterns are written anew, since the package matches with ``re``, which has no time limit; and
-``multipleOf``, which it computes in floating point.
+Two groups of keywords are implemented here:
+
+- Keywords with patterns: the package matches them with ``re``, which has no time limit.
+- ``multipleOf``: the package computes it in floating point.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from interpreters.tools.ecma import Pattern
 from interpreters.tools.judging import RULES, as_key, has_format, is_deep, is_multiple
 
 MOST_STEPS = 50_000
-"""The most keywords that one check looks at, which takes about a quarter of a second."""
+"""Keywords that one check evaluates at most (about 0.25 s)."""
 
 PATTERN_SECONDS = 0.5
-"""The seconds for all patterns of one check."""
+"""Seconds for all patterns of one check."""
 
 TOO_DEEP = "they are nested too deeply to be checked, or the schema refers to itself without end"
 
@@ -40,7 +42,7 @@ class SpentError(Exception):
 
 @define
 class Budget:
-    """What is left to one check: keywords to look at, and seconds for its patterns."""
+    """The remaining keyword steps and pattern seconds of one check."""
 
     patterns: Mapping[str, Pattern]
     steps: int = MOST_STEPS
@@ -55,7 +57,7 @@ class Budget:
             raise SpentError(TOO_DEEP)
 
     def matches(self, pattern: str, text: str) -> bool:
-        """Whether a pattern matches anywhere in a text; one that can't be told in time ends the check."""
+        """Return whether a pattern matches anywhere in a text. Raises ``SpentError`` on a timeout."""
         known = self.found.get((pattern, text))
         if known is None:
             began = time.monotonic()
@@ -79,7 +81,7 @@ Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 @cache
 def guarded(draft: Any) -> Any:
-    """A draft's validator whose every keyword counts as a step, and whose patterns have a time limit."""
+    """Return a draft's validator that counts every keyword as a step and limits the time for patterns."""
     from jsonschema import validators
 
     own: dict[str, Keyword] = {
@@ -143,7 +145,7 @@ def _unevaluated_properties(validator: Any, unevaluated: Any, instance: Any, sch
 
 
 def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
-    """The members that some keyword of a schema, or of one that holds with it, has looked at."""
+    """Return the members already evaluated by a keyword of the schema or of an applicable subschema."""
     BUDGET.get().step()
     if not isinstance(schema, dict):
         return set()
@@ -175,7 +177,7 @@ def _multiple_of(validator: Any, step: Any, instance: Any, _schema: Any) -> Iter
 
 
 def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[Any]:
-    """In time that grows with the list; to compare each with each takes minutes where the model writes many."""
+    """Check in linear time. A comparison of all pairs takes minutes for a long list."""
     if unique and isinstance(instance, list):
         known: set[Any] = set()
         for number, one in enumerate(instance):
@@ -196,7 +198,7 @@ def _error(message: str) -> Any:
 
 @cache
 def formats() -> Any:
-    """The formats that are checked, the same on every machine; all others are annotations, as the standard has it."""
+    """Return the checked formats, the same on every machine. All other formats are annotations, as in the standard."""
     from jsonschema import FormatChecker
 
     checker = FormatChecker(formats=())

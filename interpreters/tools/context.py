@@ -1,4 +1,4 @@
-"""What a running tool is given beside its arguments."""
+"""``ToolContext``, the parameter that a running tool receives beside its arguments, and the exceptions of tools."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Deps = TypeVar("Deps")
 
 
 class ToolError(Exception):
-    """Raised by a tool: its message goes to the model word for word.
+    """Raised by a tool. The model receives the message word for word.
 
-    ``transient=True`` says that it may pass, such as a busy server: a tool with ``retries`` is then run again.
+    ``transient=True`` marks a temporary failure, such as a busy server. A tool with ``retries`` then runs again.
     """
 
     def __init__(self, *said: object, transient: bool = False) -> None:
@@ -28,18 +28,18 @@ class ToolError(Exception):
 
 
 class ToolRetry(ToolError):  # noqa: N818 - no error of the tool: it asks for something
-    """Raised by a tool to have the model try again: ``raise ToolRetry("the city must be in Europe")``."""
+    """Raised by a tool to make the model try again: ``raise ToolRetry("the city must be in Europe")``."""
 
 
 class ToolCancelled(BaseException):
     """Raised by ``ToolContext.check`` to leave a tool whose call was cancelled.
 
-    It is no ``Exception``, so that a tool which catches those around its work does not catch this one by accident.
+    Not an ``Exception``, so that a tool's own ``except Exception`` does not catch it by accident.
     """
 
 
 class ToolContext(Generic[Deps]):
-    """One call, seen from inside its tool. A parameter annotated with this class is left out of the tool's schema.
+    """One call, as its tool sees it. A parameter annotated with this class is not part of the tool's schema.
 
     >>> from interpreters import ToolContext, tool
     >>> @tool
@@ -78,22 +78,19 @@ class ToolContext(Generic[Deps]):
         effect_id: str = "",
     ) -> None:
         self.deps = deps
-        """What the embedding program gave to its ``Agent``: a database, a client, a user."""
+        """The ``deps`` of the ``Agent``: a database, a client, a user."""
         self.session = session
         self.call_id = call_id
-        """Of the call, the same in each attempt at it, and after a crash: with ``session`` it names the call for
-        good.
-        """
+        """The id of the call: the same for every attempt and after a crash. Together with ``session`` it is unique."""
         self.effect_id = effect_id
-        """Of this attempt (``turn.step.index``)."""
+        """The id of this attempt (``turn.step.index``)."""
         self.tool = tool
-        """The tool's name."""
         self.keeper = keeper
-        """Keeps what undoes a change of files, for ``keeping``; None where nothing is kept, as without a recording."""
+        """Saves the undo data of file changes, for ``keeping``. None without a recording."""
         self.error: BaseException | None = None
-        """What the tool raised, once it has failed."""
+        """The exception that the tool raised, if it failed."""
         self.images: tuple[Image, ...] = ()
-        """What was given to ``show``."""
+        """The images passed to ``show``."""
         self._report = report
         self._begins = begins
         self._cancelled = False
@@ -101,62 +98,62 @@ class ToolContext(Generic[Deps]):
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more. Long work looks at it now and then and ends early."""
+        """Whether the call was cancelled. Long work should check this from time to time and end early."""
         return self._cancelled
 
     def check(self) -> None:
         """Leave the tool here if its call was cancelled.
 
         Raises:
-            ToolCancelled: it was; let it pass.
+            ToolCancelled: the call was cancelled. Do not catch it.
         """
         if self._cancelled:
             raise ToolCancelled
 
     def begin(self) -> None:
-        """Called right before the tool's function: from here on the call has begun.
+        """Mark the call as started. Called right before the tool's function.
 
         Raises:
-            ToolCancelled: nobody waits for it any more, and it must not begin.
+            ToolCancelled: the call was cancelled and must not start.
         """
         if self._begins is not None and (self._cancelled or not self._begins()):
             self._cancelled = True
             raise ToolCancelled
 
     def when_cancelled(self, end: Callable[[], object] | None) -> None:
-        """Have ``cancel`` call ``end`` too, once, on whatever thread it is called itself; with None nothing more. What
-        ``end`` raises is logged.
+        """Register ``end``, which ``cancel`` calls once, on its own thread. None removes it. Exceptions of ``end`` are
+        logged.
 
         Raises:
-            ToolCancelled: the call is cancelled already.
+            ToolCancelled: the call is already cancelled.
         """
         self._when_cancelled = end
         if end is not None:
             self.check()  # after it is there, so that a cancellation from another thread meets it or is met
 
     def keeping(self, *paths: str, root: str | os.PathLike[str] = ".") -> AbstractContextManager[object]:
-        """A block that changes files, with what they hold kept before it, so that ``undo`` can put them back.
+        """Return a context manager that saves these files on entry, so that ``undo`` can restore them.
 
-        Without a recording nothing is kept.
+        Without a recording it does nothing.
 
         Args:
-            paths: of the files that the block may change, make or delete, relative to ``root``.
-            root: the directory that they lie in.
+            paths: the files that the block may change, create or delete, relative to ``root``.
+            root: their directory.
 
         Raises:
-            ToolError: on the way into the block: a file can't be kept, or is none that tools may change.
+            ToolError: on entry, if a file can't be saved or tools may not change it.
         """
         if self.keeper is None:
             return nullcontext()
         return self.keeper.keeping_files(root, paths, self.call_id)
 
     def show(self, image: Image) -> None:
-        """Have the model shown a picture beside the result, whose text should say what it is of.
+        """Send the model an image with the result. The result's text should describe the image.
 
-        A model that takes no pictures of its kind is not shown it.
+        Models that do not accept images of this type do not receive it.
 
         Raises:
-            ToolError: the pictures of this call are too large together.
+            ToolError: the images of this call are too large together.
         """
         images = (*self.images, image)
         if sum([one.size for one in images]) > LARGEST_IMAGES:
@@ -164,12 +161,12 @@ class ToolContext(Generic[Deps]):
         self.images = images
 
     def progress(self, text: str) -> None:
-        """Tell observers how far the work is. The model never sees it. May be called from any thread."""
+        """Report the progress of the work to observers. The model never sees it. Thread-safe."""
         if self._report is not None and not self._cancelled:
             self._report(text)
 
     def cancel(self) -> None:
-        """Called by the interpreter, and by tests of tools."""
+        """Cancel the call. For the interpreter, and for tests of tools."""
         self._cancelled = True
         end, self._when_cancelled = self._when_cancelled, None
         if end is None:

@@ -1,9 +1,9 @@
-r"""Patterns of JSON Schema, which are ECMA 262's, matched with a time limit.
+"""Match JSON Schema patterns (ECMA 262) with a time limit.
 
-The standard library's ``re`` backtracks without end on patterns such as ``(a|aa)+$``, and the arguments come from a
-model. So the ``regex`` package matches, which takes a time limit; a text that it can't decide on in time does not fit.
-What a pattern means is read by ``runtime.constrained.ecma``, for sampling and for this check alike. One that is none of
-ECMA 262, such as ``(?i)a``, is matched as the package reads it; sampling is then not held to it.
+The standard library's ``re`` backtracks without end on patterns such as ``(a|aa)+$``, and the texts come from a model.
+The ``regex`` package has a time limit; on a timeout the text counts as no match. ``runtime.constrained.ecma`` parses
+the patterns, for sampling and for this check alike. A pattern outside of ECMA 262, such as ``(?i)a``, is matched as the
+package reads it, and sampling does not enforce it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from runtime.constrained.ecma import (
 )
 
 LONGEST = 2000
-"""Characters of a pattern; compiling one takes longer than in proportion."""
+"""Characters of a pattern. Compile time grows faster than the length."""
 
 LONGEST_TEXT = 200_000
-"""Characters of a text that is matched. The package looks at its time limit the more seldom the longer the text is: a
-search through ten times as many went on for ten seconds behind it."""
+"""Characters of a matched text. The longer the text, the less often the package checks its time limit: with ten times
+as many characters, a search ran ten seconds over it.
+"""
 
 LONGEST_WRITTEN = 200_000
-"""Characters of what is compiled, where classes of Unicode are written out."""
+"""Characters of the compiled pattern, with Unicode classes expanded."""
 
 MOST_REPEATS = 20_000
-"""Pieces of a pattern with all counted repetitions of groups written out, as compiling does."""
+"""Pieces of a pattern, with all counted repetitions of groups expanded, as compiling does."""
 
 WORD = "[0-9A-Za-z_]"
 EDGES = {
@@ -50,14 +51,14 @@ EDGES = {
 
 
 class UnreadablePatternError(ValueError):
-    """Says why a pattern can't be matched."""
+    """A pattern can't be matched; the message gives the reason."""
 
 
 class Pattern:
-    """One pattern.
+    """One compiled pattern.
 
     Raises:
-        UnreadablePatternError: it is no regular expression, or one that takes too long to compile.
+        UnreadablePatternError: it is not a regular expression, or takes too long to compile.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -77,10 +78,10 @@ class Pattern:
             raise UnreadablePatternError(f"it is no regular expression ({error})") from None
 
     def found_in(self, text: str, seconds: float) -> bool:
-        """Whether it matches anywhere in a text.
+        """Return whether the pattern matches anywhere in a text.
 
         Raises:
-            TimeoutError: that could not be told in time, or the text is too long for that.
+            TimeoutError: the search took longer than ``seconds``, or the text is too long.
         """
         if len(text) > LONGEST_TEXT:
             raise TimeoutError
@@ -88,7 +89,7 @@ class Pattern:
 
 
 def _read(pattern: str) -> tuple[Options | None, int]:
-    """The tree of a pattern, None where it is none of ECMA 262; and how many pieces it is written out."""
+    """Return the tree of a pattern (None if it is not ECMA 262), and the number of its expanded pieces."""
     try:
         tree = read_pattern(pattern)
     except EcmaError:

@@ -1,7 +1,7 @@
-"""Tools that the embedding program runs itself: a specification without a function.
+"""Tools that the embedding program runs: a specification without a function.
 
-A call of one is checked like any other, and then the turn is put away until the program hands in its result
-(``agent.answer``), in this process or another one.
+Their calls are checked like any other. The turn is then suspended until the program hands in the result
+(``agent.answer``), in this process or in another one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from interpreters.tools.tool import SchemaTool, Tool, ToolError
 
 
 class ExternalTool(SchemaTool):
-    """Made of a ``ToolSpec`` among an agent's ``tools``."""
+    """Made from a ``ToolSpec`` in an agent's ``tools``."""
 
     def __init__(self, spec: ToolSpec) -> None:
         super().__init__(spec, _nobody)
 
     def problems(self, arguments: Mapping[str, Any]) -> str:
-        """What the model is told of arguments that the schema forbids; empty where it allows them."""
+        """Return the error message for invalid arguments, or an empty text if they are valid."""
         try:
             self._structured(arguments)
         except ToolError as error:
@@ -33,15 +33,15 @@ def _nobody(arguments: dict[str, Any]) -> NoReturn:
 
 
 Usable = Tool[..., Any] | ToolSpec | Callable[..., Any]
-"""What an agent takes for a tool: one that ``@tool`` made; a plain function, which is then made one; or a specification
-of a tool that the program runs itself, outside of the agent."""
+"""The tools that an agent accepts: made by ``@tool``, a plain function, or a ``ToolSpec`` that the program itself runs.
+"""
 
 
 def as_tools(usable: Iterable[Usable]) -> tuple[Tool[..., Any], ...]:
-    """Tools of whatever an agent was given.
+    """Convert an agent's ``tools`` to ``Tool`` objects.
 
     Raises:
-        ConfigError: a function has a parameter without a type, or with one that JSON has no form for.
+        ConfigError: a parameter of a function has no type, or a type without a JSON form.
     """
     return tuple(_as_tool(one) for one in usable)
 

@@ -1,4 +1,4 @@
-"""Exceptions of tools: which are the tool's own fault, and what one says, for a model or for who reads a warning."""
+"""Exceptions of tools: whether the tool caused them, and their text for a model or a log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 
 def describe(error: BaseException) -> str:
-    """What an exception says, with its type where the message alone would say nothing: ``KeyError: 'name'``."""
+    """Return an exception's message, with its type if the message alone is unclear: ``KeyError: 'name'``."""
     if isinstance(error, OSError) and error.strerror:
         said = message_of(error, error.strerror)
         return said if error.filename is None else f"{said}: {message_of(error, error.filename)}"
@@ -19,7 +19,7 @@ def describe(error: BaseException) -> str:
 
 
 def message_of(error: BaseException, said: object) -> str:
-    """``said``, which an exception holds or is, as a text. Its class may be anybody's, and fail at that."""
+    """Return ``str(said)``, the exception or a part of it. Its ``__str__`` is foreign code and may itself fail."""
     try:
         return str(said)
     except BaseException as broken:
@@ -29,10 +29,11 @@ def message_of(error: BaseException, said: object) -> str:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether an exception that came out of a tool is the tool's own fault, of whatever type it is.
+    """Return whether the tool itself caused an exception, of any type.
 
-    Not its fault is what a signal has raised in the middle of it: Ctrl-C, or what a handler of the program's raises.
-    Python runs handlers on the main thread alone. The handler of a tool that has put the program's back is its own.
+    A signal's exception is not the tool's fault: Ctrl-C, or one raised in a signal handler of the program. Python runs
+    handlers only on the main thread. The tool's own handler counts as the tool's code, if the tool has restored the
+    program's handler.
     """
     if threading.current_thread() is not threading.main_thread():
         return True
@@ -40,14 +41,14 @@ def is_fault(error: BaseException) -> bool:
 
 
 class TaskWatch:
-    """Made where an ``async def`` begins to be awaited, to tell its own faults from what is done to its task."""
+    """Tells a coroutine's own faults from a cancellation of its task. Create it where the ``await`` starts."""
 
     def __init__(self) -> None:
         self._task = asyncio.current_task()
         self._cancelled = 0 if self._task is None else self._task.cancelling()
 
     def is_fault(self, error: BaseException) -> bool:
-        """``is_fault``, where its task's being cancelled and its coroutine's being closed are no fault either."""
+        """Return ``is_fault``, but do not count cancelling the task or closing the coroutine as a fault."""
         if not isinstance(error, asyncio.CancelledError | GeneratorExit):
             return is_fault(error)
         if self._task is None or _running() is not self._task:  # a task that is dropped is closed from outside
@@ -73,7 +74,7 @@ def _is_of_a_handler(error: BaseException) -> bool:
 
 
 def _code(handler: object) -> object:
-    """What Python runs for a signal; None where it is nothing of Python's."""
+    """Return the code object that Python runs for a signal, or None if the handler is not Python code."""
     if not callable(handler):  # SIG_DFL and SIG_IGN, whose class has a __call__ that makes its members
         return None
     function = getattr(handler, "__func__", handler)  # of a method

@@ -1,10 +1,13 @@
-"""The check of arguments against a JSON Schema that others wrote: all of it, before a tool runs.
+"""Check arguments against any JSON Schema, completely, before a tool runs.
 
-Sampling holds calls to what a grammar can say; here the rest is checked, and all calls of models that sampling does not
-hold to anything. Nothing is fetched, and nothing takes without end: references have to lead somewhere within the
-schema, patterns have a time limit, and one check of a schema whose parts multiply has a limited number of steps.
+Sampling enforces only the part of a schema that a grammar can express. This check covers the rest, and all calls of
+models without constrained sampling.
 
-It needs the extra ``schemas``. The package ``jsonschema`` is imported once the first such tool is made.
+- Nothing is fetched: references must resolve within the schema.
+- Patterns have a time limit.
+- One check has a limited number of steps, since the parts of a schema can multiply.
+
+Needs the extra ``schemas``. The package ``jsonschema`` is imported when the first such tool is made.
 """
 
 from __future__ import annotations
@@ -21,16 +24,15 @@ from interpreters.tools.plain_schemas import is_plain
 from runtime.constrained.schema import look_over
 
 MOST_PROBLEMS = 8
-"""The most problems that a model is told of at once; the others follow when these are mended."""
+"""Problems reported to a model in one message. It sees the others after it has corrected these."""
 
 LONGEST_PROBLEM = 240
-"""The most characters of one problem."""
 
 MOST_SCHEMA_STEPS = 2_000_000
-"""The most keywords that are looked at to see whether a schema is valid, which takes some seconds."""
+"""Keywords evaluated to validate a schema itself (some seconds)."""
 
 DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
-"""The drafts that are tried in turn for a schema that does not name its own: what is a valid schema differs."""
+"""Drafts tried in this order for a schema that does not name its draft. They differ in which schemas are valid."""
 
 
 class FullCheck:
@@ -38,11 +40,11 @@ class FullCheck:
 
     Args:
         schema: decoded JSON.
-        subject: what errors call it.
+        subject: the schema's name in errors.
 
     Raises:
-        ConfigError: it is no JSON Schema, is too large or too deep, refers to what is elsewhere, or has a pattern that
-            can't be read; or the extra ``schemas`` is not installed.
+        ConfigError: it is not a JSON Schema, is too large or too deep, has references to the outside, or has a pattern
+            that can't be read; or the extra ``schemas`` is not installed.
     """
 
     def __init__(self, schema: Any, subject: str) -> None:
@@ -55,7 +57,7 @@ class FullCheck:
         self._validator = guarded(draft)(schema, registry=registry, format_checker=formats())
 
     def problems(self, value: Any) -> list[str]:
-        """What is wrong with a value, each with its place; at most ``MOST_PROBLEMS``, and that there are more."""
+        """Return the problems of a value, each with its place: at most ``MOST_PROBLEMS``, then "and more"."""
         token = BUDGET.set(Budget(self._patterns))
         try:
             found = [_worded(error) for error in islice(self._validator.iter_errors(value), MOST_PROBLEMS + 1)]
@@ -70,7 +72,6 @@ class FullCheck:
 
     @staticmethod
     def _plain() -> tuple[Any, Any]:
-        """The draft and the addresses of a schema without references, which is valid in the newest draft."""
         from jsonschema import Draft202012Validator
         from jsonschema_specifications import REGISTRY
 
@@ -81,7 +82,7 @@ class FullCheck:
         return draft, self._look_around(schema, draft, subject)
 
     def _look_around(self, schema: Any, draft: Any, subject: str) -> Any:
-        """See that every reference leads somewhere and every pattern can be read."""
+        """Check that every reference resolves and every pattern can be read."""
         from jsonschema_specifications import REGISTRY
         from referencing.exceptions import Unresolvable
         from referencing.jsonschema import specification_with
@@ -124,7 +125,7 @@ class FullCheck:
         return registry
 
     def _patterns_of(self, part: Mapping[str, Any]) -> Iterator[str]:
-        """Keep the patterns of a part of the schema; gives what is wrong with those that can't be read."""
+        """Compile the patterns of one part of the schema. Yields a problem for each unreadable pattern."""
         named = part.get("patternProperties")
         for pattern in (part.get("pattern"), *(named if isinstance(named, dict) else ())):
             if isinstance(pattern, str) and pattern not in self._patterns:
@@ -135,10 +136,10 @@ class FullCheck:
 
 
 def _draft_of(schema: Any, subject: str) -> Any:
-    """The validator of the draft that a schema is written in.
+    """Return the validator class for the draft of a schema.
 
     Raises:
-        ConfigError: it is no schema of it.
+        ConfigError: the schema is not valid in its draft.
     """
     import jsonschema
 
@@ -152,7 +153,7 @@ def _draft_of(schema: Any, subject: str) -> Any:
 
 
 def _named_draft(schema: Mapping[str, Any]) -> Any:
-    """The draft that a schema names; the newest for a name that nobody knows."""
+    """Return the draft that a schema names, or the newest draft if the name is unknown."""
     import jsonschema
     from jsonschema.validators import validator_for
 
@@ -163,7 +164,6 @@ def _named_draft(schema: Mapping[str, Any]) -> Any:
 
 
 def _problems_of(draft: Any, schema: Any) -> list[str]:
-    """The reasons why something is no schema of this draft."""
     check = guarded(draft)(draft.META_SCHEMA, format_checker=None)
     token = BUDGET.set(Budget({}, steps=MOST_SCHEMA_STEPS))
     try:
@@ -175,7 +175,7 @@ def _problems_of(draft: Any, schema: Any) -> list[str]:
 
 
 def _worded(error: Any) -> str:
-    """A problem in a line: where, and what; of alternatives, what is wrong with the nearest one."""
+    """Return a problem as one line with its place. For alternatives, it describes the closest alternative."""
     from jsonschema.exceptions import best_match
 
     path = _path(error.absolute_path)

@@ -1,4 +1,4 @@
-"""Judgements on single JSON values that the check of signatures and that of whole JSON Schemas share."""
+"""Judgements on single JSON values, shared by the check of signatures and the check of whole JSON Schemas."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 DEEPEST_STACK = 0.7
-"""The share of Python's stack, its callers' included, that a check may use. The package's own data structures, which
-are native, end the process where the stack ends within them.
+"""The share of Python's stack, callers included, that a check may use. The package's data structures are native code: a
+stack overflow inside them kills the process.
 """
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -19,14 +19,14 @@ DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-
 TIME = re.compile(r"(\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 MICROSECONDS = 7
-"""Characters of the longest fraction of a second that Python holds, its point included."""
+"""Characters of the longest fraction of a second that Python can store, including the point."""
 
 
 def as_date(text: str) -> date:
-    """The day that a text of the format ``date`` means.
+    """Parse a text of the format ``date``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a date.
     """
     if not DATE.fullmatch(text):
         raise ValueError(f"{text!r} is no date such as 2026-11-24")
@@ -34,12 +34,12 @@ def as_date(text: str) -> date:
 
 
 def as_date_time(text: str) -> datetime:
-    """The moment that a text of the format ``date-time`` means; without an offset it is naive, as Python calls it.
+    """Parse a text of the format ``date-time``. Without a UTC offset the result is naive.
 
-    A leap second is the last one before it, and of a fraction the microseconds count.
+    A leap second becomes the second before it. A fraction is cut to microseconds.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a date and time.
     """
     found = DATE_TIME.fullmatch(text)
     if not found:
@@ -48,10 +48,10 @@ def as_date_time(text: str) -> datetime:
 
 
 def as_time(text: str) -> time:
-    """The time of day that a text of the format ``time`` means; as in ``as_date_time``.
+    """Parse a text of the format ``time``, like ``as_date_time``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a time.
     """
     found = TIME.fullmatch(text)
     if not found:
@@ -69,11 +69,11 @@ RULES: Mapping[str, Callable[[str], object]] = {
     "time": as_time,
     "uuid": UUID.fullmatch,
 }
-"""The formats that signatures have: a rule gives something true, or nothing, or a ValueError for any other text."""
+"""The formats of signatures. For an invalid text, a rule returns None or raises ValueError."""
 
 
 def has_format(text: str, name: str) -> bool:
-    """Whether a text is of a format; of one that nobody knows, every text is."""
+    """Return whether a text has a format. True for any unknown format."""
     rule = RULES.get(name)
     try:
         return rule is None or rule(text) is not None
@@ -82,7 +82,7 @@ def has_format(text: str, name: str) -> bool:
 
 
 def is_deep() -> bool:
-    """Whether the stack is nearly used up."""
+    """Return whether the stack is nearly used up."""
     try:
         sys._getframe(int(sys.getrecursionlimit() * DEEPEST_STACK))
     except ValueError:
@@ -91,7 +91,7 @@ def is_deep() -> bool:
 
 
 def is_multiple(number: float, step: float) -> bool:
-    """In decimals: 0.07 is a multiple of 0.01, which floating point denies."""
+    """Check with decimals: 0.07 is a multiple of 0.01, but not in floating point."""
     with localcontext() as context:
         context.prec = 5000
         try:
@@ -101,10 +101,11 @@ def is_multiple(number: float, step: float) -> bool:
 
 
 def as_key(value: Any) -> Any:
-    """A value as JSON compares it: 1 is 1.0, and not true; the order of members says nothing.
+    """Return a key that is equal for values that JSON considers equal: 1 equals 1.0 but not true, and the order of
+    members does not matter.
 
     Raises:
-        RecursionError: it is nested too deeply.
+        RecursionError: the value is nested too deeply.
     """
     if isinstance(value, list | dict) and is_deep():
         raise RecursionError("nested too deeply to be compared")

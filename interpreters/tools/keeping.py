@@ -1,4 +1,4 @@
-"""What a tool says of the files that it is about to change, so that the change can be undone."""
+"""The changes of files that a tool announces in advance, so that ``undo`` can restore them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from attrs import frozen
 
 @frozen
 class FileChange:
-    """What is about to happen to one file.
+    """A change of one file that is about to happen.
 
     Attributes:
-        parts: its path from the root on, without links.
-        old: what it holds; None where there is no file.
-        about: of the file that is there.
-        new: what it is to hold; None where it is to be deleted.
-        mode_too: whether its mode or owner may be another one afterwards.
+        parts: the path relative to the root, with links resolved.
+        old: the present content; None if the file does not exist.
+        about: the status of the existing file.
+        new: the future content; None if the file will be deleted.
+        mode_too: whether the change may also affect mode or owner.
     """
 
     parts: tuple[str, ...]
@@ -30,21 +30,21 @@ class FileChange:
 
 
 class Keeper(Protocol):
-    """Keeps what undoes a change of files. What a session has of it stands in ``ToolContext.keeper``."""
+    """Saves the undo data of file changes. A session's keeper is in ``ToolContext.keeper``."""
 
     def keeping(self, root: str, changes: Sequence[FileChange], call_id: str) -> AbstractContextManager[object]:
-        """Keep what undoes the changes, on the disk, before the block begins in which they are made.
+        """Save the undo data to disk before the block that makes these changes.
 
         Args:
-            root: the directory whose files they are, absolute and without links.
-            changes: no two of them about one file.
-            call_id: of the tool's call.
+            root: the directory of the files, absolute and without links.
+            changes: at most one per file.
+            call_id: id of the tool's call.
 
         Raises:
-            ToolError: it can't be kept, so that nothing must be changed.
+            ToolError: the data can't be saved. Do not change any file then.
         """
 
     def keeping_files(
         self, root: str | os.PathLike[str], paths: Sequence[str], call_id: str
     ) -> AbstractContextManager[object]:
-        """The same for files of which nobody knows yet what they will hold: see ``ToolContext.keeping``."""
+        """Do the same for files whose future content is not yet known. See ``ToolContext.keeping``."""

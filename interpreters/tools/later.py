@@ -1,4 +1,4 @@
-"""``LATER``: the answer of a program that will give its answer another time. See ``interpreters.program.later``."""
+"""``LATER``: a program returns it to answer later. See ``interpreters.program.later``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Later(Enum):
-    """The type of ``LATER``, which is its only value."""
+    """The type of ``LATER``, its only value."""
 
     LATER = "LATER"
 
@@ -16,6 +16,6 @@ class Later(Enum):
 
 
 LATER: Final = Later.LATER
-"""Returned by a program's ``approve``, ``ask`` or ``review``, or by its own performer of a tool's call: the answer will
-be handed in by ``answer``. Until then the turn waits, across ``close()``, a crash and a restart; only ``cancel`` gives
-it up."""
+"""Return this from ``approve``, ``ask``, ``review`` or your own performer of tool calls to hand in the answer later
+with ``answer``. The turn waits until then, across ``close()``, a crash and a restart. Only ``cancel`` ends the wait.
+"""

@@ -1,4 +1,4 @@
-"""Lists of tools as others give them, read into what the model is told of a tool.
+"""Read foreign tool lists into the specifications that a model receives.
 
 ::
 
@@ -19,7 +19,7 @@ from attrs import frozen
 from cognition import ConfigError, ToolSpec
 
 SCHEMAS = ("inputSchema", "input_schema", "parameters")
-"""Where the schema of a tool stands."""
+"""The keys that may contain a tool's schema."""
 
 
 @frozen
@@ -27,40 +27,42 @@ class Listed:
     """One tool of a list."""
 
     place: int
-    """Its place in the list, from 0."""
+    """Its index in the list, from 0."""
     name: str
-    """Empty where the tool has no name."""
+    """Empty if the tool has no name."""
     spec: ToolSpec | None
     problem: str = ""
-    """Why there is no ``spec``."""
+    """The reason if ``spec`` is None."""
 
 
 @frozen
 class Unreadable:
-    """Stands in decoded data for what can't be read, so that only its own tool is lost."""
+    """Replaces unreadable data in decoded JSON, so that only the tool with that data is lost."""
 
     why: str
 
 
 DEEPEST = 150
-"""The number of brackets within brackets from which on a text is not decoded; no schema is read that has as many."""
+"""Nesting depth at which a text is no longer decoded. Schemas are limited to fewer levels."""
 
 MOST_DIGITS = 1000
-"""The most digits of a whole number; Python itself reads four times as many."""
+"""Digits of a whole number at most. Python itself reads four times as many."""
 
 SIGNS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]|[\]}]', re.DOTALL)
-"""Finds brackets, and strings, in which brackets don't count."""
+"""Matches brackets. Also matches whole strings, to skip the brackets in them."""
 
 TOO_DEEP = "-Infinity"
-"""Stands in the place of what is nested too deeply: it is no JSON, but Python's decoder hands it to a hook."""
+"""Replaces data that is nested too deeply. It is not JSON, but Python's decoder passes it to a hook."""
 
 
 def decode_listing(text: str, *, twice: bool = True) -> Any:
-    """Decoded JSON, with ``Unreadable`` in place of what is too deep or too long, or is no JSON number; and unless
-    ``twice``, of an object that has a key twice, which others may read otherwise.
+    """Decode JSON, with ``Unreadable`` in place of unusable parts.
+
+    Unusable are values that are nested too deeply, integers that are too long, and constants such as ``NaN``. With
+    ``twice=False``, so are objects with a repeated key, since other readers may choose the other value.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: it is not JSON.
     """
     pairs = None if twice else _object
     return json.loads(shallow(text, TOO_DEEP), parse_int=_int, parse_constant=_constant, object_pairs_hook=pairs)
@@ -86,7 +88,7 @@ def _constant(text: str) -> Unreadable:
 
 
 def shallow(text: str, stand_in: str) -> str:
-    """JSON with ``stand_in`` for what is nested ``DEEPEST`` brackets deep or deeper."""
+    """Replace everything nested ``DEEPEST`` brackets deep or deeper by ``stand_in``."""
     kept, depth, begun = [], 0, 0
     for sign in SIGNS.finditer(text):
         if sign[0] in "[{":
@@ -102,7 +104,7 @@ def shallow(text: str, stand_in: str) -> str:
 
 
 def unreadable(data: Any) -> str:
-    """Why something in decoded data could not be read; empty if all could."""
+    """Return why a part of decoded data could not be read, or an empty text."""
     waiting, seen = [data], set[int]()
     while waiting:
         one = waiting.pop()
@@ -115,13 +117,13 @@ def unreadable(data: Any) -> str:
 
 
 def read_listing(data: Any) -> tuple[Listed, ...]:
-    """The tools of a list, those that can't be used among them.
+    """Return the tools of a list, including the unusable ones.
 
     Args:
-        data: decoded JSON: a list, or an object with it under ``tools``, perhaps within ``result``.
+        data: decoded JSON: a list, or an object with the list under ``tools``, possibly within ``result``.
 
     Raises:
-        ConfigError: it holds no list of tools.
+        ConfigError: the data does not contain a list of tools.
     """
     if isinstance(data, Mapping) and isinstance(data.get("result"), Mapping):
         data = data["result"]

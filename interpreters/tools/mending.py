@@ -1,7 +1,7 @@
-"""Schemas of strangers that can't be checked as they are, with as little left out of them as makes them one that can.
+"""Remove the smallest uncheckable part from foreign schemas, so that the rest can be checked.
 
-A server that others wrote checks its arguments itself. So what can't be held here is no reason to lose the tool, and
-what was left out is told, keyword by keyword.
+A foreign server checks its own arguments, so one uncheckable keyword is not a reason to lose the tool. Every omitted
+keyword is reported.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from interpreters.tools.ecma import Pattern, UnreadablePatternError
 from interpreters.tools.full_check import MOST_SCHEMA_STEPS, FullCheck
 
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
-"""Keywords whose values are data, in which nothing is a keyword."""
+"""Keywords whose values are data and never contain keywords."""
 
 MOST_ROUNDS = 20
-"""Times that a schema is looked at for what is no keyword of its draft, each after some of it was left out."""
+"""Rounds of validation against the draft, each after some keywords were removed."""
 
 OPEN: dict[str, Any] = {"type": "object"}
 
 
 @frozen
 class LeftOut:
-    """A keyword that can't be held."""
+    """A keyword omitted from a schema."""
 
     path: str
     keyword: str
@@ -39,8 +39,7 @@ class LeftOut:
 
 
 def mended(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[LeftOut, ...]]:
-    """A schema that can be checked, and what of the given one is not in it. What can be checked as it is stays as it
-    is.
+    """Return a schema that can be checked, and the omitted keywords. A checkable schema is returned unchanged.
 
     Raises:
         ConfigError: the extra ``schemas`` is not installed.
@@ -59,7 +58,6 @@ def mended(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[LeftOut, ...]]
 
 
 def _refused(schema: Any) -> str:
-    """Why a schema can't be checked; empty if it can."""
     try:
         FullCheck(schema, "the parameters")
     except ConfigError as error:
@@ -70,7 +68,7 @@ def _refused(schema: Any) -> str:
 
 
 def _parts(schema: Any, path: str = "$") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a schema that may be one itself, outermost first."""
+    """Yield every object that may be a subschema, outermost first."""
     waiting: list[tuple[str, Any]] = [(path, schema)]
     while waiting:
         place, one = waiting.pop()
@@ -82,7 +80,6 @@ def _parts(schema: Any, path: str = "$") -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _without_odd_references(schema: dict[str, Any]) -> Iterator[LeftOut]:
-    """Leave out references that lead nowhere, and patterns that nobody can read."""
     for path, part in _parts(schema):
         for keyword in ("$ref", "$dynamicRef"):
             target = part.get(keyword)
@@ -100,7 +97,7 @@ def _without_odd_references(schema: dict[str, Any]) -> Iterator[LeftOut]:
 
 
 def _leads(schema: Any, target: str) -> bool:
-    """Whether a reference leads somewhere; of one by a name the check itself knows more."""
+    """Return whether a reference resolves. For anchors it returns True; the check itself knows more."""
     if not target.startswith("#"):
         return False
     if not target.startswith("#/"):
@@ -126,7 +123,7 @@ def _readable(pattern: str) -> bool:
 
 
 def _without_strange_values(schema: dict[str, Any]) -> Iterator[LeftOut]:
-    """Leave out keywords with values that their draft does not know, such as a type that there is not."""
+    """Remove keywords with values that the draft does not allow, such as an unknown type."""
     import jsonschema
 
     draft = jsonschema.Draft202012Validator
@@ -148,7 +145,9 @@ def _without_strange_values(schema: dict[str, Any]) -> Iterator[LeftOut]:
 
 
 def _removed(schema: Any, path: tuple[Any, ...]) -> tuple[str, str] | None:
-    """Leave out the innermost member that a path leads to; where it stood, and its name. None where there is none."""
+    """Remove the innermost member on a path. Returns its parent's path and its name, or None if there is no such
+    member.
+    """
     holders = []
     at = schema
     for step in path:

@@ -1,4 +1,4 @@
-"""Which failures of a tool may pass by themselves, so that a tool with ``retries`` is run again."""
+"""Decide which failures of a tool are temporary, so that a tool with ``retries`` runs again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from interpreters.tools.context import ToolError, ToolRetry
 
 KINDS: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError)
-"""Exceptions of Python's own for connections that were refused, reset or broken, and for what took too long."""
+"""Python's exceptions for refused, reset or broken connections, and for timeouts."""
 
 NUMBERS: frozenset[int] = frozenset(
     {
@@ -24,19 +24,20 @@ NUMBERS: frozenset[int] = frozenset(
         errno.ETIMEDOUT,
     }
 )
-"""Numbers of the system's errors, where an ``OSError`` has one of no class of its own."""
+"""Error numbers of temporary failures, for an ``OSError`` without a class of its own."""
 
 NAMES_AT_TIMES = getattr(socket, "EAI_AGAIN", None)
-"""A name could not be resolved at the moment. That there is no such name is another error, and lasts."""
+"""A temporary failure of name resolution. An unknown name is a different, permanent error."""
 
 LONGEST_CHAIN = 8
-"""How many exceptions are looked at, each the reason of the one before."""
+"""Exceptions to look at, each the cause of the previous one."""
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether a failure may pass: as a ``ToolError`` says itself, and of others by what they are or were raised from.
+    """Return whether a failure is temporary.
 
-    The reason is what stands behind ``from``, or in ``reason``, as urllib has it.
+    A ``ToolError`` decides with its ``transient``. For other exceptions, their types and those of their causes decide.
+    The cause is ``__cause__``, or ``reason`` as in urllib.
     """
     if isinstance(error, ToolError):
         return error.transient and not isinstance(error, ToolRetry)

@@ -1,8 +1,8 @@
-"""Schemas that are seen to be valid at a glance, as nearly all of tools are.
+"""Recognize schemas that are obviously valid, as nearly all tool schemas are.
 
-A schema is held to the schema of its draft by ``full_check``, one keyword after the other, which takes milliseconds:
-for a list of many thousand tools, most of a minute. What is written in the usual keywords only, each with a value of
-the usual form, is valid in any case, and has no reference and no pattern to look at.
+``full_check`` validates a schema against its draft, keyword by keyword, which takes milliseconds: most of a minute for
+many thousand tools. A schema with only the usual keywords and the usual forms of values is always valid, and has
+neither references nor patterns to check.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean", "null"})
 
 MOST_PARTS = 500
-"""The most parts of a schema that are looked at here. A larger one is held to its draft, and to the limits there."""
+"""Parts of a schema looked at here. Larger schemas are validated against their draft, with its limits."""
 
 DEEPEST = 12
-"""The most levels."""
 
 
 def _is_text(value: Any) -> bool:
@@ -62,13 +61,13 @@ SAYING: Mapping[str, Callable[[Any], bool]] = {
     "default": _is_anything,
     "uniqueItems": _is_flag,
 }
-"""Keywords without a schema within, and what tells a value of the usual form."""
+"""Keywords without subschemas, each with a test for a value of the usual form."""
 
 PARTS = ("anyOf", "oneOf", "allOf")
 
 
 def is_plain(schema: Any) -> bool:
-    """Whether a schema is valid in draft 2020-12 beyond doubt, with neither references nor patterns in it."""
+    """Return whether a schema is certainly valid in draft 2020-12 and has neither references nor patterns."""
     if type(schema) is not dict:
         return False
     level: list[Any] = [schema]

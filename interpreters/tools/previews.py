@@ -1,4 +1,4 @@
-"""What a call would do, for whoever is asked whether it may: ``@tool(preview=function)``.
+"""Show the effect of a call before the user approves it: ``@tool(preview=function)``.
 
     def shown(to: str, amount: int) -> str:
         return f"{amount} of {balance()} go to {to}"
@@ -6,8 +6,8 @@
     @tool(approval=True, preview=shown)
     def pay(to: str, amount: int) -> str: ...
 
-A preview is a help and no check: a call runs or fails as it does without one, and what goes wrong while a preview is
-made never reaches the session.
+A preview is a help, not a check: it does not change how a call runs or fails. A failing preview never affects the
+session.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ Sort = Literal["text", "diff", "command"]
 
 
 def _lines(given: object) -> tuple[str, ...]:
-    """Each line for itself, of a text or of several."""
     texts = (given,) if isinstance(given, str) else given
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping | bytes | bytearray):
         raise ConfigError(f"Preview: lines must be a text or several, not {shown(given)}")
@@ -47,43 +46,44 @@ def _lines(given: object) -> tuple[str, ...]:
 @checked
 @frozen
 class Preview:
-    """What a call would do.
+    """The effect that a call would have, as text.
 
     >>> Preview(("one", "two")).lines
     ('one', 'two')
     """
 
     lines: tuple[str, ...] = field(default=(), converter=_lines)
-    """What is shown, line by line, with nothing escaped: whoever shows it sees to that. A text is cut at its ends of
-    lines."""
+    """The text, unescaped: escape it before you show it. A single text is split into lines."""
     sort: Sort = field(default="text", kw_only=True)
-    """How the lines are meant. In a ``diff``, those that begin with ``+`` are added, with ``-`` removed, and with a
-    blank, ``@@`` or a backslash they are those around; any other line is a heading. In a ``command`` they are what a
-    shell is given."""
+    """The meaning of the lines:
+
+    - ``diff``: ``+`` begins an added line and ``-`` a removed one; a blank, ``@@`` or a backslash begins context. Any
+      other line is a heading.
+    - ``command``: the lines are the input of a shell.
+    """
     note: str = field(default="", kw_only=True)
-    """One line on how it would be done, such as where; or why it can't be."""
+    """One line about the circumstances, such as the directory; or the reason why the call would fail."""
 
 
 def failing(error: ToolError) -> Preview:
-    """What is shown of a call that would fail, as things stand."""
+    """Return the preview of a call that would currently fail."""
     first = message_of(error, error).strip().partition("\n")[0].rstrip(":")
     return Preview(note=f"this call would fail: {first}")
 
 
 @frozen
 class Previewing:
-    """The function that previews the calls of a tool, and what it is called with."""
+    """The preview function of a tool, and the arguments that it takes."""
 
     function: Callable[..., Any]
     names: frozenset[str] | None
-    """The arguments of a call that it takes; None where it takes all of them as one dictionary."""
+    """The names of the arguments that it takes. None if it takes all of them as one dictionary."""
     context: str | None
     defaults: Mapping[str, Any] = field(factory=dict)
-    """Of the tool's own parameters."""
     every: bool = False
-    """Whether it takes whatever there is (``**arguments``)."""
+    """Whether it takes all arguments (``**arguments``)."""
     unbound: bool = False
-    """Whether it is a method whose object is not there yet."""
+    """Whether it is a method without its object."""
 
     def call(self, given: Mapping[str, Any], context: ToolContext[Any]) -> Any:
         more = {} if self.context is None else {self.context: context}
@@ -94,7 +94,7 @@ class Previewing:
         return self.function(**taken, **more)
 
     def of(self, instance: object) -> Previewing:
-        """The one of an object, where it is a method."""
+        """Bind it to an object, if it is a method."""
         if not self.unbound:
             return self
         return evolve(self, function=self.function.__get__(instance), unbound=False)
@@ -103,11 +103,12 @@ class Previewing:
 def previewing(
     function: Callable[..., Any] | None, label: str, parameters: Mapping[str, Parameter] | None = None
 ) -> Previewing | None:
-    """How a function previews the calls of a tool with these parameters; None for those of a schema, which come as one
-    dictionary.
+    """Check a preview function against the tool's parameters.
+
+    Without ``parameters`` (a tool made from a schema), the function receives all arguments as one dictionary.
 
     Raises:
-        ConfigError: it can't be called with what a call has.
+        ConfigError: the function can't be called with the tool's arguments.
     """
     if function is None:
         return None
@@ -140,9 +141,9 @@ def previewing(
 
 
 def made(make: Callable[[], Any], name: str) -> Preview | None:
-    """The preview that a function gives; None where it gives none, or fails otherwise than by a ``ToolError``.
+    """Return the preview, or None if the function returns None or fails with anything but a ``ToolError``.
 
-    An interrupt passes through, and so does what a signal's handler of the program raises.
+    Does not catch an interrupt, or an exception from a signal handler of the program.
     """
     try:
         given = make()

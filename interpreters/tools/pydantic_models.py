@@ -1,6 +1,6 @@
-"""Pydantic's models and types in signatures: their own schema, and their own validator.
+"""Pydantic models and types in signatures: pydantic writes their schema and validates their values.
 
-Pydantic is imported here and nowhere else, and only once a class of its kind is met: whoever made it has imported it.
+Only this module imports pydantic, and only for a pydantic class, so pydantic is already imported then.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ PLACE = "#/$defs/"
 
 
 def is_pydantic(kind: Any) -> bool:
-    """Whether a type is pydantic's, or says itself how pydantic reads it."""
+    """Return whether a type is a pydantic type, or defines its own pydantic schema."""
     return "pydantic" in sys.modules and (
         hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__pydantic_core_schema__")
     )
 
 
 def is_field(default: Any) -> bool:
-    """Whether the default of a parameter is pydantic's ``Field(...)``."""
+    """Return whether a parameter's default is a pydantic ``Field(...)``."""
     kind = type(default)
     return kind.__name__ == "FieldInfo" and kind.__module__ == "pydantic.fields"
 
 
 def default_of(info: Any) -> Any:
-    """The default in a ``Field(...)``; ``inspect.Parameter.empty`` if there is none."""
+    """Return the default in a ``Field(...)``, or ``inspect.Parameter.empty``."""
     return inspect.Parameter.empty if info.is_required() else info.get_default(call_default_factory=True)
 
 
@@ -46,12 +46,13 @@ class ModelShape:
     schema: Schema
     definitions: dict[str, Schema]
     make: Callable[[Any], Any]
-    """Validates; raises RefusedError with every problem."""
+    """Validates data. Raises RefusedError with every problem."""
     words: tuple[str, ...] = ()
-    """What it checks and the schema has no keyword for; of what stands within, the schema's descriptions say it."""
+    """Checks of the outermost type that have no schema keyword, in words. Inner types have them in their descriptions.
+    """
 
     def placed(self, beside: dict[str, Schema]) -> Schema:
-        """The schema, whose definitions are put to those that stand beside it already."""
+        """Add the definitions to ``beside``, renamed where necessary, and return the schema."""
         names: dict[str, str] = {}
         for name, schema in self.definitions.items():
             free, number = name, 1
@@ -66,10 +67,10 @@ class ModelShape:
 
 
 def read_model(kind: Any, path: str) -> ModelShape:
-    """How pydantic reads a type.
+    """Read a type with pydantic.
 
     Raises:
-        ConfigError: it has no JSON Schema for it.
+        ConfigError: pydantic has no JSON Schema for it.
     """
     import pydantic
 
@@ -97,21 +98,21 @@ DIGITS = {
     "max_digits": "at most {} digits in all",
     "decimal_places": "at most {} digits behind the decimal point",
 }
-"""The bounds of a ``Decimal`` that pydantic checks and JSON Schema has no keyword for, in words for the description."""
+"""Bounds of a ``Decimal`` that pydantic checks but JSON Schema can't express, in words for the description."""
 
 WHOLE = "at most {} digits before it"
-"""What follows of both of them together."""
+"""Follows from both bounds together."""
 
 NAMED = ("properties", "$defs", "patternProperties", "dependentSchemas")
-"""The keywords whose keys are names, and none of a schema's own."""
+"""Keywords whose keys are names, not schema keywords."""
 
 VALUES = ("const", "default", "enum", "examples")
-"""The keywords under which no schema stands."""
+"""Keywords whose values are not schemas."""
 
 
 @cache
 def _generator() -> Any:
-    """What writes pydantic's schemas, with the bounds of a ``Decimal`` in them that it leaves out itself."""
+    """Return pydantic's schema generator, extended by the ``Decimal`` bounds that it omits."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class WithDigits(GenerateJsonSchema):
@@ -122,7 +123,9 @@ def _generator() -> Any:
 
 
 def _told(part: Any) -> Any:
-    """A schema with ``DIGITS`` in its descriptions in the place of keywords, which pydantic may have written itself."""
+    """Replace the keywords in ``DIGITS`` by words in the description. Newer versions of pydantic may write them
+    themselves.
+    """
     if isinstance(part, list):
         return [_told(one) for one in part]
     if not isinstance(part, dict):
@@ -150,7 +153,6 @@ def _step(one: int | str) -> str:
 
 
 def _renamed(part: Any, names: dict[str, str]) -> Any:
-    """A schema with other names of definitions in its references."""
     if isinstance(part, list):
         return [_renamed(one, names) for one in part]
     if not isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""The fields of classes that stand in JSON as objects: attrs, dataclass, TypedDict and NamedTuple."""
+"""Read the fields of classes that are JSON objects: attrs, dataclass, TypedDict and NamedTuple."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Field:
     """One field of a class."""
 
     name: str
-    """As JSON has it."""
+    """Its name in JSON."""
     kind: Any
     required: bool
     argument: str
-    """As the constructor has it."""
+    """Its name in the constructor."""
 
 
 @frozen
@@ -30,7 +30,7 @@ class Record:
 
     fields: tuple[Field, ...]
     make: Callable[..., Any]
-    """The constructor: takes the fields by their arguments' names."""
+    """The constructor, which takes the fields by ``argument``."""
 
 
 def is_named_tuple(kind: Any) -> bool:
@@ -38,7 +38,7 @@ def is_named_tuple(kind: Any) -> bool:
 
 
 def record_of(kind: Any, path: str) -> Record | None:
-    """The fields of a class, also of a generic one with its arguments (``Box[int]``); None if it is no such class.
+    """Return the fields of a class, also of a generic class with arguments (``Box[int]``). None for other types.
 
     Raises:
         ConfigError: an annotation in it can't be read.
@@ -89,12 +89,12 @@ def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:
 
 
 def _given(hint: Any) -> Any:
-    """The type of a field that is only handed to the constructor."""
+    """Return the type of an ``InitVar``, which only the constructor receives."""
     return hint.type if isinstance(hint, dataclasses.InitVar) else hint
 
 
 def _key(name: str, hint: Any, needed: bool) -> Field:
-    """A key of a TypedDict. Where its annotations are texts, Python does not know itself which keys are required."""
+    """Return a key of a TypedDict. If its annotations are strings, Python does not know which keys are required."""
     while get_origin(hint) in (Required, NotRequired):
         needed = get_origin(hint) is Required
         (hint,) = get_args(hint)
@@ -102,7 +102,6 @@ def _key(name: str, hint: Any, needed: bool) -> Field:
 
 
 def _with(field: Field, variables: Mapping[Any, Any]) -> Field:
-    """A field in which type variables are replaced by what they stand for."""
     return attrs.evolve(field, kind=replaced(field.kind, variables)) if variables else field
 
 

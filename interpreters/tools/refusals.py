@@ -1,4 +1,4 @@
-"""What types and their validators have against data that their schema has let pass, each with its place."""
+"""Errors of types and validators for data that fits the schema, each with its place."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class RefusedError(ValueError):
-    """A value is refused by a type or a validator.
+    """A type or validator refuses a value.
 
     Attributes:
-        problems: each a place (``.points[0]``, or empty) and what is wrong there.
+        problems: pairs of a place (``.points[0]``, or empty) and a description of the problem.
     """
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
@@ -19,10 +19,10 @@ class RefusedError(ValueError):
 
 
 def gathered(parts: Iterable[tuple[str, Callable[[Any], Any], Any]]) -> list[Any]:
-    """The values that are made of parts: each a place, what makes a value, and the data.
+    """Make one value per part: a triple of place, constructor and data.
 
     Raises:
-        RefusedError: some were refused; names every one.
+        RefusedError: some parts were refused; lists all of them.
     """
     values: list[Any] = []
     wrong: list[tuple[str, str]] = []
@@ -39,7 +39,7 @@ def gathered(parts: Iterable[tuple[str, Callable[[Any], Any], Any]]) -> list[Any
 
 
 def problems_of(error: BaseException) -> list[tuple[str, str]]:
-    """The places within a value, and what an exception says is wrong there."""
+    """Return the problems of an exception: pairs of a place within the value and a text."""
     from interpreters.tools.failures import describe
 
     if isinstance(error, RefusedError):

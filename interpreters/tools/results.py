@@ -1,4 +1,4 @@
-"""What a tool returns, as text for the model."""
+"""Convert the result of a tool to text for the model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from interpreters.tools.later import LATER
 from interpreters.tools.records import is_named_tuple
 
 AS_TEXT = (date, datetime, time, Decimal, PurePath, UUID)
-"""Values that stand in JSON as their text."""
+"""Types that become their text in JSON."""
 
 
 def text_of(value: Any, name: str) -> str:
-    """A result as text for the model: a text as it is, everything else as JSON.
+    """Return a text unchanged and any other result as JSON.
 
     Raises:
-        ToolError: JSON has no form for it.
+        ToolError: the result has no JSON form.
     """
     if isinstance(value, str):
         return value
@@ -42,7 +42,7 @@ def text_of(value: Any, name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as plain JSON data, by what it is and not by what a class says that its fields are."""
+    """Convert a value to plain JSON data by its actual types, not by the declared types of its class."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, Enum):

@@ -1,7 +1,7 @@
-"""What is wrong with a value under a JSON Schema of the kind that signatures have, in words for a model.
+"""Find the problems of a value under a JSON Schema made from a signature, in words for a model.
 
-The schema that the model sees is the one that its arguments are checked with, before values are made of them. So
-nothing is coerced: ``"5"`` is no integer (``5.0`` is one, as JSON Schema says), and ``5`` is no text.
+The arguments are checked with the schema that the model sees, before values are made from them. Nothing is coerced:
+``"5"`` is not an integer (``5.0`` is, as in JSON Schema), and ``5`` is not a text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from interpreters.tools.judging import as_key, has_format, is_multiple
 Schema = dict[str, Any]
 
 EXACT = 2.0**53
-"""Up to which a float holds every whole number: what is written as ``1e30`` is none that a tool could count on."""
+"""A float represents every integer exactly up to this value. Larger floats such as ``1e30`` are not accepted as
+integers.
+"""
 
 SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
@@ -41,36 +43,34 @@ FORMATS = {
     "time": "a time such as 17:30:00",
     "uuid": "a UUID such as 123e4567-e89b-12d3-a456-426614174000",
 }
-"""The formats that are checked, in words for a model."""
 
 DECIMAL = "^-?[0-9]{1,100}(?:\\.[0-9]{1,100})?(?:[eE][+-]?[0-9]{1,3})?$"
 OWN_PATTERNS: Mapping[str, re.Pattern[str]] = {DECIMAL: re.compile(DECIMAL[:-1] + "\\Z")}
-"""Patterns that need no time limit, each with what matches it."""
+"""Patterns that need no time limit, with their compiled form."""
 
 PATTERN_SECONDS = 0.5
-"""The seconds that one pattern may take for one text."""
+"""Seconds for one pattern on one text."""
 
 CHECKED = frozenset(
     "type enum const anyOf oneOf allOf $ref items prefixItems minItems maxItems uniqueItems properties required "
     "additionalProperties minProperties maxProperties minimum maximum exclusiveMinimum exclusiveMaximum multipleOf "
     "minLength maxLength pattern format".split()
 )
-"""The keywords that are checked here."""
 
 SILENT = frozenset(
     "$defs $schema $id $comment title description default examples deprecated readOnly writeOnly discriminator "
     "contentMediaType contentEncoding".split()
 )
-"""The keywords that say nothing of values."""
+"""Keywords without effect on validity."""
 
 ELSEWHERE = frozenset({"duration", "email", "hostname", "ipv4", "ipv6", "uri"})
-"""The formats that only the whole check knows."""
+"""Formats that only ``full_check`` knows."""
 
 DEEPEST = "they are nested too deeply to be checked"
 
 
 def is_within(schema: Any) -> bool:
-    """Whether ``problems`` checks all that a schema says. Else it takes the whole check: see ``full_check``."""
+    """Return whether ``problems`` checks all keywords of a schema. If not, use ``full_check``."""
     waiting: list[Any] = [schema]
     while waiting:
         one = waiting.pop()
@@ -85,7 +85,6 @@ def is_within(schema: Any) -> bool:
 
 
 def _is_simple(schema: Schema) -> bool:
-    """Whether the keywords of one level have the forms that are known here."""
     kind, pattern, place = schema.get("type", ""), schema.get("pattern"), schema.get("$ref", "#/$defs/")
     known = isinstance(kind, str) and schema.get("format") not in ELSEWHERE
     readable = pattern is None or pattern in OWN_PATTERNS or find_spec("regex") is not None
@@ -95,10 +94,10 @@ def _is_simple(schema: Schema) -> bool:
 def problems(
     value: Any, schema: Schema, path: str = "", definitions: Mapping[str, Schema] | None = None
 ) -> Iterator[str]:
-    """Everything that is wrong with a decoded JSON value, one readable line each.
+    """Yield every problem of a decoded JSON value, each as one readable line.
 
     Raises:
-        RecursionError: it is nested too deeply.
+        RecursionError: the value is nested too deeply.
     """
     return _problems(value, schema, path, _Known(schema.get("$defs", {}) if definitions is None else definitions))
 
@@ -108,10 +107,10 @@ def accepts(value: Any, schema: Schema, definitions: Mapping[str, Schema] | None
 
 
 class _Known(dict[str, Schema]):
-    """The definitions of one check, and which values it has found to fit which schemas, or why not.
+    """The definitions of one check, and a cache of its results by value and schema.
 
-    A class that contains itself is asked at each level whether what is below fits, and then what is wrong there:
-    without a memory each level would double the time.
+    For a recursive class, each level checks the levels below for a fit and then for their problems. Without the cache
+    each level would double the time.
     """
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
@@ -167,7 +166,7 @@ def _of_options(value: Any, options: list[Any], path: str, known: _Known, *, alo
 
 
 def _unlike(value: Any, option: Schema, path: str, known: _Known) -> tuple[int, int, list[str]]:
-    """How far a value is from an option: members that tell options apart, number of problems, the problems."""
+    """Return how far a value is from an option: differing tag members, number of problems, and the problems."""
     option = _resolved(option, known)
     key = id(value), id(option), path
     if key not in known.unlike:
@@ -181,7 +180,6 @@ def _unlike(value: Any, option: Schema, path: str, known: _Known) -> tuple[int, 
 
 
 def _resolved(schema: Schema, known: Mapping[str, Schema]) -> Schema:
-    """What a schema that is only a reference leads to."""
     return known[schema["$ref"].removeprefix("#/$defs/")] if schema.keys() == {"$ref"} else schema
 
 
@@ -216,7 +214,7 @@ def _is_chosen(value: Any, schema: Schema) -> bool:
 
 
 def is_one_of(value: Any, choices: Iterable[Any]) -> bool:
-    """Whether a value is one of these, as JSON compares them."""
+    """Return whether a value is among the choices, compared as in JSON."""
     key = as_key(value)
     return any(as_key(choice) == key for choice in choices)
 
@@ -285,7 +283,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 @cache
 def compiled(pattern: str) -> Any:
-    """A pattern that can be matched with a time limit; raises UnreadablePatternError. Needs the package ``regex``."""
+    """Return a pattern with a time limit. Needs the package ``regex``; raises UnreadablePatternError."""
     from interpreters.tools.ecma import Pattern
 
     return Pattern(pattern)

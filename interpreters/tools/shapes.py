@@ -1,7 +1,7 @@
-"""Types of Python as JSON has them: for each its schema, and what makes a value of JSON data that fits the schema.
+"""Map Python types to JSON: for each type its schema, and a function that makes values from matching JSON data.
 
-Both come from one walk over the type, so that what a schema promises is what values are made of. A class that contains
-itself stands under ``$defs``, every other one where it is used.
+One walk over the type produces both, so the schema and the values always agree. Recursive classes go under ``$defs``,
+all others are written inline.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LISTS: Mapping[Any, Callable[[list[Any]], Any]] = {
     tuple: tuple,
     collections.deque: collections.deque,
 }
-"""The types that are arrays, each with what makes one of a list."""
+"""Array types, each with a constructor from a list."""
 SETS: Mapping[Any, Callable[[list[Any]], Any]] = {
     **dict.fromkeys((set, Set, MutableSet), set),
     frozenset: frozenset,
@@ -61,7 +61,7 @@ FORMATTED: Mapping[Any, tuple[Schema, Callable[[str], Any], str]] = {
     UUID: ({"type": "string", "format": "uuid"}, UUID, ""),
     **{kind: ({"type": "string"}, kind, "") for kind in PATHS},
 }
-"""The types that are texts of a form: schema, what makes a value, and which bounds they take."""
+"""Types that are formatted strings: schema, constructor, and the sort of bounds that they accept."""
 
 KNOWN = (
     "str, int, float, bool, None, Decimal, datetime, date, time, UUID, Path, Literal, an Enum, list, tuple, set, dict, "
@@ -71,28 +71,26 @@ KNOWN = (
 
 @frozen(eq=False)
 class Shape:
-    """A type as JSON has it."""
+    """A type in its JSON form."""
 
     schema: Schema
     make: Callable[[Any], Any]
-    """Makes a value of data that fits the schema; raises whatever the type's own validators raise."""
+    """Makes a value from data that fits the schema. Exceptions of the type's own validators pass through."""
     sort: str = ""
-    """What bounds it takes: those of a ``number``, a ``text``, an ``array``, an ``object`` or a ``moment``."""
+    """The bounds that it accepts: those of a ``number``, ``text``, ``array``, ``object`` or ``moment``."""
     told: str = ""
-    """Its description."""
     tests: tuple[tuple[str, Test], ...] = ()
-    """What a value has to pass beside its schema, each in words."""
+    """Tests of the value beside the schema, each in words."""
     members: tuple[Shape, ...] = field(default=(), repr=False)
-    """Of a union."""
 
     def described(self) -> Schema:
-        """The schema with its description, in which the tests stand too."""
+        """Return the schema with a description that includes the tests."""
         text = "; ".join(part for part in (self.told, *(words for words, _ in self.tests)) if part)
         return {**self.schema, "description": text} if text else self.schema
 
     @property
     def plain(self) -> type | None:
-        """The type whose every value fits and is made of itself; None where there is something to check or to make."""
+        """The scalar type whose every value is valid and needs no conversion. None if a check or conversion is needed."""
         made_of_itself = (
             kind
             for kind in PLAIN
@@ -101,10 +99,10 @@ class Shape:
         return next(made_of_itself, None)
 
     def value(self, data: Any) -> Any:
-        """The value, which has passed its tests.
+        """Make the value and run its tests.
 
         Raises:
-            RefusedError: it does not pass; or whatever ``make`` raises.
+            RefusedError: it fails a test. Exceptions of ``make`` pass through.
         """
         made = self.make(data)
         if self.tests and (failed := list(failing(made, self.tests))):
@@ -117,7 +115,7 @@ def _same(data: Any) -> Any:
 
 
 def _number(data: Any) -> Any:
-    """A whole number that no float holds stays one: a function that takes floats takes it too."""
+    """Keep an integer that is too large for a float. Functions that take floats accept it too."""
     made = float(data)
     return made if made == data else data
 
@@ -127,25 +125,23 @@ def _decimal(data: Any) -> Decimal:
 
 
 class Shapes:
-    """Reads types that stand beside each other in one schema, and share its ``$defs``."""
+    """Reads types that share one schema and its ``$defs``."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
         self._names: dict[Any, str] = {}
-        """The names of those that contain themselves."""
         self._made: dict[str, Shape] = {}
         self._parents: list[Any] = []
-        """What is being read, outermost first."""
 
     def root(self, shape: Shape) -> Schema:
-        """The schema of a shape that stands alone."""
+        """Return a shape's schema with the shared ``$defs``."""
         return {**shape.described(), "$defs": self.definitions} if self.definitions else shape.described()
 
     def of(self, kind: Any, path: str) -> Shape:
-        """The shape of a type.
+        """Return the shape of a type.
 
         Raises:
-            ConfigError: a type that JSON has no form for, or a bound that can't be checked; ``path`` says where.
+            ConfigError: a type has no JSON form, or a bound can't be checked. The message names ``path``.
         """
         shape = self._of(kind, path)
         if not self._parents and not ends(shape.schema, self.definitions):
@@ -252,7 +248,6 @@ class Shapes:
         return self._reference(kind)
 
     def _reference(self, kind: Any) -> Shape:
-        """A reference to what contains itself."""
         if kind not in self._names:
             self._names[kind] = self._free_name(_name(kind))
             self.definitions[self._names[kind]] = {}  # until it is read
@@ -302,20 +297,20 @@ SCALARS_MADE: Mapping[Any, tuple[Callable[[Any], Any], str]] = {
     bool: (_same, ""),
     type(None): (_same, ""),
 }
-"""The plain types: what makes a value, and which bounds they take."""
+"""Scalar types: constructor, and the sort of bounds that they accept."""
 
 PLAIN = (str, int, bool)
-"""Those of which every value of the type fits; of floats, infinity does not."""
+"""Types whose every value is valid JSON. For floats, infinity is not."""
 
 
 _refused: ContextVar[dict[tuple[int, int], Exception] | None] = ContextVar("refused", default=None)
-"""What unions have refused of the data that is being read: members that contain each other would ask again at each
-level, twice as often as at the one above.
+"""Cache of the refusals by unions within the data being read. Without it, mutually recursive members would double the
+work at each level.
 """
 
 
 def union_of(members: tuple[Shape, ...], definitions: Mapping[str, Schema]) -> Shape:
-    """The first member whose schema the data fits, and which takes it, makes the value."""
+    """Return a union. Its value comes from the first member whose schema fits and whose validators accept the data."""
 
     def first(data: Any) -> Any:
         refused: Exception = TypeError("no member of the union takes it")
@@ -350,10 +345,10 @@ def union_of(members: tuple[Shape, ...], definitions: Mapping[str, Schema]) -> S
 
 
 def bounded(shape: Shape, notes: Notes, name: str, path: str, definitions: Mapping[str, Schema]) -> Shape:
-    """A shape with what its notes say.
+    """Apply the metadata of an ``Annotated`` to a shape.
 
     Raises:
-        ConfigError: a bound does not go with the type.
+        ConfigError: a bound does not apply to the type.
     """
     shape = evolve(shape, told=notes.description or shape.told, tests=(*shape.tests, *notes.tests))
     if not notes.bounds:
@@ -399,7 +394,7 @@ def _array(schema: Schema, item: Shape, made: Callable[[list[Any]], Any]) -> Sha
 
 
 def _scalar(shapes: Shapes) -> Shape:
-    """What stands in a set whose elements have no type: a list can't be one."""
+    """The element type of a set without a type argument. Lists are excluded, since they have no hash."""
     return union_of(tuple(shapes.of(kind, "") for kind in (str, float, bool, None)), {})
 
 
@@ -415,7 +410,6 @@ def _choice(values: Sequence[Any], path: str) -> Shape:
 
 
 def _plain(value: Any) -> Any:
-    """A choice as JSON has it."""
     return value.value if isinstance(value, Enum) else value
 
 
@@ -447,7 +441,7 @@ def _bound_of(variable: TypeVar) -> Any:
 
 
 def _alias_of(kind: Any) -> Any:
-    """What an alias that has a name stands for (``type Json = ...``, or its name in quotes); None if it is none."""
+    """Return the type behind a named alias (``type Json = ...``, or its name in quotes), or None."""
     if isinstance(kind, ForwardRef):
         return kind.__forward_value__ if kind.__forward_evaluated__ else None
     return kind.__value__ if type(kind).__name__ == "TypeAliasType" else None
@@ -460,7 +454,7 @@ def _name(kind: Any) -> str:
 
 
 def ends(schema: Any, definitions: Mapping[str, Any], within: frozenset[str] = frozenset()) -> bool:
-    """Whether some value of a schema can be written to its end."""
+    """Return whether a schema allows a finite value."""
     if not isinstance(schema, dict):
         return True
     if "$ref" in schema:
@@ -478,6 +472,6 @@ def ends(schema: Any, definitions: Mapping[str, Any], within: frozenset[str] = f
 
 
 def schema_of(kind: Any, path: str) -> Schema:
-    """The schema of a type that stands alone; raises as ``Shapes.of``."""
+    """Return the schema of a single type. Raises the errors of ``Shapes.of``."""
     shapes = Shapes()
     return shapes.root(shapes.of(kind, path))

@@ -1,4 +1,4 @@
-"""What a function's signature and docstring say of a tool: its parameters with their schemas, and its description."""
+"""Read a tool's parameters, their schemas and its description from a function's signature and docstring."""
 
 from __future__ import annotations
 
@@ -28,20 +28,19 @@ class Parameter:
 
     name: str
     shape: Shape
-    """Its type."""
     schema: Schema
     required: bool
     optional: bool
-    """Whether None may be given though the schema doesn't say so, since it is the default."""
+    """Whether None is accepted because it is the default, though the schema does not include it."""
     default: Any = None
     fills_in: bool = False
-    """Whether the function can't be called without it, though it may be left out: pydantic's ``Field(3)``."""
+    """Whether the model may omit it but the function needs it: pydantic's ``Field(3)``."""
 
 
 def parameters(
     function: Callable[..., Any], label: str, described: Mapping[str, str]
 ) -> tuple[dict[str, Parameter], str | None, dict[str, Schema]]:
-    """The parameters that the model fills in, the name of the one that takes the context, and shared definitions."""
+    """Return the parameters for the model, the name of the context parameter, and the shared definitions."""
     try:
         hints = get_type_hints(_annotated(function), include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
@@ -70,7 +69,7 @@ def parameters(
 
 
 def is_method(function: Callable[..., Any]) -> bool:
-    """Whether it is a function of a class that is called on its objects, seen before there is such an object."""
+    """Return whether a function is a method that is not yet bound to an object."""
     if not inspect.isfunction(function) or not inspect.signature(function).parameters:
         return False
     owner = function.__qualname__.rpartition(".")[0]
@@ -79,12 +78,12 @@ def is_method(function: Callable[..., Any]) -> bool:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling the function gives something to await."""
+    """Return whether the result of the function must be awaited."""
     return inspect.iscoroutinefunction(_annotated(function))
 
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that carries the annotations: a partial's own function, an object's ``__call__``."""
+    """Return the function with the annotations: a partial's function, or an object's ``__call__``."""
     if isinstance(function, partial):
         return _annotated(function.func)
     return function if inspect.isroutine(function) else type(function).__call__
@@ -106,12 +105,12 @@ def _parameter(shapes: Shapes, name: str, kind: Any, default: Any, where: str, d
 
 
 def _has_a_json_form(default: Any) -> bool:
-    """Whether a default is shown to the model: JSON has no form for infinity, and None is shown by leaving it out."""
+    """Return whether the model sees a default. JSON has no infinity, and a default of None is shown by leaving it out."""
     return type(default) in (str, int, bool) or (type(default) is float and isfinite(default))
 
 
 def _without_none(kind: Any) -> Any:
-    """``Optional[str]`` with the default None is shown as a text that may be left out."""
+    """Show ``Optional[str]`` with the default None as a string that may be omitted."""
     origin: Any = get_origin(kind)
     if origin is Annotated:
         return Annotated[(_without_none(get_args(kind)[0]), *kind.__metadata__)]
@@ -135,7 +134,7 @@ def summary(text: str) -> str:
 
 
 def described(text: str) -> dict[str, str]:
-    """The descriptions of an ``Args:`` section in Google's style, by parameter."""
+    """Return the parameter descriptions of a Google-style ``Args:`` section."""
     found: dict[str, list[str]] = {}
     inside, margin = False, None
     current: list[str] = []
@@ -158,7 +157,7 @@ def described(text: str) -> dict[str, str]:
 
 
 def context_name(function: Callable[..., Any]) -> str | None:
-    """The parameter that takes the context."""
+    """Return the name of the context parameter."""
     try:
         hints = get_type_hints(function if hasattr(function, "__annotations__") else type(function).__call__)
     except (NameError, TypeError, AttributeError):  # annotations of others may name what is not there

@@ -1,4 +1,4 @@
-"""Tools are plain functions: ``@tool`` reads the schema off the signature, checks arguments, and words what goes wrong.
+"""Tools are plain functions: ``@tool`` derives the schema from the signature, checks arguments and words errors.
 
     @tool(read_only=True)
     def multiply(a: int, b: int) -> int:
@@ -8,8 +8,8 @@
     multiply.spec.parameters
     {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
 
-The name is the function's, the description the first paragraph of its docstring, and parameters are described by an
-``Args:`` section or by ``Annotated[int, "how many"]``.
+The tool has the function's name. Its description is the first paragraph of the docstring. Describe parameters in an
+``Args:`` section or with ``Annotated[int, "how many"]``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ R = TypeVar("R")
 
 
 class Tool(Generic[P, R]):
-    """A function with what the model and the policy have to know of it. Calling it calls the function.
+    """A function with its specification for the model and the policy. Calling it calls the function.
 
     Attributes:
         spec: name, description, schema and flags.
@@ -87,7 +87,6 @@ class Tool(Generic[P, R]):
     ) -> None:
         self.function = function
         self.is_async = is_async(function)
-        """Whether it is an ``async def``."""
         self.is_method = is_method(function)
         label = name or str(getattr(function, "__name__", type(function).__name__))
         text = inspect.getdoc(function) or ""
@@ -99,7 +98,7 @@ class Tool(Generic[P, R]):
         self._previewing = previewing(preview, label, self._parameters)
         self._required = frozenset(item.name for item in self._parameters.values() if item.required)
         self._plain = {item.name: item.shape.plain for item in self._parameters.values()}
-        """For each parameter the type whose values are taken as they are; None where a value has to be looked at."""
+        """For each parameter the type whose values need no check; None if its values need a check."""
         self._defaults = {item.name: item.default for item in self._parameters.values() if item.fills_in}
         # Which names there have to be and may be; what stands under them is checked one by one.
         self._names: Schema = {
@@ -108,10 +107,10 @@ class Tool(Generic[P, R]):
             "additionalProperties": False,
         }
         self._derived = self.spec.parameters
-        """The schema made of the signature, at first; where another one was put into ``spec``, ``_full`` is of that."""
+        """The schema that the checks are for. It differs from ``spec.parameters`` if ``spec`` was replaced."""
         self._full: FullCheck | None = None
         self._is_within = is_within(schema)
-        """Whether the schema made of the signature is checked without the whole check."""
+        """Whether the signature's schema can be checked without ``full_check``."""
         if not self._is_within:
             self._full = self._full_check()
         functools.update_wrapper(self, function)
@@ -136,22 +135,22 @@ class Tool(Generic[P, R]):
         output_limit: int | None = None,
         preview: Callable[..., Any] | None = None,
     ) -> Tool[..., Any]:
-        """A tool whose arguments somebody else has described, such as a server of tools.
+        """Make a tool with a given JSON Schema, such as a tool of an MCP server.
 
-        Every call is checked against the whole schema before the function is called, whatever the model was held to.
+        Every call is checked against the whole schema before the function runs, even if sampling was constrained.
 
         Args:
-            name: of the tool.
-            description: for the model.
-            parameters: the JSON Schema of an object: draft 2020-12, or the one that its ``$schema`` names.
-            function: takes the arguments as one dictionary, decoded from JSON and otherwise as they came; plain or
-                ``async def``. A ``ToolContext`` is handed in if asked for.
-            read_only, idempotent, approval, kind, paths, command: as in ``ToolSpec``, and so are the others: parallel,
-            timeout, retries (True: ``RETRY_PLAN``), output_limit.
-            preview: takes the arguments as ``function`` does, and gives a ``Preview``.
+            name: name of the tool.
+            description: text for the model.
+            parameters: JSON Schema of an object, draft 2020-12 or the draft named by ``$schema``.
+            function: takes the arguments as one dictionary of decoded JSON; plain or ``async def``. It also receives a
+                ``ToolContext`` if it has a parameter of that type. read_only, idempotent, approval, kind, paths,
+                command, parallel: as in ``ToolSpec``. timeout, retries, output_limit: as in ``ToolSpec``;
+                ``retries=True`` means ``RETRY_PLAN``.
+            preview: takes the arguments as ``function`` does, and returns a ``Preview``.
 
         Raises:
-            ConfigError: the name can't be used; the schema is none, or can't be checked; the extra ``schemas`` is not
+            ConfigError: the name is invalid; the schema is invalid or can't be checked; or the extra ``schemas`` is not
                 installed.
         """
         flags = (read_only, idempotent, approval, kind, tuple(paths), command, parallel, timeout, _plan(retries))
@@ -159,13 +158,14 @@ class Tool(Generic[P, R]):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which a call counts as failed; None for no limit. An ``async def`` is cancelled then; a plain
-        function, which nothing can stop, is left alone.
+        """Seconds until a call counts as failed; None for no limit.
+
+        The timeout cancels an ``async def``. A plain function can't be stopped and keeps running.
         """
         return self.spec.timeout
 
     def prepare(self) -> None:
-        """Make ready whatever checks the arguments, when the tool is offered and not at its first call.
+        """Prepare the check of the arguments when the tool is offered, not at its first call.
 
         Raises:
             ConfigError: they can't be checked.
@@ -187,10 +187,9 @@ class Tool(Generic[P, R]):
 
     _previewing: Previewing | None = None
     is_method = False
-    """Whether it was decorated in a class and needs an object: ``shop.order`` can be called, ``Shop.order`` can not."""
+    """Whether it was decorated in a class and needs an object: ``shop.order`` can be called, ``Shop.order`` can't."""
 
     def __get__(self, instance: object, owner: type | None = None) -> Tool[..., Any]:
-        """The tool of an object, where it was decorated in a class."""
         if instance is None or not self.is_method:
             return self
         bound = copy(self)
@@ -199,21 +198,22 @@ class Tool(Generic[P, R]):
         return bound
 
     def preview(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> Preview | None:
-        """What a call would do, for whoever is asked about it; None where the tool has nothing to say beside the
-        arguments, or could not. Of a call that would fail it says why. Nothing is done by it.
+        """Return a preview of a call's effect, without side effects.
+
+        For a call that would fail, it contains the reason. None if the tool has no preview, or the preview failed.
         """
         shown = self._previewing
         return None if shown is None else made(lambda: shown.call(self._structured(arguments), context), self.spec.name)
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
-        """Check and structure the arguments, call the function, and give its result as text.
+        """Check and convert the arguments, call the function, and return its result as text.
 
-        An ``async def`` runs in an event loop of its own; none may run on this thread. There ``context.cancel()``
-        cancels it where it awaits something.
+        An ``async def`` runs in its own event loop, so this thread must not have a running loop. ``context.cancel()``
+        cancels it at an ``await``.
 
         Raises:
-            ToolError: the arguments are wrong, each problem named; or the function raised it.
-            ToolCancelled: nobody waits for the call any more: it has not begun, was cancelled, or raised this itself.
+            ToolError: the arguments are wrong (the message lists each problem), or the function raised it.
+            ToolCancelled: the call was cancelled before or during the run, or the function raised it.
         """
         if self.is_async:
             try:
@@ -240,23 +240,22 @@ class Tool(Generic[P, R]):
             context.when_cancelled(None)
 
     async def call_async(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
-        """``call`` for a tool that is an ``async def``, in the event loop that runs here; raises the same."""
+        """Do the same as ``call`` for an ``async def``, in the running event loop. Raises the same errors."""
         given = self._structured(arguments)
         context.begin()
         return text_of(await self._call(given, context), self.spec.name)
 
     def _call(self, given: dict[str, Any], context: ToolContext[Any]) -> Any:
-        """Call the function with arguments that were checked."""
         if self._context_name is not None:
             given[self._context_name] = context
         function: Callable[..., Any] = self.function
         return function(**given)
 
     def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The values that the function is called with.
+        """Return the values to call the function with.
 
         Raises:
-            ToolError: the arguments are wrong, each problem named.
+            ToolError: the arguments are wrong; the message lists each problem.
         """
         self.prepare()
         if self._full is None and self._is_plain(arguments):  # the usual case, in a tenth of the time
@@ -297,7 +296,7 @@ class Tool(Generic[P, R]):
         return values
 
     def _is_plain(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether there is nothing to check and nothing to make: all there are, each of a type that says it all."""
+        """Return whether the arguments are complete and need neither a check nor a conversion."""
         plain = self._plain
         for name, value in arguments.items():
             if plain.get(name) is not type(value):
@@ -306,7 +305,7 @@ class Tool(Generic[P, R]):
 
 
 class SchemaTool(Tool[..., Any]):
-    """Made by ``Tool.from_schema``, which says what the arguments mean and what is raised."""
+    """A tool made by ``Tool.from_schema``, which documents arguments and errors."""
 
     def __init__(
         self, spec: ToolSpec, function: Callable[..., Any], *, preview: Callable[..., Any] | None = None
@@ -345,7 +344,7 @@ NO_DEFINITIONS: Mapping[str, Schema] = {}
 
 
 def _without_nothing(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without each null that may stand for one that is left out."""
+    """Drop each null that may mean an omitted argument."""
     return {
         name: value
         for name, value in arguments.items()
@@ -357,10 +356,10 @@ HARMLESS = frozenset({str, int, bool, type(None)})
 
 
 def check_finite(arguments: Mapping[str, Any], name: str) -> None:
-    """See that no number among the arguments is infinite or none, whatever type it is given for.
+    """Check that no number in the arguments is infinite or NaN, at any depth.
 
     Raises:
-        ToolError: one is.
+        ToolError: a number is not finite.
     """
     waiting = list(arguments.values())
     while waiting:
@@ -378,7 +377,7 @@ def check_finite(arguments: Mapping[str, Any], name: str) -> None:
 
 
 def _plan(retries: tuple[float, ...] | bool) -> tuple[float, ...]:
-    """The waits before further attempts, where True is for the usual ones."""
+    """Return the waits before further attempts; True means ``RETRY_PLAN``."""
     return (RETRY_PLAN if retries else ()) if isinstance(retries, bool) else tuple(retries)
 
 
@@ -404,17 +403,21 @@ def tool(
 def tool(
     function: Callable[P, R] | None = None, /, **options: Any
 ) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
-    """Make a tool of a function: ``@tool`` or ``@tool(read_only=True)``.
+    """Make a tool from a function: ``@tool`` or ``@tool(read_only=True)``.
 
     Args:
-        function: takes arguments that JSON can carry, each with a type; a ``ToolContext`` is handed in if asked for.
-        options: ``name`` instead of the function's own, ``description`` instead of its docstring's; ``read_only``,
-            ``idempotent``, ``approval``, ``kind``, ``paths``, ``command``, ``parallel``, ``timeout``, ``retries`` (True
-            for ``RETRY_PLAN``) and ``output_limit`` as in ``ToolSpec``; ``preview``, a function of some of the same
-            arguments that gives a text, lines or a ``Preview`` of what a call would do, for whoever is asked about it.
+        function: takes typed arguments with a JSON form. It also receives a ``ToolContext`` if it has a parameter of
+            that type.
+        options: keyword options:
+
+            - ``name`` replaces the function's name, ``description`` its docstring.
+            - ``read_only``, ``idempotent``, ``approval``, ``kind``, ``paths``, ``command``, ``parallel``, ``timeout``,
+              ``retries`` (True means ``RETRY_PLAN``) and ``output_limit``: as in ``ToolSpec``.
+            - ``preview``: a function that takes some of the same arguments and returns the effect of a call for the
+              approving user, as a text, lines or a ``Preview``.
 
     Raises:
-        ConfigError: a parameter has no type, or one that JSON has no form for.
+        ConfigError: a parameter has no type, or a type without a JSON form.
     """
     if function is None:
         return lambda decorated: Tool(decorated, **options)
@@ -422,9 +425,9 @@ def tool(
 
 
 def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> ToolReturned | ToolFailed:
-    """Carry out a call. Whatever the tool does wrong becomes a result that the model can read.
+    """Run a call. Any failure of the tool becomes a result that the model can read.
 
-    An interrupt passes through, and so does what a signal's handler of the program raises.
+    Does not catch an interrupt, or an exception from a signal handler of the program.
     """
     try:
         content = tool.call(effect.call.arguments, context)
@@ -439,7 +442,7 @@ def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) 
 async def run_tool_async(
     tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]
 ) -> ToolReturned | ToolFailed:
-    """``run_tool`` for a tool that is an ``async def``. A cancellation of the task passes through."""
+    """Do the same as ``run_tool`` for an ``async def``. Does not catch a cancellation of the task."""
     watch = TaskWatch()
     try:
         content = await tool.call_async(effect.call.arguments, context)
@@ -452,10 +455,10 @@ async def run_tool_async(
 
 
 def tool_result(effect: CallTool, result: object) -> ToolReturned | ToolFailed:
-    """The input that the result of a call means, or the exception that it failed with.
+    """Return the input for a call's result, or for the exception that it failed with.
 
     Raises:
-        ConfigError: JSON has no form for the result.
+        ConfigError: the result has no JSON form.
     """
     if isinstance(result, BaseException):
         return _failed(effect, result)
@@ -466,9 +469,9 @@ def tool_result(effect: CallTool, result: object) -> ToolReturned | ToolFailed:
 
 
 def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:
-    """What the model is told of a call that did not end within the tool's ``timeout``.
+    """Return the failure of a call that exceeded the tool's ``timeout``.
 
-    It may pass, unless the call goes on and may change something: a further one would run beside it.
+    It is temporary, unless the call still runs and may change something: a retry would then run in parallel.
     """
     transient = tool.is_async or tool.spec.read_only
     message = f"{effect.call.name} took longer than {tool.timeout:g} seconds"
@@ -476,10 +479,10 @@ def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:
 
 
 LEFT = "the call was cancelled while it ran; it may have happened, in part or in whole"
-"""What the model is told of a call that was cancelled while it ran."""
+"""The message to the model for a call that was cancelled while it ran."""
 
 MEANT = (ToolError, ToolCancelled)
-"""What a tool raises to say something; anything else is a mistake of it, which its author has to find."""
+"""Exceptions that a tool raises on purpose. Any other exception is a bug in the tool."""
 
 
 def _failed(effect: CallTool, error: BaseException) -> ToolFailed:

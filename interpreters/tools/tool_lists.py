@@ -1,13 +1,13 @@
-"""Lists of tools in OpenAI's form, parted into what the program runs itself and what is handed out.
+"""Split tool lists in OpenAI's form into tools that the program runs and tools whose calls it hands out.
 
 ::
 
     [{"type": "function", "function": {"name": "search", "parameters": {...}}}]           chat completions
     [{"type": "function", "name": "search", "parameters": {...}}]                         responses
 
-A program that stands between a client and a model gets such a list with every request. Tools that the program has are
-*internal*: it runs its own. All others are *external*: their calls are handed out, and the results handed in. What
-can't be used is reported, with its place; nothing is left out in silence, and no data makes this raise.
+A program between a client and a model receives such a list with every request. The program's own tools are *internal*:
+it runs them itself. All others are *external*: their calls are handed out, and their results handed in. Each unusable
+definition is reported with its place, and no data makes this module raise.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from interpreters.tools.listings import DEEPEST, Unreadable, decode_listing, unr
 from interpreters.tools.tool import Tool
 
 LONGEST = 80
-"""Characters that a problem shows of a name."""
+"""Characters of a name that a problem shows."""
 
 
 @frozen
 class ListProblem:
-    """What is wrong with one definition of a list."""
+    """A problem of one definition in a list."""
 
     place: int | None
-    """Its place in the list, from 0; None where there is no list."""
+    """Its index in the list, from 0; None if the data is not a list."""
     name: str
-    """The name that it gives, or the beginning of it; empty where it gives none."""
+    """The definition's name, or the beginning of it; empty if it has no name."""
     problem: str
-    """What is wrong."""
     left_out: bool = True
-    """Whether it can't be used. Else the program's own tool of the name is, though its parameters differ."""
+    """Whether the definition is unusable. If False, the program's own tool of that name is used despite different
+    parameters.
+    """
 
     def __str__(self) -> str:
         where = "the list" if self.place is None else f"tool {self.place}"
@@ -48,12 +49,12 @@ class ListProblem:
 
 @frozen
 class ToolList:
-    """What a list of definitions holds."""
+    """The tools and problems of a list of definitions."""
 
     tools: tuple[Tool[..., Any] | ToolSpec, ...] = ()
-    """All that can be used, in the list's order, as an agent takes them."""
+    """All usable tools, in the list's order, for an agent's ``tools``."""
     problems: tuple[ListProblem, ...] = ()
-    """What can't, and what differs from the program's own, in the list's order."""
+    """Unusable definitions and those that differ from the program's own tools, in the list's order."""
 
     @property
     def internal(self) -> tuple[Tool[..., Any], ...]:
@@ -62,25 +63,25 @@ class ToolList:
 
     @property
     def external(self) -> tuple[ToolSpec, ...]:
-        """The tools that only the list knows: calls are handed to the program."""
+        """The tools that only the list knows. Their calls are handed to the program."""
         return tuple([one for one in self.tools if isinstance(one, ToolSpec)])
 
 
 def read_tools(definitions: Any, ours: Iterable[Usable] = ()) -> ToolList:
-    """Read a list of tools in OpenAI's form, and part it by the program's own tools.
+    """Read a list of tools in OpenAI's form, and split it by the program's own tools.
 
     Args:
-        definitions: the list: JSON as text or bytes, or decoded; also an object that has it under ``tools``. A
-            definition in a decoded list may be JSON as text itself.
-        ours: the program's own tools. Where a definition has the name of one, that one runs; if its parameters are not
-            the same, this is reported.
+        definitions: the list: JSON as text or bytes, or decoded; also an object with the list under ``tools``. In a
+            decoded list, a definition may itself be JSON text.
+        ours: the program's own tools. A definition with the name of an own tool selects the own tool; different
+            parameters are reported.
 
     Returns:
-        The tools, internal and external ones, and what is wrong with the others.
+        The internal and external tools, and the problems of the other definitions.
 
     Raises:
-        ConfigError: two of ``ours`` have the same name, or one is a ``ToolSpec``, which the program does not run. What
-            the definitions hold raises nothing.
+        ConfigError: two of ``ours`` have the same name, or one is a ``ToolSpec``, which the program does not run.
+            Definitions never cause an error.
     """
     own = _by_name(ours)
     items, problem = _items(definitions)
@@ -127,7 +128,7 @@ def _by_name(ours: Iterable[Usable]) -> dict[str, Tool[..., Any]]:
 
 
 def _decoded(data: Any) -> Any:
-    """What JSON as text or bytes holds, and anything else as it is; ``Unreadable`` for what is no JSON."""
+    """Decode JSON text or bytes; return other data unchanged. ``Unreadable`` if it is not JSON."""
     if isinstance(data, bytes | bytearray):
         try:
             data = data.decode("utf-8-sig")
@@ -142,7 +143,6 @@ def _decoded(data: Any) -> Any:
 
 
 def _items(definitions: Any) -> tuple[list[Any], str]:
-    """The definitions, and why there are none."""
     data = _decoded(definitions)
     if isinstance(data, Mapping):
         data = data.get("tools")
@@ -152,7 +152,6 @@ def _items(definitions: Any) -> tuple[list[Any], str]:
 
 
 def _read(item: Any) -> tuple[str, ToolSpec | str]:
-    """The name of a definition, and the tool, or why there is none."""
     data = _decoded(item)
     if isinstance(data, Unreadable):
         return "", data.why
@@ -173,7 +172,6 @@ def _read(item: Any) -> tuple[str, ToolSpec | str]:
 
 
 def _specified(data: Mapping[str, Any]) -> ToolSpec | str:
-    """The tool that a definition is of, or what is wrong with it."""
     for key in ("name", "description", "parameters"):
         if why := unreadable(data.get(key)):
             return f"its {key} can't be read: {why}"
@@ -203,7 +201,6 @@ def _kind_of(spec: ToolSpec) -> str:
 
 
 def _deeper(data: Any) -> bool:
-    """Whether plain data is nested ``DEEPEST`` levels deep or deeper."""
     level = [data]
     for _ in range(DEEPEST):
         level = [

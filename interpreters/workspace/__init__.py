@@ -1,6 +1,6 @@
-"""The files that a session's tools have changed, and the way back: what is kept beside a recording, and undo.
+"""Undo data for the files that a session's tools change, and undo itself.
 
-``interpreters.toolbox`` changes files and tells a keeper of each change before it is made. Here stands that keeper
-(``checkpoints``), the list of changes that it writes (``log``), what has to happen for a tree to be as it was at some
-point of that list (``planning``), and what puts files back (``undoing``).
+``interpreters.toolbox`` announces each file change to a keeper. This package contains the keeper (``checkpoints``), its
+list of changes (``log``), the plan that restores a tree to an entry of that list (``planning``), and the code that
+restores files (``undoing``).
 """

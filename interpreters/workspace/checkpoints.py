@@ -1,4 +1,4 @@
-"""What keeps the old content of files beside a recording, before the tools of its session change them."""
+"""Saves old file contents beside a recording, before the session's tools change the files."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Checkpoints:
     """The ``Keeper`` of one session: see ``interpreters.tools.keeping``.
 
     Args:
-        journal: the file of the session's recording, or what stands for one: see ``recorder.Beside``.
-        session: its name.
-        force: whether what is kept has to be on the disk, and not only the system's, before a change is made. A process
-            that is killed loses neither.
+        journal: file of the session's recording, or the path in its place: see ``recorder.Beside``.
+        session: name of the session.
+        force: whether undo data must be forced to disk before a change, beyond the system's cache. A killed process
+            loses neither.
 
     Attributes:
-        turn: gives the newest turn of the session, or of a worker's parent.
+        turn: returns the newest turn of the session, or of a worker's parent.
     """
 
     def __init__(self, journal: Path, session: str, *, force: bool) -> None:
@@ -44,7 +44,7 @@ class Checkpoints:
 
     @contextmanager
     def keeping(self, root: str, changes: Sequence[FileChange], call_id: str) -> Iterator[None]:
-        """See ``Keeper.keeping``. Such changes of one session are made one after another."""
+        """See ``Keeper.keeping``. Such changes of one session happen one after another."""
         with ExitStack() as held:
             log, number = self._kept(root, changes, call_id, held)
             try:
@@ -56,7 +56,9 @@ class Checkpoints:
 
     @contextmanager
     def keeping_files(self, root: str | os.PathLike[str], paths: Sequence[str], call_id: str) -> Iterator[None]:
-        """See ``Keeper.keeping_files``. The block may use other tools, and take its time: nobody waits for its end."""
+        """See ``Keeper.keeping_files``. The block may use other tools and take long, since it does not block other
+        changes.
+        """
         desk = Desk(root)
         files = {file.parts: file for file in map(desk.file_to_make, paths)}
         # As if they were to stay as they are: what they have become is noted afterwards.
@@ -74,7 +76,9 @@ class Checkpoints:
                     log.note_made(number, [None if one is None else digest_of(one) for one in left])
 
     def _kept(self, root: str, changes: Sequence[FileChange], call_id: str, held: ExitStack) -> tuple[HeldLog, int]:
-        """Keep what undoes a change and note it; gives the list, which ``held`` lets go of, and the change's number."""
+        """Save the undo data of a change and note it. Return the list, which ``held`` releases, and the number of the
+        change.
+        """
         self._check_not_ours(root, changes)
         contents = kept_files(self._journal)  # a new one, which looks whether a content is still there
         try:
@@ -92,10 +96,11 @@ class Checkpoints:
             ) from error
 
     def _check_not_ours(self, root: str, changes: Sequence[FileChange]) -> None:
-        """See that no tool changes the recording, or what is kept beside it: an undo would do so in the midst of it.
+        """Check that a tool does not change the recording or its undo data. An undo would corrupt them while it uses
+        them.
 
         Raises:
-            ToolError: it does.
+            ToolError: the tool would change them.
         """
         folder = os.path.realpath(self._journal.parent)
         for one in changes:
@@ -106,19 +111,19 @@ class Checkpoints:
 
 
 def checkpoints_of(journal: Journal | None, session: str) -> Checkpoints | None:
-    """What keeps the old contents of a session; None for one without a place beside which they could stand."""
+    """Return the keeper of a session; None if its recorder has no place for undo data."""
     if journal is None or journal.beside is None:
         return None
     return Checkpoints(journal.beside, session, force=journal.forces)
 
 
 def kept(contents: Contents, root: str, changes: Sequence[FileChange], *, force: bool) -> Tree:
-    """What a change does in one directory; by then, what it overwrites is kept.
+    """Save the contents that a change overwrites in one directory, and return the description of the change.
 
-    With ``force`` that is on the disk, but for the names of the contents: ``Contents.force_names``.
+    With ``force`` the contents are on disk. ``Contents.force_names`` does the same for their names.
 
     Raises:
-        OSError: it can't be kept.
+        OSError: a content can't be saved.
     """
     files = []
     for one in changes:
@@ -133,6 +138,6 @@ def kept(contents: Contents, root: str, changes: Sequence[FileChange], *, force:
 
 
 def _missing(root: str, paths: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """The folders on the way to files that are not there, those that hold others first."""
+    """Return the missing parent folders of these paths, outer folders first."""
     folders = dict.fromkeys(parts[:depth] for parts in paths for depth in range(1, len(parts)))
     return tuple(parts for parts in sorted(folders, key=len) if not os.path.lexists(os.path.join(root, *parts)))

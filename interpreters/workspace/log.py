@@ -1,4 +1,4 @@
-"""The list of what a session's tools changed: JSON lines, each on the disk before the change that it tells of.
+"""The list of changes by a session's tools: JSON lines, each on disk before its change.
 
     {"format":"cogstep-changes","version":1,"session":"4f...","seal":"9d1c...","sum":"5f2e0c1d"}
     {"seq":1,"turn":2,"call":"call-2-1-1","trees":[{"root":"/home/ada/project","folders":[],"files":[
@@ -6,8 +6,8 @@
     {"made":1, ...}     and "new":[...] where only then is known what the files hold
     {"failed":1, ...}   nothing was changed, since a file was not what its tool had read
 
-Lines end as those of a journal do, with a seal and a sum: what stands here says which file is overwritten with what, so
-that nobody's word counts but this user's. A change without its line ``made`` may have happened or not.
+Each line ends with a seal and a sum, as in a journal. The list decides which content overwrites which file, so it must
+come from this user. A change without its ``made`` line may or may not have happened.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from runtime.files import closing, open_private
 FORMAT = "cogstep-changes"
 VERSION = 1
 TRIES = 16
-"""How often the file is opened that somebody deletes at the same time."""
+"""Maximum number of attempts to open the file while another process deletes it."""
 
 
 @frozen
 class Old:
-    """What a file was before a change."""
+    """A file before a change."""
 
     content: str
-    """Its SHA-256, under which it is kept."""
+    """SHA-256 of the saved content, and its name."""
     mode: int
     owner: tuple[int, int]
 
 
 @frozen
 class FileEntry:
-    """What a change does to one file.
+    """The change of one file.
 
     Attributes:
-        parts: its path from the root on.
-        old: None where it was not there.
-        new: the SHA-256 of what it is to hold; None where it is deleted.
-        mode_too: whether its mode or owner may be another one afterwards.
+        parts: path relative to the root.
+        old: the file before; None if it did not exist.
+        new: SHA-256 of the future content; None if the file is deleted.
+        mode_too: whether the change may affect mode or owner.
     """
 
     parts: tuple[str, ...]
@@ -65,12 +65,12 @@ class FileEntry:
 
 @frozen
 class Tree:
-    """What a change does in one directory.
+    """The changes in one directory.
 
     Attributes:
-        root: of it, absolute and without links.
-        files: no two of one path.
-        folders: that are not there and are made for them.
+        root: absolute path of the directory, without links.
+        files: at most one per path.
+        folders: missing folders that are created for the files.
     """
 
     root: str
@@ -83,12 +83,12 @@ class Entry:
     """One change.
 
     Attributes:
-        turn: the newest turn of the session at that time.
-        trees: what it does, in each directory.
-        call: the id of the tool's call.
-        back: of an undo, the number of the entry before which the trees are put back to; None for a tool's change.
-        made: whether it is known to have been made. Otherwise it may have been, in all files or in some.
-        number: its place in the list, from 1.
+        turn: newest turn of the session at that time.
+        trees: changes in each directory.
+        call: id of the tool's call.
+        back: for an undo, the trees are restored to the state before this entry; None for a tool's change.
+        made: whether the change certainly happened. Otherwise it may have happened in all files, some or none.
+        number: position in the list, from 1.
     """
 
     turn: int
@@ -100,12 +100,12 @@ class Entry:
 
 
 class Log:
-    """The list of one session, which everybody who writes it holds under a lock.
+    """The list of changes of one session. Every writer holds it under a lock.
 
     Args:
-        contents: the directory that it stands in.
-        session: whose it is.
-        force: whether each entry has to be on the disk, and not only the system's, before its change is made.
+        contents: directory of the list.
+        session: name of the session.
+        force: whether each entry must be forced to disk before its change.
     """
 
     def __init__(self, contents: Contents, session: str, *, force: bool = True) -> None:
@@ -113,19 +113,19 @@ class Log:
         self._session = session
         self._force = force
         self._last: HeldLog | None = None
-        """The list when it was last held: it is read again only where somebody else has written it since."""
+        """The list as last held. It is read again only if another process has written to it."""
         self.path: Path = contents.directory / CHANGES
 
     @contextmanager
     def held(self, *, begin: bool = True) -> Iterator[HeldLog]:
-        """Hold the list; who else wants it waits meanwhile.
+        """Lock the list; other users wait.
 
         Args:
-            begin: whether it is begun where there is none of this session. Otherwise there has to be a file.
+            begin: whether to create the list if this session has none. Otherwise the file must exist.
 
         Raises:
-            JournalDamagedError: a line of it was changed.
-            OSError: it can't be read or made.
+            JournalDamagedError: a line was changed.
+            OSError: the list can't be read or created.
         """
         with self._contents.opened() as directory:
             for _ in range(TRIES):
@@ -151,11 +151,11 @@ class Log:
 
 
 class HeldLog:
-    """The list while it is held.
+    """The list while it is locked.
 
     Attributes:
-        entries: what stands in it, oldest first.
-        foreign: why it doesn't count as this user's own; empty if it does.
+        entries: entries of the list, oldest first.
+        foreign: why the list does not count as this user's own; empty if it does.
     """
 
     def __init__(self, path: Path, session: str, force: bool) -> None:
@@ -171,24 +171,24 @@ class HeldLog:
         self._seal: blake2b | None = None
 
     def is_still(self, about: os.stat_result) -> bool:
-        """Whether a file is this one, and nobody else has written it."""
+        """Whether this is the same file and no other process has written to it."""
         return (about.st_dev, about.st_ino) == self._place and about.st_size == self._end
 
     def take(self, file: int) -> None:
-        """Write to this descriptor from here on."""
+        """Write to this descriptor from now on."""
         about = os.fstat(file)
         self._file, self._place = file, (about.st_dev, about.st_ino)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has not been begun by this session."""
+        """Whether this session has not begun the list."""
         return not self._end
 
     def add(self, entry: Entry) -> int:
-        """Write an entry and force it to the disk; gives its number.
+        """Write an entry, forced to disk if the list requires it. Return its number.
 
         Raises:
-            OSError: it is not on file.
+            OSError: the entry is not on file.
         """
         number = len(self.entries) + 1
         self._append({"seq": number, **_data(entry)}, force=self._force)
@@ -196,11 +196,11 @@ class HeldLog:
         return number
 
     def note_made(self, number: int, new: Sequence[str | None] | None = None) -> None:
-        """Note that a change was made. Without the note it may have been, and that is enough.
+        """Note that a change happened. Without this note the change may have happened, which is sufficient.
 
         Args:
-            number: of its entry.
-            new: what its files hold now, where the entry could not say it.
+            number: number of the entry.
+            new: names of the new contents, if the entry could not contain them.
         """
         data: dict[str, Any] = {"made": number} if new is None else {"made": number, "new": list(new)}
         with suppress(OSError):
@@ -208,23 +208,23 @@ class HeldLog:
             self._note(data)
 
     def note_failed(self, number: int) -> None:
-        """Note that nothing came of a change. What its tool had read may never have been there by then."""
+        """Note that a change failed. The content that the tool read may not have existed at that time."""
         with suppress(OSError):
             self._append({"failed": number}, force=False)
             self._void(number)
 
     def check_own(self, what: str) -> None:
-        """See that this user wrote it; raises ForeignRecordingError."""
+        """Raise ``ForeignRecordingError`` if this user did not write the list."""
         if self.foreign:
             raise ForeignRecordingError(what, self.foreign, path=self._path)
 
     # --------------------------------------------------------------------------------------------------------- lines
 
     def begin(self, directory: int) -> None:
-        """Write the first line, in the place of another session's list.
+        """Write the first line, replacing another session's list.
 
         Raises:
-            OSError: it is not on file.
+            OSError: the line is not on file.
         """
         seal = None
         with suppress(OSError):  # without a key it counts as nobody's
@@ -251,11 +251,11 @@ class HeldLog:
         self._end, self._sum, self._seal = self._end + len(line), total, seal
 
     def read(self, descriptor: int) -> None:
-        """Read the list that a file holds.
+        """Read the list from a file.
 
         Raises:
-            JournalDamagedError: a line of it was changed.
-            OSError: it can't be read.
+            JournalDamagedError: a line was changed.
+            OSError: the file can't be read.
         """
         os.lseek(descriptor, 0, os.SEEK_SET)
         with open(os.dup(descriptor), "rb") as file:

@@ -1,4 +1,4 @@
-"""What has to happen to files so that trees are as they were before one of the entries of a list of changes."""
+"""Plans that restore trees to their state before an entry of a list of changes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Parts = tuple[str, ...]
 
 @frozen
 class Target:
-    """A file as it is to be again.
+    """The wanted state of a file.
 
     Attributes:
-        old: what it was; None where it was not there.
-        left: what the session's changes may have left it as: SHA-256 of what it holds, None for no file.
-        mode_too: whether one of them may have changed its mode.
+        old: the file to restore; None if it did not exist.
+        left: SHA-256 of each content that the session's changes may have left; None in it for no file.
+        mode_too: whether a change may have affected its mode.
     """
 
     old: Old | None
@@ -37,13 +37,13 @@ class Target:
 
 @frozen(eq=False)
 class RootPlan:
-    """What is to happen in one directory.
+    """The plan for one directory.
 
     Attributes:
         desk: the directory.
-        steps: one for each file that is another one now.
-        changes: the same, for who keeps what they overwrite.
-        folders: that the session has made and that go where they are empty then.
+        steps: one for each file that differs now.
+        changes: the same steps, for the keeper that saves the overwritten contents.
+        folders: folders created by the session, to be removed if they are empty afterwards.
     """
 
     desk: Desk
@@ -58,11 +58,11 @@ class RootPlan:
 
 @frozen(eq=False)
 class Plan:
-    """What is to happen in all of them, or why it can't.
+    """The plan for all directories, or the reasons against it.
 
     Attributes:
-        changed: a sentence for each file that somebody else has changed.
-        stuck: a sentence for each file that can't be put back, whoever wants it.
+        changed: a sentence for each file that others have changed since.
+        stuck: a sentence for each file that can't be restored, even by force.
     """
 
     roots: list[RootPlan] = field(factory=list)
@@ -74,14 +74,14 @@ class Plan:
 
 
 def first_of_turn(entries: Sequence[Entry], turn: int) -> int | None:
-    """The number of the first entry in a turn or behind it; None if there is none."""
+    """Return the number of the first entry in or after a turn; None without one."""
     return next((entry.number for entry in entries if entry.turn >= turn), None)
 
 
 def first_after(entries: Sequence[Entry], turn: int) -> int | None:
-    """The number of the first entry behind what happened until a turn had ended; None if there is none.
+    """Return the number of the first entry after the end of a turn; None without one.
 
-    An undo that is noted in that turn came when it had ended; one of an earlier turn is part of what this turn found.
+    An undo noted in that turn happened after its end. An undo in an earlier turn happened before the turn began.
     """
     until = (entry.number for entry in entries if entry.turn < turn + (entry.back is None))
     last = max(until, default=0)
@@ -89,7 +89,10 @@ def first_after(entries: Sequence[Entry], turn: int) -> int | None:
 
 
 def newest_undo(entries: Sequence[Entry]) -> int | None:
-    """The number of the newest entry of an undo; of one that was carried on after it was broken off, the first."""
+    """Return the number of the newest undo, or None.
+
+    If an interrupted undo was repeated, this is the number of its first entry.
+    """
     found = max((entry.number for entry in entries if entry.back is not None), default=None)
     while found is not None and found > 1:
         before = entries[found - 2]
@@ -100,7 +103,7 @@ def newest_undo(entries: Sequence[Entry]) -> int | None:
 
 
 def standing(entries: Sequence[Entry]) -> list[Entry]:
-    """The changes of tools that are not undone, oldest first."""
+    """Return the tools' changes that are not undone, oldest first."""
     before: list[tuple[Entry, ...]] = []
     now: tuple[Entry, ...] = ()
     for entry in entries:
@@ -113,7 +116,7 @@ def standing(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def targets(entries: Sequence[Entry], back: int) -> dict[str, dict[Parts, Target]]:
-    """For each directory the files that entry ``back`` and those behind it have changed, as they were before."""
+    """Return for each directory the files changed by entry ``back`` and later, as they were before it."""
     found: dict[str, dict[Parts, Target]] = {}
     for entry in entries[back - 1 :]:
         for tree in entry.trees:
@@ -127,9 +130,10 @@ def targets(entries: Sequence[Entry], back: int) -> dict[str, dict[Parts, Target
 
 
 def _left(one: FileEntry, before: frozenset[str | None], *, made: bool) -> frozenset[str | None]:
-    """What a change may have left a file as: one that nobody knows to have been made also what it was before.
+    """Return the possible contents of a file after a change.
 
-    That is what its tool had read, or what the changes before it have left: an undo may have come in between.
+    If the change may not have happened, these include the content that its tool read and those of earlier changes,
+    because an undo may have come in between.
     """
     if made:
         return frozenset((one.new,))
@@ -137,16 +141,16 @@ def _left(one: FileEntry, before: frozenset[str | None], *, made: bool) -> froze
 
 
 def planned(entries: Sequence[Entry], back: int, contents: Contents, *, force: bool) -> Plan:
-    """What puts the trees back to what they were before entry ``back``.
+    """Return the plan that restores the trees to their state before entry ``back``.
 
     Args:
-        entries: of the whole list.
-        back: the number of an entry.
-        contents: where old contents are kept.
-        force: whether what somebody else has written is overwritten too.
+        entries: the whole list.
+        back: number of an entry.
+        contents: the saved contents.
+        force: whether to overwrite changes by others too.
 
     Raises:
-        ContentError: an old content is missing, or was changed.
+        ContentError: a saved content is missing or was changed.
     """
     plan = Plan()
     for root, files in targets(entries, back).items():
@@ -173,7 +177,7 @@ def planned(entries: Sequence[Entry], back: int, contents: Contents, *, force: b
 
 
 def _desk(root: str) -> Desk | None:
-    """The directory of a root; None if it has gone, or its name leads to another one by now."""
+    """Return the directory of a root; None if it is gone or its path now leads elsewhere."""
     try:
         desk = Desk(root)
     except (OSError, CogstepError):
@@ -182,13 +186,13 @@ def _desk(root: str) -> Desk | None:
 
 
 def _folders(entries: Sequence[Entry], back: int, root: str) -> tuple[Parts, ...]:
-    """The folders that were made since, those within others first."""
+    """Return the folders created since, inner folders first."""
     trees = (tree for entry in entries[back - 1 :] for tree in entry.trees if tree.root == root)
     return tuple(sorted({parts for tree in trees for parts in tree.folders}, key=len, reverse=True))
 
 
 def _is_changed(file: File, target: Target) -> bool:
-    """Whether somebody else has changed a file, and not to what it is to be anyway."""
+    """Whether others have changed a file to anything but its wanted state."""
     now = None if file.content is None else digest_of(file.content)
     wanted = None if target.old is None else target.old.content
     return now != wanted and now not in target.left

@@ -1,8 +1,8 @@
-"""``undo``: the files that a session's tools have changed, put back to what they were when a turn began.
+"""``undo``: restore the files that a session's tools have changed to their state at the beginning of a turn.
 
-All or none, as the tools' own changes are. What is overwritten is kept first, and the undo stands in the list of
-changes like any other, so that it can be undone. A kill in the middle leaves an entry without its ``made``; the same
-undo once more carries it to its end.
+Either all files are restored or none, as with the tools' own changes. Overwritten contents are saved first, and the
+undo is an entry in the list of changes, so it can be undone too. A kill halfway leaves an entry without its ``made``.
+Repeating the same undo completes it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from runtime.checking import checked_call
 from runtime.files import reason_about
 
 EFFECT = re.compile(rb'"effect_id":"(\d{1,9})\.')
-"""The turn of an effect in a line of a recording. Within a text the quotes would be escaped."""
+"""Finds the turn of an effect in a line of a recording. Inside a text the quotes would be escaped."""
 
 FILE_TOOLS = frozenset({"Write", "Edit", "MultiEdit", "Patch"})
 UNCHANGED = "nothing was changed."
-"""How they end what they say where a file holds already what was to be written."""
+"""End of a tool's result if the file already contained the text to write."""
 
 NOTHING_KEPT = (
     "no old content of files was kept beside this recording, so that there is nothing to undo: its session has changed "
@@ -56,10 +56,10 @@ FORK_FORCES_NOTHING = (
 
 
 class UndoError(CogstepError):
-    """Nothing was undone.
+    """The undo changed nothing.
 
     Attributes:
-        files: a sentence for each file that stands in the way.
+        files: a sentence for each file that prevents the undo.
     """
 
     def __init__(self, message: str, files: Sequence[str] = ()) -> None:
@@ -69,20 +69,20 @@ class UndoError(CogstepError):
 
 @frozen
 class RestoredFile:
-    """A file that is as it was."""
+    """A restored file."""
 
     path: str
-    """Absolute."""
+    """Absolute path."""
     how: str
-    """``changed``, ``made`` or ``deleted``: what the undo did to it."""
+    """``changed``, ``made`` or ``deleted``: the effect of the undo on the file."""
 
 
 @frozen
 class Restored:
-    """What an undo did."""
+    """The result of an undo."""
 
     turn: int | None
-    """To whose beginning the trees were put back; None: to what they were before the newest undo."""
+    """The trees are as at the beginning of this turn; None: as before the newest undo."""
     files: tuple[RestoredFile, ...]
 
 
@@ -95,19 +95,19 @@ def undo(
     force: bool = False,
     dry_run: bool = False,
 ) -> Restored:
-    """Put the files that a session's own tools have changed back to what they were when a turn began.
+    """Restore the files that a session's own tools have changed to their state at the beginning of a turn.
 
     Args:
         path: the session's recording, a file or a ``Recorder``. It may be open.
-        turn: the turn's number; None for the newest one whose changes are not undone yet.
-        redo: put them back to what they were before the newest undo instead.
-        force: whether files are overwritten too that somebody else has changed since.
-        dry_run: only tell what would be done.
+        turn: number of the turn; None for the newest turn with changes that are not undone.
+        redo: restore the state before the newest undo instead.
+        force: whether to overwrite files that others have changed since.
+        dry_run: only report the files.
 
     Raises:
-        UndoError: there is nothing to undo, or a file stands in the way; nothing was changed.
-        ForeignRecordingError: nothing shows that this user wrote the recording.
-        JournalError: it can't be read, or is damaged.
+        UndoError: there is nothing to undo, or a file prevents it; nothing was changed.
+        ForeignRecordingError: there is no proof that this user wrote the recording.
+        JournalError: the recording can't be read or is damaged.
     """
     if redo and turn is not None:
         raise UndoError("a turn's beginning, or what was before the newest undo: give one of the two")
@@ -118,13 +118,13 @@ def undo(
 
 
 def undo_after(path: Where, turn: int, *, dry_run: bool = False) -> Restored:
-    """Put the files back to what they were when a turn had ended: what ``fork`` does with ``files``.
+    """Restore the files to their state at the end of a turn, as ``fork`` does with ``files``.
 
-    An undo that came after it is taken back, since the conversation until then knows nothing of it.
+    An undo after that turn is reverted, since the conversation up to the turn does not contain it.
 
     Args:
-        path: of the recording.
-        turn: its number.
+        path: the recording.
+        turn: number of the turn.
         dry_run: see ``undo``.
 
     Raises:
@@ -151,7 +151,7 @@ def _put_back(
     dry_run: bool = False,
     from_end: bool = False,
 ) -> Restored:
-    """What ``undo`` does; with ``from_end`` to the end of the turn before, and not to where ``turn`` began."""
+    """Do the work of ``undo``. With ``from_end``, restore the end of the previous turn, not the beginning of ``turn``."""
     where, path, place = path, path_of(path), beside(path)
     if place is None:
         raise UndoError(f"{path}: {NO_PLACE}")
@@ -193,7 +193,7 @@ def _put_back(
 
 
 def _session(where: Where) -> tuple[str, int, int]:
-    """The name of a recorded session, the turn after which its recording begins, and its newest one."""
+    """Return the name of a recorded session, the turn before its recording begins, and its newest turn."""
     with JournalReader(where) as reader:
         before = newest = reader.header.start.counters.turn
         for line in reader.lines():
@@ -203,12 +203,12 @@ def _session(where: Where) -> tuple[str, int, int]:
 
 
 def _check_kept(where: Where, path: Path, turn: int, entries: Sequence[Entry]) -> None:
-    """See that the list tells of all that the file tools are recorded to have changed since a turn began.
+    """Check that the list contains all recorded changes by file tools since a turn began.
 
-    It need not: a recording may have been copied without what was kept, and gone on with.
+    Entries may be missing if a recording was copied without its undo data and then continued.
 
     Raises:
-        UndoError: it doesn't. Put back would be a tree that never was.
+        UndoError: entries are missing. An undo would create a state that never existed.
     """
     known = {entry.call for entry in entries}
     lost: dict[str, tuple[int, str]] = {}
@@ -252,7 +252,7 @@ def _no_turn(turn: int, before: int, newest: int) -> str:
 def _chosen(
     path: Path, entries: Sequence[Entry], contents: Contents, turn: int | None, *, redo: bool, force: bool
 ) -> tuple[int, int | None, Plan]:
-    """The entry before which the trees are to be as they were, the turn that means, and what has to happen for it."""
+    """Return the entry to go back to, the turn that it means, and the plan."""
     last = entries[-1]
     broken_off = last.back is not None and not last.made
     if redo and not (broken_off and _turn_of(entries, last.back or 0) is None):
@@ -278,7 +278,7 @@ def _chosen(
 
 
 def _turn_of(entries: Sequence[Entry], back: int) -> int | None:
-    """The turn whose beginning is right before an entry; None for an undo that is taken back."""
+    """Return the turn that begins just before an entry; None for an undo that is reverted."""
     entry = entries[back - 1]
     return entry.turn if entry.back is None else None
 
@@ -293,7 +293,7 @@ def _check(path: Path, plan: Plan, by_force: str) -> None:
 
 
 def _carry_out(path: Path, log: HeldLog, contents: Contents, entry: Entry, plan: Plan) -> None:
-    """Keep what is overwritten, write the entry, then change the files."""
+    """Save the contents to overwrite, write the entry, then change the files."""
     entry = evolve(
         entry, trees=tuple(kept(contents, one.root, one.changes, force=True) for one in plan.roots if one.steps)
     )
@@ -313,7 +313,7 @@ def _carry_out(path: Path, log: HeldLog, contents: Contents, entry: Entry, plan:
 
 
 def _take_back(entries: Sequence[Entry], number: int, contents: Contents) -> None:
-    """Of several directories, one failed: what was done in those before it is taken back."""
+    """Revert the directories already restored, after a later directory has failed."""
     for one in planned(entries, number, contents, force=False).roots:
         if one.steps:
             one.desk.changes.make(one.steps, folders=one.folders)

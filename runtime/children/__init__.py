@@ -1,8 +1,6 @@
-"""Processes of our own: how each is started, and what it gets of the program that starts it.
+"""Our child processes: how they start, and which parts of the parent program's environment they inherit.
 
-=================  =====================================================================================
-``starting``       the one way to start a child: its module path, its environment, its descriptors
-``boot``           what a child does first
-``frozen``         the same for programs that are frozen into one file
-=================  =====================================================================================
+- ``starting``: the only way to start a child: its module path, environment and descriptors
+- ``boot``: the first steps of a child
+- ``frozen``: the same for programs frozen into one file
 """

@@ -1,4 +1,4 @@
-"""What a child process of ours does first, once it can import this: it sees to it that it ends with its parent."""
+"""The first code that a child process runs: it makes the child end with its parent."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from pathlib import Path
 from typing import Any
 
 DIE_WITH_PARENT = 1
-"""``PR_SET_PDEATHSIG`` of Linux's ``prctl.h``."""
+"""``PR_SET_PDEATHSIG`` from Linux's ``prctl.h``."""
 
 OFTENEST_VICTIM = "500"
-"""Of 1000, added to the badness by which Linux chooses whom to kill when memory runs out: rather this process than the
-program that can start it again."""
+"""Linux OOM score adjustment, out of 1000: kill this process before the program, which can restart it."""
 
 LOOK_SECONDS = 0.5
-"""Between two looks at whether the parent is still there, where the system can't tell."""
+"""Interval of checking that the parent is alive, on systems without a notification."""
 
 
 def begin(given: dict[str, Any]) -> None:
-    """Be the child that ``starting.start`` asked for: run its module's ``main``, with its arguments in ``sys.argv``."""
+    """Run the ``main`` of the requested module, with its arguments in ``sys.argv``. ``starting.start`` calls this."""
     follow(given["parent"])
     sys.argv = [given["module"], *given["arguments"]]
     import_module(given["module"]).main()
 
 
 def follow(parent: int) -> None:
-    """Have this process end with its parent, whatever native code is doing then."""
+    """Make this process end with its parent, even during native code."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)

@@ -1,18 +1,18 @@
-"""For programs that are frozen into one file, such as those of PyInstaller: they can start nothing but themselves."""
+"""Support for programs frozen into one file, as by PyInstaller: they can only start themselves."""
 
 from __future__ import annotations
 
 import sys
 
 FLAG = "--cogstep-model-process"
-"""First argument of a frozen program (``sys.frozen``) that is to be a child process of cogstep's."""
+"""First argument of a frozen program (``sys.frozen``) that is to run as a child process of cogstep."""
 
 
 def freeze_support() -> None:
-    """Be a child process of cogstep's, where this program was started for that; else do nothing.
+    """Run as a child process of cogstep if the program was started as one; otherwise do nothing.
 
-    The first line of a frozen program's main module, as with ``multiprocessing.freeze_support``. Other programs need
-    not call it.
+    Call it in the first line of a frozen program's main module, like ``multiprocessing.freeze_support``. Other programs
+    need not call it.
     """
     if sys.argv[1:2] == [FLAG]:
         import json

@@ -1,9 +1,15 @@
-"""What crosses the border of a process: messages, each of which is one line of JSON, held to its limits on both sides.
+"""Messages between processes: one line of JSON each, with limits checked on both sides.
 
-Whoever reads believes nothing: a line has a longest length, UTF-8 is UTF-8, a key stands once, a number is finite and
-of a bounded length, what is nested is nested a few hundred times at most, and an object is a message of its union, each
-field of its type. Everything else is a ``ProtocolError``, in time and memory that follow from the length of the line.
-Nothing is ever unpickled or evaluated.
+The reader trusts nothing:
+
+- a line has a maximum length and must be UTF-8;
+- an object must not repeat a key;
+- numbers are finite and of limited length;
+- nesting is at most a few hundred deep;
+- an object is a message of its union, each field of its type.
+
+Anything else raises a ``ProtocolError``, in time and memory bounded by the line's length. Nothing is unpickled or
+evaluated.
 """
 
 from __future__ import annotations
@@ -22,29 +28,29 @@ from cognition.strict_json import DECODER
 WRITE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 NO_UTF8 = re.compile("[\ud800-\udfff]")
-"""How ``Lines`` gives bytes that are none; what a text says as ``\\ud800`` is another matter."""
+r"""Surrogates that ``Lines`` produces for invalid UTF-8 bytes; an escape such as ``\ud800`` in a text is different."""
 
 MOST_BRACKETS = 500_000
-"""Arrays and objects in a line: an empty one is 2 bytes there and 64 in memory."""
+"""Maximum arrays and objects in a line: an empty one takes 2 bytes there and 64 in memory."""
 
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-"""Of JSON, in which brackets mean nothing."""
+"""A JSON string; brackets inside it do not count."""
 
 LONGEST_NUMBER = 300
-"""Characters. A longer one has no float, and Python takes a time for it that grows with the square of its length."""
+"""Characters. A longer number has no float, and Python parses it in quadratic time."""
 
 LARGEST_COUNT = 2**53
-"""Of what a child counts: the largest number up to which every program that reads JSON agrees."""
+"""The largest number in a child's messages: up to it all JSON readers agree."""
 
 LONGEST_REASON = 500
-"""Characters of an error that another process words."""
+"""Maximum characters of an error text from another process."""
 
 
 class ProtocolError(CogstepError):
-    """A line is no message, or not one that belongs there.
+    """A line is not a valid message, or not valid at this point.
 
     Attributes:
-        data: what could be read of it; empty if it is no JSON object.
+        data: the readable part; empty if it is not a JSON object.
     """
 
     def __init__(self, message: str, data: Mapping[str, Any] | None = None) -> None:
@@ -56,11 +62,11 @@ class ProtocolError(CogstepError):
 
 
 def line_of(message: Any, longest: int | None = None) -> str:
-    """A message as one line of JSON, in ASCII and without a line break.
+    """Return a message as one line of ASCII JSON without a line break.
 
     Raises:
-        ConfigError: JSON has no form for something in it, such as infinity; the message says where it stands. Or it has
-            more than ``longest`` bytes, which the other side would not read.
+        ConfigError: JSON cannot express a value in it, such as infinity (the message names its place). Or it has more
+            than ``longest`` bytes, the other side's limit.
     """
     data = to_data(message)
     try:
@@ -75,7 +81,7 @@ def line_of(message: Any, longest: int | None = None) -> str:
 
 
 def endless(data: Any, place: str) -> Iterator[str]:
-    """Where the numbers are that JSON doesn't have."""
+    """Yield the places of non-finite numbers."""
     if isinstance(data, float) and not isfinite(data):
         yield place
     elif isinstance(data, dict | list | tuple):
@@ -87,10 +93,10 @@ def endless(data: Any, place: str) -> Iterator[str]:
 
 
 class Lines:
-    """Takes bytes as they come, cut anywhere, and gives whole lines.
+    """Splits a stream of bytes into lines.
 
     Args:
-        longest: bytes that a line may have; what is longer is refused before its end has come.
+        longest: maximum bytes of a line; a longer line is refused before its end arrives.
     """
 
     def __init__(self, longest: int) -> None:
@@ -98,10 +104,10 @@ class Lines:
         self._begun = bytearray()
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """The lines that these bytes complete. What is no UTF-8 is kept as lone surrogates, for ``read`` to refuse.
+        """Yield the lines that these bytes complete. Invalid UTF-8 becomes lone surrogates, which ``read`` refuses.
 
         Raises:
-            ProtocolError: a line is longer than any may be.
+            ProtocolError: a line is longer than ``longest``.
         """
         whole, end, rest = data.rpartition(b"\n")
         lines = (self._begun + whole).split(b"\n") if end else []
@@ -114,7 +120,7 @@ class Lines:
         self._check(self._begun)
 
     def rest(self) -> str:
-        """What has come of a line that has no end yet, and now never will."""
+        """Return the start of the unfinished line, at the end of the stream."""
         begun, self._begun = self._begun, bytearray()
         return begun.decode("utf-8", "surrogateescape")
 
@@ -151,17 +157,17 @@ def _decoder(whole: Callable[[str], int]) -> json.JSONDecoder:
 
 
 WIDE = _decoder(_whole)
-"""For what a program says to a process of its own: schemas of tools may hold any number."""
+"""For messages from a program to its child: tool schemas may contain any number."""
 
 NARROW = _decoder(_count)
-"""For what a child says: nothing that it counts is larger than ``LARGEST_COUNT``."""
+"""For messages from a child: no number is larger than ``LARGEST_COUNT``."""
 
 
 def read(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
-    """The message of a line.
+    """Return the message of a line.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: it is not a valid message.
     """
     try:
         data = decoded(line, decoder)
@@ -177,10 +183,10 @@ def read(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
 
 
 def decoded(line: str, decoder: json.JSONDecoder) -> Any:
-    """The JSON value of a line, held to the limits.
+    """Return the JSON value of a line, within the limits.
 
     Raises:
-        ValueError: it is none, or exceeds one.
+        ValueError: it is not JSON, or exceeds a limit.
         RecursionError: it is nested thousands deep.
     """
     if not line.isascii() and NO_UTF8.search(line):
@@ -195,7 +201,7 @@ def _brackets(line: str) -> int:
 
 
 def _as_far_as_it_goes(line: str) -> dict[str, Any]:
-    """What can be read of a line that is refused, since whoever waits for the answer to its id is to hear of it."""
+    """Return the readable part of a refused line: the caller that waits for its id needs the error."""
     try:
         data = decoded(line, LENIENT)
     except (ValueError, RecursionError):
@@ -207,7 +213,7 @@ LENIENT = json.JSONDecoder(parse_int=lambda text: int(text) if len(text) <= LONG
 
 
 def check_usage(usage: Usage) -> None:
-    """See that a child counts nothing below zero, which would give back what was used up.
+    """Check that a child reports no negative count, which would refund used budget.
 
     Raises:
         ProtocolError: it does.
@@ -222,23 +228,23 @@ def check_usage(usage: Usage) -> None:
 
 @frozen
 class Refusal:
-    """An error, by the name of its class."""
+    """An error as data; its class by name."""
 
     error: str
     message: str
     about: str = ""
-    """What was to be loaded, or the file of a saved cache."""
+    """The model to load, or the file of a saved cache."""
     extra: str = ""
 
 
 def refusal(error: BaseException) -> Refusal:
-    """An error as a value."""
+    """Return an error as data."""
     about = getattr(error, "path", "") or getattr(error, "spec", "")
     return Refusal(type(error).__name__, str(error), str(about), str(getattr(error, "extra", "")))
 
 
 def restored(refusal: Refusal, known: Mapping[str, Callable[[Refusal], CogstepError]]) -> CogstepError:
-    """The error again, by the table of those that come back as what they were; the row ``""`` is for all others."""
+    """Return the error of this refusal, built by the entry of ``known`` for its class; ``""`` is the fallback."""
     make = known.get(refusal.error, known[""])
     return make(
         Refusal(*[text[:LONGEST_REASON] for text in (refusal.error, refusal.message, refusal.about, refusal.extra)])

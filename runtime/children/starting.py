@@ -1,16 +1,17 @@
-"""The one way in which a child process of ours is started, whatever it is for: a model, a host, a template.
+"""The only way to start a child process of ours: for a model, a host or a template.
 
-What a child gets of the program that starts it:
+A child inherits from the program that starts it:
 
-- **Module path**: Python starts isolated (``-I``: no working directory, no ``PYTHON*`` variables, no user site), and
-  our own packages are taken from where this program has them and from nowhere else. Then it gets the absolute entries
-  of ``sys.path``, in their order, without those that Python or a relative ``PYTHONPATH`` put there by the place the
-  program was started in: the working directory, the script's folder. ``PYTHONPATH`` names such a folder for children by
-  its absolute path. Folders that the program names to ``start`` come last, so that nothing there hides anything else.
-- **Environment**: the variables in ``NEEDED`` and those that begin with a word of ``LIBRARIES``, but for names such as
-  ``HF_TOKEN`` that say themselves that they hold a secret; search paths lose their relative entries.
-- **Descriptors**: the three standard ones, and those that are named.
-- **Life**: a session of its own, so that Ctrl-C on the terminal is the program's to answer; it ends with the program.
+- **Module path**: Python starts isolated (``-I``: no working directory, no ``PYTHON*`` variables, no user site). Our
+  own packages come only from the program's own location. Then follow the absolute entries of ``sys.path``, in their
+  order. Entries that depend on the starting place are dropped: the working directory, the script's folder, relative
+  entries of ``PYTHONPATH``. To pass such a folder on, put its absolute path in ``PYTHONPATH``. Folders passed to
+  ``start`` come last, so that they hide nothing.
+- **Environment**: the variables in ``NEEDED`` and those with a prefix in ``LIBRARIES``, except names of secrets, such
+  as ``HF_TOKEN``. Search paths lose their relative entries.
+- **Descriptors**: the three standard ones, and those passed to ``start``.
+- **Lifetime**: a session of its own, so that Ctrl-C on the terminal goes to the program only; the child ends with the
+  program.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ OURS = ("cogstep", "cognition", "runtime", "interpreters")
 HOMES = [
     str(Path(place).parents[2]) for place in dict.fromkeys((os.path.abspath(__file__), os.path.realpath(__file__)))
 ]
-"""Where our packages stand, as Python found them and where links lead from there; perhaps a zip file."""
+"""The folder of our packages, as Python found it and with symlinks resolved; possibly a zip file."""
 
 BOOT = """
 import json, sys
@@ -53,18 +54,19 @@ sys.path[:] = [*known, *(place for place in given["folders"] if place not in kno
 from runtime.children.boot import begin
 begin(given)
 """
-"""What Python is told to run: nothing of the program that starts it, so that scripts need no
-``if __name__ == "__main__"``, and a notebook or ``python -c`` will do."""
+"""The code that the child's Python runs. It imports nothing of the parent program: scripts need no ``if __name__ ==
+"__main__"``, and a notebook or ``python -c`` works.
+"""
 
 SEARCHED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
-"""Lists of folders, of which only the absolute ones cross: an empty entry is the working directory."""
+"""Path lists; only their absolute entries are passed on. An empty entry means the working directory."""
 
 NEEDED = (
     *SEARCHED, "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "TZ", "LANG", "LANGUAGE", "LOCALE_ARCHIVE",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
     "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
 )  # fmt: skip
-"""Variables of the system that a child gets. The proxies are for downloads alone: see ``environment``."""
+"""System variables that a child inherits. The proxies are only for downloads: see ``environment``."""
 
 LIBRARIES = (
     "LC_", "XDG_", "COGSTEP_",
@@ -73,17 +75,17 @@ LIBRARIES = (
     "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "VECLIB_", "NUMEXPR_", "MALLOC_",
     "HF_", "HUGGINGFACE_", "TOKENIZERS_", "TRANSFORMERS_", "SAFETENSORS_",
 )  # fmt: skip
-"""How the names of variables begin that locales, devices and the libraries of models read."""
+"""Prefixes of variables of locales, devices and model libraries."""
 
 SECRET = re.compile(
     r"(?i)(^|_)(api)?(key|keys|token|tokens|secret|secrets|password|passwd|credential|credentials)(_|$)"
 )
-"""Names that say that their value is a secret."""
+"""Names that mark a value as a secret."""
 
 PROXY = re.compile(r"(?i)_proxy$")
 
 HUB = ("HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN")
-"""What a child gets in which models are downloaded."""
+"""Further variables of a child that downloads models."""
 
 
 def _working_directory() -> str:
@@ -94,17 +96,17 @@ def _working_directory() -> str:
 
 
 STARTED_IN = _working_directory()
-"""When this was imported: ``python -m`` puts it on the path as an absolute entry."""
+"""The working directory at import: ``python -m`` puts it on the path as an absolute entry."""
 
 PYTHONPATH = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
 
 
 def environment(further: Mapping[str, str] | None = None, *, downloads: bool = False) -> dict[str, str]:
-    """The variables that a child gets.
+    """Return the environment of a child.
 
     Args:
-        further: those that the program gives it beside these, or in the place of one.
-        downloads: whether it may have to download models: it gets the hub's token and the proxies then.
+        further: additional or overriding variables.
+        downloads: whether the child may download models: it then gets the hub's token and the proxies.
     """
     given = {}
     for name, value in os.environ.items():
@@ -121,7 +123,7 @@ def environment(further: Mapping[str, str] | None = None, *, downloads: bool = F
 
 
 def module_path() -> list[str]:
-    """The entries of ``sys.path`` that a child gets."""
+    """Return the ``sys.path`` entries of a child."""
     here = [STARTED_IN, _working_directory(), *(os.path.join(STARTED_IN, place) for place in PYTHONPATH)]
     main = sys.modules.get("__main__")
     script = getattr(main, "__file__", None)
@@ -137,7 +139,7 @@ def module_path() -> list[str]:
 
 
 def folder_of(module: str) -> str | None:
-    """The folder in which this program finds a module's outermost package, so as to name it to ``start``."""
+    """Return the folder of a module's outermost package, to pass to ``start``."""
     name = module.partition(".")[0]
     if name in OURS:
         return None
@@ -163,21 +165,21 @@ def start(
     stdout: int = subprocess.DEVNULL,
     stderr: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that runs ``main()`` of a module; the module's docstring says with what.
+    """Start a process that runs ``main()`` of a module; the module's docstring describes its arguments.
 
     Args:
-        module: of ours, or one that this program finds.
-        arguments: what stands behind ``sys.argv[0]`` there.
+        module: one of ours, or any that this program finds.
+        arguments: ``sys.argv[1:]`` of the child.
         environ: its environment; None for ``environment()``.
-        folder: where it runs; None for this program's working directory. Nothing is imported from there.
-        folders: where it may find modules that are found nowhere else; see ``folder_of``.
-        descriptors: those that it gets beside the standard ones, under the same numbers.
-        stdin: as of ``subprocess.Popen``.
-        stdout: as of ``subprocess.Popen``.
-        stderr: as of ``subprocess.Popen``; None for this program's own.
+        folder: its working directory; None for this program's. Nothing is imported from there.
+        folders: where to find modules that are not found elsewhere; see ``folder_of``.
+        descriptors: inherited beside the standard ones, under the same numbers.
+        stdin: as in ``subprocess.Popen``.
+        stdout: as in ``subprocess.Popen``.
+        stderr: as in ``subprocess.Popen``; None for this program's own.
 
     Raises:
-        OSError: the system can't.
+        OSError: the system cannot start it.
     """
     given = {"module": module, "arguments": [*arguments], "parent": os.getpid()}
     if getattr(sys, "frozen", False):
@@ -199,9 +201,9 @@ def start(
 
 
 def run(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """``subprocess.Popen`` with a session of its own, on a thread that lives as long as the program.
+    """Run ``subprocess.Popen`` with a new session, on a thread that lives as long as the program.
 
-    Linux ends a child that asked to end with its parent as soon as the *thread* ends that started it.
+    On Linux, a child that asked to end with its parent ends when the *thread* that started it ends.
     """
     started: Future[subprocess.Popen[bytes]] = Future()
     _starter().put((started, lambda: subprocess.Popen(command, start_new_session=True, **options)))
@@ -223,7 +225,7 @@ Work = tuple[Future[Any], Callable[[], Any]]
 
 _LOCK = threading.Lock()
 _STARTERS: dict[int, SimpleQueue[Work]] = {}
-"""By process: one that was forked off has no thread of its parent's."""
+"""By process id: a forked process does not have its parent's thread."""
 
 
 def _starter() -> SimpleQueue[Work]:

@@ -1,16 +1,14 @@
-"""A model in a process of its own: what native code does wrong there ends one process, and not the program.
+"""A model in a child process: a native crash ends that process, not the program.
 
     caller ── letter ──▶ Supervisor (a thread) ── lines over a socket pair ──▶ child: reader ── job ──▶ owner thread
                               │    ▲                                                                          │
     caller ◀── outputs ───────┘    └────────────── lines: outputs, counts, pulses ◀───────────────────────────┘
 
-=================  =====================================================================================
-``settings``       how long a silence may be, how often a process is started again
-``wire``           what the two say to each other: plain values, one line of JSON each
-``child``          the program of the child
-``process``        one child from the parent's side: start, listen, end
-``letters``        what callers hand to its supervisor
-``supervisor``     the thread that keeps a child running and knows what is on its way
-``handles``        what callers hold
-=================  =====================================================================================
+- ``settings``: timeouts and the number of restarts
+- ``wire``: the messages between the two: plain values, one line of JSON each
+- ``child``: the program of the child
+- ``process``: one child, seen from the parent: start, listen, end
+- ``letters``: requests of callers to the supervisor
+- ``supervisor``: the thread that keeps a child running and tracks pending requests
+- ``handles``: the objects that callers use
 """

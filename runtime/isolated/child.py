@@ -1,6 +1,6 @@
-"""The program of a model's own process: reads lines on one thread, runs the model on another, answers in lines.
+"""The program of a model's child process: one thread reads lines, another runs the model, answers are lines.
 
-It ends when its parent closes the connection or is gone, however that came, and whatever native code is doing then.
+It always ends when its parent closes the connection or ends, even during native code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runtime.local.engine import LocalEngine
 
 LoadEngine = Callable[[wire.Load, Callable[[float], bool]], "LocalEngine"]
-"""Makes the engine on its owner's thread; told how to say how far it is."""
+"""Creates the engine on its owner's thread; receives a callback for progress."""
 
 
 def main() -> NoReturn:
@@ -40,13 +40,13 @@ def main() -> NoReturn:
 
 
 def load(message: wire.Load, on_progress: Callable[[float], bool]) -> LocalEngine:
-    """What is really loaded; tests have engines of their own."""
+    """Load the real engine; tests pass their own."""
     source = Source(message.backend, Path(message.path))
     return load_engine(source, message.context_tokens, message.threads, message.options, on_progress, message.chosen)
 
 
 class Server:
-    """One engine and the connection to whom it serves."""
+    """One engine and the connection to its parent."""
 
     def __init__(self, connection: socket.socket, load: LoadEngine) -> None:
         self._connection = connection
@@ -58,12 +58,12 @@ class Server:
         self._making = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
         self._open: set[int] = set()
-        """What is not answered yet."""
+        """Ids without an answer so far."""
         self._produced: list[tuple[int, Output | Done]] = []
-        """Since the last step; of the owner's thread alone."""
+        """Outputs since the last step; used only on the owner's thread."""
 
     def run(self) -> NoReturn:
-        """Until the parent wants no more, or is there no more."""
+        """Run until the parent sends ``Close`` or is gone."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; it says what is to end
         messages = self._messages()
         first = next(messages)
@@ -83,7 +83,7 @@ class Server:
         self._end()
 
     def handle(self, message: wire.Message) -> None:
-        """On the thread that reads."""
+        """Handle one message; runs on the reading thread."""
         match message:
             case wire.Submit(number, request, submitted, owner):
                 self._submit(number, request, submitted, owner)
@@ -105,7 +105,7 @@ class Server:
                 raise AssertionError(f"a parent does not say {message!r}")
 
     def send(self, line: bytes) -> None:
-        """Waits while the parent does not read: so nothing piles up here, and the model runs no further ahead."""
+        """Send a line. Blocks while the parent does not read: nothing piles up, and the model does not run ahead."""
         try:
             with self._sending:
                 self._connection.sendall(line)
@@ -141,7 +141,7 @@ class Server:
             self._tickets.pop(number, None)
 
     def _keep(self, number: int, do: Callable[[LocalRuntime], int]) -> None:
-        """On a thread of its own: it waits for the engine, and then for the disk."""
+        """Runs on its own thread, since it waits for the engine and then for the disk."""
         self._open.add(number)
         keep = threading.Thread(
             target=lambda: self._answer(number, lambda: do(self._runtime())), name="cogstep cache", daemon=True
@@ -196,7 +196,7 @@ class Server:
         self.send(wire.encode(answer))
 
     def _step(self, engine: LocalEngine) -> bool:
-        """One step, and what came of it and of the jobs before it in one line for each batch."""
+        """Run one step and send its outputs, and those of earlier jobs, in one line per batch."""
         more = engine.step(self._between_batches)
         self._send_produced()
         return more
@@ -219,9 +219,9 @@ class Server:
     # ------------------------------------------------------------------------------------------ on the pulse's thread
 
     def _live(self, pulse: float) -> None:
-        """Says that the process lives, while somebody waits, and how far the engine is.
+        """Send pulses with the step count while an answer is pending.
 
-        Native code that hangs lets this thread go on. Whether it hangs, the number of steps tells, not the pulse.
+        Native code that hangs does not stop this thread. Only an unchanged step count shows the hang.
         """
         while True:
             time.sleep(pulse)

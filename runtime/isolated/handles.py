@@ -1,4 +1,4 @@
-"""What callers hold of a model in a process of its own."""
+"""The objects that callers use for a model in a child process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
 
 class IsolatedRuntime:
-    """A local model in a child process; see ``runtime.Runtime``. Made by ``runtime.load_model(..., isolate=True)``.
+    """A local model in a child process; see ``runtime.Runtime``. Created by ``runtime.load_model(..., isolate=True)``.
 
-    Where the process ends or hangs, what it was working on fails as ``transient``, and it is started again; requests
-    that come meanwhile wait for it. Usable in a ``with`` statement. A runtime that is no longer held, or still open
-    when the program ends, is closed.
+    If the process ends or hangs, its running requests fail as ``transient`` and it is restarted; new requests wait for
+    it. Usable in a ``with`` statement. It is closed on garbage collection and at the end of the program.
     """
 
     def __init__(self, supervisor: Supervisor, queue_limit: int | None = QUEUE_LIMIT) -> None:
@@ -40,12 +39,12 @@ class IsolatedRuntime:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process; None while there is none, between two."""
+        """The process id; None between two processes."""
         return self._supervisor.pid
 
     @property
     def starts(self) -> int:
-        """How often a process was started, the first one included."""
+        """How many processes were started, including the first."""
         return self._supervisor.starts
 
     def submit(self, request: ModelRequest) -> LocalGeneration:
@@ -64,39 +63,39 @@ class IsolatedRuntime:
         return LocalGeneration(self, reply.outputs, lambda: supervisor.cancel(reply))
 
     def count_tokens(self, request: ModelRequest) -> int:
-        """As every runtime does. Waits for the next process where one has ended.
+        """See ``Runtime.count_tokens``. Waits for the restart if the process has ended.
 
         Raises:
             RuntimeClosedError: after ``close()``.
-            TemplateError: the model's template refuses these messages.
-            ModelProcessError: the process has ended too often and is not started again.
+            TemplateError: the model's template rejects these messages.
+            ModelProcessError: the process has ended too often and is not restarted.
         """
         return self._supervisor.ask(lambda number: wire.Count(number, request)).tokens
 
     def count_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
-        """As ``LocalRuntime.count_texts``. Waits for the next process where one has ended.
+        """See ``LocalRuntime.count_texts``. Waits for the restart if the process has ended.
 
         Raises:
             RuntimeClosedError: after ``close()``.
-            ModelProcessError: the process has ended too often and is not started again.
+            ModelProcessError: the process has ended too often and is not restarted.
         """
         each = self._supervisor.ask(lambda number: wire.CountTexts(number, tuple(texts))).each
         return each if len(each) == len(texts) else ()
 
     def save_cache(self, request: ModelRequest, path: str | PathLike[str]) -> int:
-        """As ``LocalRuntime.save_cache``. A process that was started anew holds nothing yet.
+        """See ``LocalRuntime.save_cache``. A restarted process has an empty cache.
 
         Raises:
-            ModelProcessError: the process has ended too often and is not started again.
+            ModelProcessError: the process has ended too often and is not restarted.
         """
         place = os.path.abspath(path)
         return self._supervisor.ask(lambda number: wire.Save(number, request, place)).tokens
 
     def restore_cache(self, path: str | PathLike[str]) -> int:
-        """As ``LocalRuntime.restore_cache``.
+        """See ``LocalRuntime.restore_cache``.
 
         Raises:
-            ModelProcessError: the process has ended too often and is not started again.
+            ModelProcessError: the process has ended too often and is not restarted.
         """
         place = os.path.abspath(path)
         return self._supervisor.ask(lambda number: wire.Restore(number, place)).tokens

@@ -1,4 +1,4 @@
-"""What callers hand to the supervisor's thread, each with the place where its answer goes."""
+"""Requests of callers to the supervisor's thread, each with the place for its answer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from runtime.protocol import Done
 
 @define(eq=False)
 class Reply:
-    """A reply that somebody waits for."""
+    """A pending reply."""
 
     id: int
     line: bytes
-    """The request, as it is sent."""
     over: Callable[[], None] = lambda: None
-    """Called once, right before its ``Done`` is given out."""
+    """Called once, right before ``Done`` is delivered."""
     outputs: SimpleQueue[Output | Done] = field(factory=SimpleQueue)
     cancelled: bool = False
     seen: list[Output] = field(factory=list)
@@ -31,12 +30,12 @@ class Reply:
     """Bytes of memory that ``seen`` takes."""
 
     def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
-        """Its end, where the process can't say any more what that is. What the reply has cost is not known then."""
+        """Deliver a ``Done`` in place of the process's own; its usage is then unknown."""
         self.over()
         self.outputs.put(done_of(self.seen, reason, failure))
 
     def fail(self, failure: Failure) -> None:
-        """As the process ended; whoever had cancelled it gets what was asked for."""
+        """End the reply after its process ended; a cancelled reply still ends as cancelled."""
         if self.cancelled:
             self.end("cancelled")
         else:
@@ -45,7 +44,7 @@ class Reply:
 
 @define(eq=False)
 class Question:
-    """A number, or several, that somebody waits for."""
+    """A pending question for one or several numbers."""
 
     id: int
     line: bytes

@@ -1,4 +1,4 @@
-"""Whether a model's process is taking too long: a machine without a clock, told what was heard and how long nothing."""
+"""Decides whether a model's process takes too long. It has no clock: the caller passes messages and elapsed time."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from runtime.isolated.settings import Isolation
 class Patience:
     """Judges one process.
 
-    A pulse says that the process lives; only the number of steps in it, or a message that a step made, says that its
-    native code comes to something. A thread of the child that merely sends a heartbeat could not tell the two apart.
+    A pulse only proves that the process lives. A changed step count, or a message from a step, proves that native code
+    makes progress; a heartbeat thread alone cannot.
     """
 
     def __init__(self, settings: Isolation) -> None:
         self._settings = settings
         self.tick = settings.silence / 4
-        """Seconds after which to look again. No wait counts for more: when we were stopped ourselves, or the machine
-        slept, its length says nothing about the child."""
+        """Seconds until the next check. A longer wait counts only as this much: if this program was stopped or the
+        machine slept, its length proves nothing about the child.
+        """
         self._quiet = 0.0
         self._stuck = 0.0
         self._steps = -1
         self._heard = False
         self.loading = True
-        """It gets on only with news of how far it is, and not by taking steps."""
+        """While loading, only ``Loading`` messages count as progress, not steps."""
 
     def rest(self) -> None:
-        """It has nothing to do, so nothing is expected."""
+        """Reset both timers: the process is idle."""
         self._quiet = self._stuck = 0.0
 
     def hear(self, message: wire.Message) -> None:
-        """It said something."""
+        """Note a message of the process."""
         self._heard = True
         self._quiet = 0.0
         if not isinstance(message, wire.Pulse):
@@ -40,7 +41,7 @@ class Patience:
             self._stuck = 0.0
 
     def wait(self, seconds: float) -> str:
-        """So much time has gone by; what is wrong with the process, or nothing."""
+        """Note elapsed seconds; return the problem with the process, or an empty text."""
         seconds = min(seconds, self.tick)
         self._quiet += seconds
         self._stuck += seconds if self._heard else 0.0

@@ -1,4 +1,4 @@
-"""One child process from the parent's side: how it is started, what is read from it, how it ended."""
+"""One child process, seen from the parent: start, read its output, find out how it ended."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import subprocess
 from runtime.children import starting
 
 CHILD = "runtime.isolated.child"
-"""The module whose ``main`` the child runs."""
 
 GRACE = 2.0
-"""Seconds for a process that has closed its connection, and again after it was killed: not even that ends one that a
-driver holds in the kernel. Such a one is left to the system."""
+"""Seconds to wait after closing the connection, and again after a kill. A driver may block a process in the kernel even
+then; such a process is left to the system.
+"""
 
 KEPT = 4096
-"""Bytes of the last that a process wrote to its stderr, among which the reason of its end is looked for."""
+"""Bytes of the last stderr output, searched for the reason of its end."""
 
 NAMES = {int(number): number.name for number in signal.Signals}
 
@@ -29,13 +29,13 @@ LONGEST_REASON = 300
 
 
 class Child:
-    """A process that was started, and the connection to it. Used by one thread."""
+    """A started process and the connection to it. Used by one thread."""
 
     def __init__(self, module: str = CHILD) -> None:
         """Start it.
 
         Raises:
-            OSError: the system can't.
+            OSError: the system cannot start it.
         """
         self.connection, theirs = socket.socketpair()
         with theirs:
@@ -52,7 +52,7 @@ class Child:
                 raise
         assert self._process.stdout is not None
         self.said = self._process.stdout
-        """What it writes to stdout and stderr. It has to be read, else the process would wait."""
+        """Its stdout and stderr. They must be read, or the process would block."""
         self._tail = b""
         self.connection.setblocking(False)
         os.set_blocking(self.said.fileno(), False)
@@ -60,11 +60,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its number; another process may have it after ``end``."""
+        """Its process id; the system may reuse it after ``end``."""
         return self._process.pid
 
     def listen(self) -> bool:
-        """Read what it has written to stdout and stderr; False once it has closed both."""
+        """Read available stdout and stderr; return False once both are closed."""
         with contextlib.suppress(BlockingIOError):
             data = os.read(self.said.fileno(), 1 << 16)
             self._tail = (self._tail + data)[-KEPT:]
@@ -72,12 +72,12 @@ class Child:
         return True
 
     def kill(self, hung: str = "") -> None:
-        """End it now; ``hung`` says what it was that took too long."""
+        """Kill it now; ``hung`` describes the step that took too long."""
         self._hung = self._hung or hung
         self._process.kill()
 
     def end(self) -> str:
-        """Kill it if it still runs, close everything, and say how it ended."""
+        """Kill it if it still runs, close everything, and return how it ended."""
         self.connection.close()
         code: int | None = None
         for _ in range(2):
@@ -95,7 +95,6 @@ class Child:
 
 
 def _reason(code: int | None, tail: str) -> str:
-    """How a process ended, in words."""
     if code is None:
         how = "can't be ended: the kernel holds it"
     elif code >= 0:

@@ -1,4 +1,4 @@
-"""How patient a program is with a model in a process of its own."""
+"""Timeouts and restarts of a model in a child process."""
 
 from __future__ import annotations
 
@@ -23,28 +23,33 @@ def _not_negative(_settings: Isolation, attribute: Attribute[Any], value: float)
 @checked
 @frozen(kw_only=True)
 class Isolation:
-    """For ``load_model(isolate=...)``. All times are seconds, and count only while the child has something to do.
+    """Options of ``load_model(isolate=...)``. All times are in seconds, and run only while the child has work.
 
     Raises:
-        ModelSpecError: a value is out of its range.
+        ModelSpecError: a value is out of range.
     """
 
     deadline: float = field(default=120.0, validator=_above_zero)
-    """Of one step of native code: one batch, or the next bit of progress while weights are loaded. A process that lives
-    but takes longer is held to be hung. A batch of 512 tokens takes 100 s where a model reads five tokens a second."""
+    """Maximum time of one step of native code: one batch, or the next progress while loading weights. A process that
+    lives but takes longer counts as hung. A batch of 512 tokens takes 100 s at five tokens a second.
+    """
     silence: float = field(default=15.0, validator=_above_zero)
-    """Without any sign of life, which a process gives four times in this while whatever its native code does: it was
-    stopped, or starves."""
+    """Maximum time without any sign of life. A process sends four in this time, even during native code; if they are
+    missing, it is stopped or starved.
+    """
     start: float = field(default=60.0, validator=_above_zero)
-    """Until a new process gives its first sign of life: Python has to be read from the disk first."""
+    """Maximum time until the first sign of life of a new process: it first loads Python from disk."""
     restarts: int = field(default=5, validator=_not_negative)
-    """How often in a row a process is started again without having finished a reply in between. After that every
-    request fails, and not as one that is worth another try."""
+    """Maximum consecutive restarts without a finished reply. After that every request fails permanently, not as
+    ``transient``.
+    """
     backoff: float = field(default=0.5, validator=_not_negative)
-    """Before the second restart in a row, doubled for each further one up to 30; the first one is at once."""
+    """Delay before the second consecutive restart, doubled for each further one up to 30; the first restart is
+    immediate.
+    """
 
     def delay(self, deaths: int) -> float:
-        """Seconds before a start, after so many ends in a row."""
+        """Return the seconds before a start, after ``deaths`` consecutive ends."""
         return min(self.backoff * 2.0 ** min(deaths - 2, 64), LONGEST_DELAY) if deaths > 1 else 0.0
 
 

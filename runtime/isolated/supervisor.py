@@ -1,10 +1,10 @@
-"""The thread that keeps a model's process running: it knows what is on its way, and what becomes of it if that ends.
+"""The thread that keeps a model's process running, tracks pending requests, and handles the end of the process.
 
-    ┌──▶ start ─▶ load ─▶ serve ─▶ it ended, or takes too long ──▶ what was with it fails as transient ─┐
-    │                                                                                                  │
-    └──────────────── wait a little, unless it is the first time in a row ◀────────────────────────────┘
+    ┌──▶ start ─▶ load ─▶ serve ─▶ it ends, or takes too long ──▶ sent requests fail as transient ─┐
+    │                                                                                              │
+    └──────────────── wait a little, unless it is the first time in a row ◀────────────────────────┘
 
-What was not sent yet is sent to the next one, and so is what was only to be counted.
+Unsent requests and all counting questions go to the next process.
 """
 
 from __future__ import annotations
@@ -35,41 +35,42 @@ from runtime.protocol import Done, ModelInfo
 LOG = logging.getLogger("cogstep")
 
 MOST_OUTPUT = 1 << 26
-"""Bytes of memory that the pieces of all replies under way may take: more than half a million tokens. A child that says
-more has gone mad."""
+"""Maximum bytes of memory of all pending replies' pieces: more than half a million tokens. A child that sends more is
+broken.
+"""
 
 PIECE = 100
 """Bytes of memory that a piece takes beside its text."""
 
 MOST_PULSES = 1000
-"""How many signs of life a child may give beyond twice those that it was asked for."""
+"""Signs of life that a child may send beyond twice the requested number."""
 
 MOST_STEPS = 60
-"""How many times the deadline of one step it may take until something comes of all those that a child says it takes: a
-piece of some reply, or the answer to a question, which may wait for those under way and for a disk."""
+"""Maximum time until a child that reports steps also delivers: a piece of a reply or the answer to a question. In
+units of the deadline of one step; an answer may wait for running replies and a disk.
+"""
 
 MOST_PIECES = 8
-"""Of a reply, for each token of the context: a token may open and end calls."""
+"""Maximum pieces of a reply for each token of the context: a token may open and end calls."""
 
 CLOSE, PIECE_DUE = 0, -1
-"""Numbers, which no reply has, of what has to come: the end of a process, and the next piece of whatever reply."""
+"""Keys of ``_due`` that no reply has as its number: the end of the process, and the next piece of any reply."""
 
 MOST_LOADING = 100_000
-"""How often it may say how far a load is."""
 
 PROCESS_ENDED = "model_process_ended"
-"""``Failure.code`` of what was on its way when the process ended."""
+"""``Failure.code`` of requests that were running when the process ended."""
 
 
 class Supervisor:
-    """Runs a child, again and again if need be, until it is closed.
+    """Runs a child, and restarts it if needed, until closed.
 
     Args:
-        prepare: says what to load, on the supervisor's thread; may take its time, and raise.
-        settings: how patient to be.
+        prepare: returns the ``Load`` message. Runs on the supervisor's thread; may be slow, and may raise.
+        settings: timeouts and restarts.
         name: of the model, for messages.
-        on_progress: told how far the first load is, on the supervisor's thread; False cancels it.
-        module: whose ``main`` the child runs.
+        on_progress: receives the progress of the first load, on the supervisor's thread; False cancels it.
+        module: the module whose ``main`` the child runs.
     """
 
     def __init__(
@@ -83,9 +84,7 @@ class Supervisor:
     ) -> None:
         self.name = name
         self.ready: Future[ModelInfo] = Future()
-        """What the first load came to."""
         self.starts = 0
-        """How often a process was started."""
         self._prepare = prepare
         self._settings = settings
         self._on_progress = on_progress
@@ -100,25 +99,23 @@ class Supervisor:
         self._closing = False
         self._child: Child | None = None
         self._standing = False
-        """The child has loaded its model."""
         self._unsent = bytearray()
         self._waiting: dict[int, Reply | Question] = {}
-        """Not sent to a child that stands."""
+        """Not sent yet, since the child has not loaded its model."""
         self._sent: dict[int, Reply | Question] = {}
         self._due: dict[int, float] = {}
-        """When the answer to a question, the end of a cancelled reply and that of the process have to be there."""
+        """Deadlines of answers, of the ends of cancelled replies, and of the end of the process."""
         self._output = 0
-        """Bytes of memory that all replies under way take."""
+        """Bytes of memory of all pending replies."""
         self._begun = 0.0
-        """When the child was started."""
         self._pulses = self._loads = 0
-        """How often it has said that it lives, and how far it has loaded."""
+        """The number of its pulses and of its progress messages."""
         self._deaths = 0
-        """In a row."""
+        """Consecutive ends."""
         self._reloading = ""
-        """Why the child could not load what an earlier one had loaded."""
+        """Why the child could not load a model that an earlier child had loaded."""
         self._broken: Failure | None = None
-        """It is not started any more."""
+        """Set once it is not restarted any more."""
         self._thread = threading.Thread(target=self._run, name=f"cogstep process of {name}", daemon=True)
         self._thread.start()
 
@@ -126,12 +123,12 @@ class Supervisor:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs now; None between two."""
+        """The id of the current process; None between two."""
         child = self._child
         return child.pid if child is not None else None
 
     def submit(self, request: ModelRequest, owner: int = 0, over: Callable[[], None] = lambda: None) -> Reply:
-        """Have a reply made for an owner. ``over`` is called once, right before its ``Done`` is given out.
+        """Start a reply for an owner. ``over`` is called once, right before its ``Done`` is delivered.
 
         Raises:
             RuntimeClosedError: after ``close()``.
@@ -142,12 +139,12 @@ class Supervisor:
         return reply
 
     def ask(self, message: Callable[[int], wire.Question]) -> wire.Counted:
-        """Ask for numbers of tokens, and wait for it; ``message`` makes the question, of its number.
+        """Ask for token counts and wait for them; ``message`` builds the question from its number.
 
         Raises:
-            RuntimeClosedError: after ``close()``, or it came while this waited.
-            ModelProcessError: the process is not started any more.
-            CogstepError: what the child raised.
+            RuntimeClosedError: ``close()`` was called before or during the wait.
+            ModelProcessError: the process is not restarted any more.
+            CogstepError: the error that the child raised.
         """
         number = next(self._numbers)
         question = Question(number, wire.encode(message(number)))
@@ -155,13 +152,13 @@ class Supervisor:
         return question.answer.result()
 
     def cancel(self, reply: Reply) -> None:
-        """End a reply soon. Takes no lock, so that a signal handler may call it."""
+        """Cancel a reply. Takes no lock, so a signal handler may call it."""
         reply.cancelled = True
         self._letters.put(Withdrawal(reply))
         self._ring()
 
     def close(self) -> None:
-        """End what is on its way as cancelled, end the process, and wait for both. May be called twice."""
+        """End pending replies as cancelled, end the process, and wait for both. May be called twice."""
         self.abandon()
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -207,7 +204,6 @@ class Supervisor:
             self._pause(selector, None if self._broken else self._settings.delay(self._deaths))
 
     def _live(self, selector: selectors.BaseSelector, load: bytes) -> str:
-        """One process from its start to its end, and how that came."""
         self.starts += 1
         self._reloading = ""
         try:
@@ -238,7 +234,6 @@ class Supervisor:
         return f"the model can't be loaded again ({self._reloading})" if self._reloading else reason
 
     def _serve(self, selector: selectors.BaseSelector, child: Child) -> None:
-        """Until the process ends, or has to."""
         lines, patience, told = Lines(wire.FROM_CHILD), Patience(self._settings), False
         while True:
             self._read_letters()
@@ -276,7 +271,7 @@ class Supervisor:
                 return
 
     def _exchange(self, child: Child, events: int, lines: Lines, patience: Patience) -> bool:
-        """Send and receive what is possible now; False where no more is to come."""
+        """Send and receive without blocking; return False at the end of the connection."""
         if events & selectors.EVENT_WRITE:
             try:
                 del self._unsent[: child.connection.send(self._unsent)]
@@ -403,7 +398,7 @@ class Supervisor:
                 pass
 
     def _mourn(self, reason: str) -> None:
-        """A process that stood, or was to stand again, has ended."""
+        """Handle the end of a process that had loaded, or should have loaded again."""
         self._deaths += 1
         if self._deaths > self._settings.restarts:
             times = "" if self._deaths == 1 else f", the {self._deaths}th time in a row"
@@ -430,7 +425,7 @@ class Supervisor:
             letter.answer.set_exception(ModelProcessError(failure.message, spec=self.name))
 
     def _pause(self, selector: selectors.BaseSelector, seconds: float | None) -> None:
-        """Before the next start; None: there is none, and only letters are answered."""
+        """Wait before the next start, answering letters; None waits until ``close``."""
         end = None if seconds is None else time.monotonic() + seconds
         while not self._closing:
             self._read_letters()
@@ -441,7 +436,6 @@ class Supervisor:
                 self._drain()
 
     def _stop(self, error: BaseException) -> None:
-        """The end of the thread: nobody may be left waiting."""
         with self._door:
             self._closing = True
         if not self.ready.done():

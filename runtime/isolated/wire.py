@@ -1,4 +1,4 @@
-"""What a model's process and its parent say to each other: plain values, one line of JSON each (``children.lines``)."""
+"""The messages between a model's process and its parent: plain values, one line of JSON each (``children.lines``)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from runtime.protocol import Done, ModelInfo
 from runtime.templates.chosen import NOTHING_CHOSEN, Chosen
 
 TO_CHILD = 1 << 28
-"""Bytes of a line: a request holds a whole conversation."""
+"""Maximum bytes of a line: a request contains a whole conversation."""
 
 FROM_CHILD = 1 << 24
-"""Bytes of a line: the last piece of a reply holds all of it; a million tokens are some five million bytes."""
+"""Maximum bytes of a line: the last piece of a reply contains all of it; a million tokens are about five million bytes.
+"""
 
 LONGEST_CONTEXT = 2**31
 """Tokens: llama.cpp counts them in 32 bits."""
 
 LONGEST_WAIT = 1e9
-"""Seconds that anything may have taken."""
+"""Maximum seconds of any reported duration."""
 
 # ------------------------------------------------------------------------------------------------ from parent to child
 
 
 @frozen
 class Load:
-    """Comes first."""
+    """The first message: load the model."""
 
     tag: ClassVar = "load"
     backend: BackendName
@@ -49,20 +50,20 @@ class Load:
 
 @frozen
 class Submit:
-    """Make a reply."""
+    """Start a reply."""
 
     tag: ClassVar = "submit"
     id: int
     request: ModelRequest
     submitted: float
-    """When the caller asked, on the monotonic clock, which all processes of a machine share."""
+    """When the caller submitted it, on the monotonic clock, which all processes of a machine share."""
     owner: int = 0
-    """Whose request it is: owners take turns."""
+    """The owner of the request: owners take turns."""
 
 
 @frozen
 class Cancel:
-    """End a reply; it answers with its ``Done``."""
+    """Cancel a reply; its ``Done`` is the answer."""
 
     tag: ClassVar = "cancel"
     id: int
@@ -70,7 +71,7 @@ class Cancel:
 
 @frozen
 class Count:
-    """Say how many tokens a prompt has."""
+    """Count the tokens of a prompt."""
 
     tag: ClassVar = "count"
     id: int
@@ -79,7 +80,7 @@ class Count:
 
 @frozen
 class CountTexts:
-    """Say how many tokens each of these texts has by itself."""
+    """Count the tokens of each text."""
 
     tag: ClassVar = "count_texts"
     id: int
@@ -88,18 +89,18 @@ class CountTexts:
 
 @frozen
 class Save:
-    """Save what the cache holds of a prompt, and say how many tokens that is."""
+    """Save the cached part of a prompt; the answer is its number of tokens."""
 
     tag: ClassVar = "save"
     id: int
     request: ModelRequest
     path: str
-    """Absolute, since the two may have gone to different folders."""
+    """Absolute, since the processes may have different working directories."""
 
 
 @frozen
 class Restore:
-    """Put it back, and say how many tokens it is."""
+    """Restore a saved cache; the answer is its number of tokens."""
 
     tag: ClassVar = "restore"
     id: int
@@ -118,7 +119,7 @@ class Close:
 
 @frozen
 class Loading:
-    """How far the load is, 0 to 1."""
+    """Load progress, 0 to 1."""
 
     tag: ClassVar = "loading"
     fraction: float
@@ -126,7 +127,7 @@ class Loading:
 
 @frozen
 class Ready:
-    """The model stands."""
+    """The model is loaded."""
 
     tag: ClassVar = "ready"
     info: ModelInfo
@@ -134,7 +135,7 @@ class Ready:
 
 @frozen
 class LoadFailed:
-    """It does not stand, and the process ends."""
+    """Loading failed; the process ends."""
 
     tag: ClassVar = "load_failed"
     refusal: Refusal
@@ -142,7 +143,7 @@ class LoadFailed:
 
 @frozen
 class Produced:
-    """What one step gave: each reply's number, and a piece of it."""
+    """The outputs of one step: the number of each reply, and a piece of it."""
 
     tag: ClassVar = "produced"
     items: tuple[tuple[int, Output | Done], ...]
@@ -150,18 +151,18 @@ class Produced:
 
 @frozen
 class Counted:
-    """How many tokens were counted, saved or restored."""
+    """The number of tokens counted, saved or restored."""
 
     tag: ClassVar = "counted"
     id: int
     tokens: int
     each: tuple[int, ...] = ()
-    """Of texts, the number of each."""
+    """The number of each text."""
 
 
 @frozen
 class NotCounted:
-    """Why none."""
+    """Why there is no number."""
 
     tag: ClassVar = "not_counted"
     id: int
@@ -170,11 +171,11 @@ class NotCounted:
 
 @frozen
 class Pulse:
-    """A sign of life, while there is something to do."""
+    """A sign of life, sent while there is work."""
 
     tag: ClassVar = "pulse"
     steps: int
-    """How many steps the engine has taken. The same number again and again: it is still in the same native call."""
+    """The engine's steps so far. A repeated number means that it is still in the same native call."""
 
 
 Question = Count | CountTexts | Save | Restore
@@ -184,10 +185,10 @@ Message = FromParent | FromChild
 
 
 def encode(message: Message) -> bytes:
-    """A message as a line of bytes.
+    """Return a message as a line of bytes.
 
     Raises:
-        ConfigError: it holds a number that JSON doesn't have, or is longer than the other side reads.
+        ConfigError: it contains a number that JSON does not have, or is longer than the other side's limit.
     """
     _resolved()
     line = line_of(message, FROM_CHILD if isinstance(message, FromChild) else TO_CHILD)
@@ -195,13 +196,13 @@ def encode(message: Message) -> bytes:
 
 
 def from_parent(line: str) -> FromParent:
-    """What a parent said; raises ProtocolError."""
+    """Decode a message of the parent; raises ProtocolError."""
     _resolved()
     return cast("FromParent", read(line, FromParent, WIDE))
 
 
 def from_child(line: str) -> FromChild:
-    """What a child said, its numbers looked at; raises ProtocolError."""
+    """Decode a message of the child and check its numbers; raises ProtocolError."""
     _resolved()
     message = cast("FromChild", read(line, FromChild, NARROW))
     match message:
@@ -260,7 +261,7 @@ ERRORS: dict[str, type[errors.ModelLoadError]] = {
         errors.TemplateStoppedError,
     )
 }
-"""Those that differ by their class alone."""
+"""Errors that differ only by their class."""
 
 KNOWN: dict[str, Any] = {
     **{name: _again(kind) for name, kind in ERRORS.items()},
@@ -268,9 +269,9 @@ KNOWN: dict[str, Any] = {
     "SavedCacheError": lambda told: errors.SavedCacheError(told.message, Path(told.about)),
     "": lambda told: errors.ModelLoadError(f"{told.error}: {told.message}", spec=told.about),
 }
-"""How each error comes back; one of a kind that is not ours becomes a ``ModelLoadError`` that names it."""
+"""How to rebuild each error; an unknown class becomes a ``ModelLoadError`` that names it."""
 
 
 def error_of(refusal: Refusal) -> CogstepError:
-    """The error that a child told."""
+    """Return the error that a child reported."""
     return restored(refusal, KNOWN)

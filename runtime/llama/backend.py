@@ -1,7 +1,7 @@
 """llama.cpp, through the low-level bindings of llama-cpp-python: one context, many sequences in one pool of cells.
 
-While it evaluates, native code never calls back into Python: the callback that may abort it is libc's ``strlen`` on a
-two-byte flag (see ``_AbortFlag``), since a Python callback would be called once for each node of the graph.
+During evaluation native code never calls back into Python. The abort callback is libc's ``strlen`` on a two-byte flag
+(see ``_AbortFlag``), since llama.cpp would call a Python callback for each node of the graph.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from runtime.llama.sampler import LlamaSampler  # noqa: E402  likewise
 _address_of_logits = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(
     ctypes.cast(native.llama_get_logits, ctypes.c_void_p).value or 0
 )
-"""``llama_get_logits`` with a number for its pointer, which takes no object of ctypes to read."""
+"""``llama_get_logits`` that returns its pointer as a number, which is faster to read than a ctypes object."""
 
 
 class _AbortFlag:
     """Lets any thread abort a running ``llama_decode`` without a call into Python.
 
-    llama.cpp asks ``bool abort(void *data)`` before each node of the graph. ``strlen`` has a fitting signature: it
-    returns 0 for an empty text and 1 for one of one byte, and a bool is read from the lowest byte of the result. With a
-    Python function there, each of the several hundred nodes of a token would wait for the interpreter's lock.
+    llama.cpp calls ``bool abort(void *data)`` before each node of the graph. ``strlen`` has a matching signature: it
+    returns 0 for an empty text and 1 for one byte, and C reads a bool from the lowest byte of the result. With a Python
+    function, each of the several hundred nodes of a token would wait for the GIL.
     """
 
     def __init__(self, context: Any) -> None:
@@ -70,16 +70,16 @@ class LlamaBackend:
     """A GGUF file in llama.cpp.
 
     Args:
-        path: the file; its form has been checked.
-        context_tokens: the longest prompt and reply together; None is what the model was trained for, at most
+        path: the file; its format has been checked.
+        context_tokens: the maximum length of prompt and reply together; None is the model's trained length, at most
             ``DEFAULT_CONTEXT``.
-        threads: None is the number of physical cores, or one for a small model.
-        options: None is the default of each.
-        on_progress: called with the fraction loaded, 0 to 1; returning False ends the load.
+        threads: None is the number of physical cores, or 1 for a small model.
+        options: None for the defaults.
+        on_progress: receives the fraction loaded, 0 to 1; returning False cancels the load.
 
     Raises:
-        ModelFileError: llama.cpp can't load it; the message holds its reason.
-        ModelOptionsError: the options don't go with this model.
+        ModelFileError: llama.cpp cannot load it; the message contains its reason.
+        ModelOptionsError: the options do not fit this model.
         LoadCancelledError: ``on_progress`` returned False.
     """
 
@@ -114,11 +114,10 @@ class LlamaBackend:
         batch = int(native.llama_n_batch(self._context))
         self._batch = _Batch(batch)
         self._rows: list[int] = []
-        """The places of the last batch: see ``Backend.sample``."""
         self._logits: list[Any] | None = None
-        """The logits of the last batch, one array for each of its outputs; None until they are asked for."""
+        """The logits of the last batch, one array per output; None until they are needed."""
         self._logits_at: dict[int, list[Any]] = {}
-        """Such arrays over llama.cpp's own memory, by its address: it has a few places, and uses them in turn."""
+        """Arrays over llama.cpp's own logit buffers, by address: it has a few and uses them in turn."""
         gpu = native.llama_supports_gpu_offload()
         chunk = batch if gpu else min(CPU_CHUNK, batch)
         self.limits = Limits(
@@ -160,7 +159,7 @@ class LlamaBackend:
         )
 
     def _templates(self) -> dict[str, str]:
-        """The file's templates by name. For a file without one, llama.cpp gives the name of one of its own instead."""
+        """The file's templates by name. For a file without one, llama.cpp returns the name of a built-in template."""
         named: dict[str, str] = {}
         for name, asked in (("default", None), ("tool_use", b"tool_use")):
             text = native.llama_model_chat_template(self._model, asked)
@@ -263,7 +262,7 @@ class LlamaBackend:
         return memoryview(state).cast("B")
 
     def _copy_now(self, sequence: int, length: int) -> None:
-        """Have llama.cpp make a copy that it would make at the next evaluation: evaluate a token behind it."""
+        """Force a copy that llama.cpp defers to the next evaluation, by evaluating one token after it."""
         self._batch.fill((Piece(0, sequence, length, (0,), last=True),))
         self.ready()
         if native.llama_decode(self._context, self._batch.native) != 0:
@@ -315,7 +314,7 @@ class LlamaBackend:
         return sampler.likeliest(logits) if sampler.plain else sampler.sample(self._context, self._rows[row])
 
     def _read_logits(self) -> list[Any]:
-        """Read them with one call: with a call for each place, a thread that waits for Python's lock might get it."""
+        """Read the logits with one call: a call per row could lose the GIL to another thread."""
         address = _address_of_logits(self._context)
         logits = self._logits_at.get(address)
         if logits is None:
@@ -347,7 +346,7 @@ class LlamaBackend:
 
 
 class _Batch:
-    """What ``llama_decode`` reads, in arrays that are filled without a call for each token."""
+    """The input arrays of ``llama_decode``, filled without a call per token."""
 
     def __init__(self, size: int) -> None:
         self._tokens: Any = (native.llama_token * size)()
@@ -374,7 +373,7 @@ class _Batch:
         )
 
     def fill(self, pieces: Sequence[Piece]) -> list[int]:
-        """Fill in these pieces; gives the places of each one's last token and of its guesses."""
+        """Fill in these pieces; return the rows of each piece's last token and guesses."""
         tokens, positions, sequences, flags, rows = list[int](), list[int](), list[int](), list[int](), list[int]()
         outputs, count = list[int](), 0
         for piece in pieces:
@@ -395,12 +394,10 @@ class _Batch:
         return rows
 
     def append_tokens(self, tokens: Sequence[int]) -> None:
-        """Fill in one more token for each sequence of a batch that had one token each."""
         for place, token in enumerate(tokens):
             self._tokens[place] = token
             self._positions[place] += 1
 
     def starts(self) -> dict[int, int]:
-        """For each sequence, the position of its first token in this batch."""
         places = reversed(range(self.native.n_tokens))  # so that the first of each is what stays
         return {self._sequences[place]: self._positions[place] for place in places}

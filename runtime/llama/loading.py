@@ -1,4 +1,4 @@
-"""How a GGUF file becomes a model and a context of llama.cpp: its parameters, from ``LlamaOptions`` and the machine."""
+"""Load a GGUF file as a model and a context of llama.cpp, with parameters from ``LlamaOptions`` and the machine."""
 
 from __future__ import annotations
 
@@ -22,42 +22,45 @@ import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
 
 BATCH = 512
-"""The number of tokens evaluated at once: llama.cpp's own physical batch, beyond which nothing gets faster."""
+"""Tokens evaluated in one batch: llama.cpp's own physical batch size; a larger one is not faster."""
 
 CPU_CHUNK = 128
-"""Tokens of prompts between two tokens of replies, where there is no GPU: a quarter of a batch's time for the next
-token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token."""
+"""Prompt tokens between two reply tokens, without a GPU. It delays the next reply token by a quarter of a batch's
+time, at almost no cost for the prompt. A GPU evaluates a whole batch in about the time of one token.
+"""
 
 PLAIN_BATCH = 256
-"""Tokens evaluated at once without flash attention: more is no faster then, and takes memory for each token of the
-context."""
+"""Tokens per batch without flash attention: a larger batch is not faster then, and takes memory for each token of the
+context.
+"""
 
 SHORT_CONTEXT, NARROW_HEAD = 512, 64
-"""Conversations and heads for which flash attention is the faster one on a processor too: see docs/scheduler.md."""
+"""Flash attention is faster on a CPU too up to these limits: see docs/scheduler.md."""
 
 SEPARATE_BYTES = 4 * 1024**3
-"""The memory that sequences with cells of their own may take on a processor for ``CONVERSATIONS`` of them, unless it is
-more than a quarter of what there is. A pool may take ``CACHE_BYTES``: a sequence there costs nothing but its cells."""
+"""Memory for ``CONVERSATIONS`` sequences with separate cells on a CPU, unless it exceeds a quarter of the total. A pool
+may take ``CACHE_BYTES``: there a sequence costs only its cells.
+"""
 
 DRAFTING, GUESSES = False, 32
-"""Whether replies are drafted unless an option says so, and how many tokens are guessed in a batch."""
+"""Whether drafting is on by default, and the number of guessed tokens in a batch."""
 
 SMALL_MODEL_BYTES = 64 * 1024 * 1024
-"""Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
+"""Below this size one thread is fastest: the barrier between threads costs more than the shared work."""
 
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""The memory limit of the control group, where a container sees its own."""
+"""The memory limit of the control group, as a container sees it."""
 
 LOG_ERROR = 4
-"""``GGML_LOG_LEVEL_ERROR`` of ggml.h; the bindings don't export it."""
+"""``GGML_LOG_LEVEL_ERROR`` of ggml.h; the bindings do not export it."""
 
 recent_errors: deque[str] = deque(maxlen=8)
-"""What llama.cpp complained about since this was last cleared."""
+"""Errors that llama.cpp logged since this was last cleared."""
 
 
 @native.llama_log_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
 def keep_errors(level: int, text: bytes, _data: Any) -> None:
-    """Keep what llama.cpp logs as errors; it is handed to ``llama_log_set``."""
+    """Record llama.cpp's error messages; passed to ``llama_log_set``."""
     if level == LOG_ERROR:
         recent_errors.append(text.decode("utf-8", "replace").strip())
 
@@ -66,36 +69,34 @@ TYPES: dict[CacheType, tuple[int, float]] = {
     "f32": (0, 32), "f16": (1, 16), "bf16": (30, 16), "q8_0": (8, 8.5), "q5_1": (7, 6), "q5_0": (6, 5.5),
     "q4_1": (3, 5), "q4_0": (2, 4.5), "iq4_nl": (20, 4.5),
 }  # fmt: skip
-"""Each type's number in ``enum ggml_type`` of ggml.h, of which the bindings export most, and the bits that one value
-takes, the scales of its block included."""
+"""Number of each type in ``enum ggml_type`` of ggml.h (the bindings export most), and its bits per value, including the
+block scales.
+"""
 
 BF16 = b"AVX512_BF16 = 1"
-"""What llama.cpp says of a processor with instructions for bfloat16, if it was compiled to use them."""
+"""llama.cpp's system information for a CPU with bfloat16 instructions, if compiled to use them."""
 
 
 @frozen
 class Sizes:
-    """How large a context is, and what follows for its layout."""
+    """The size and layout of a context."""
 
     context: int
-    """Tokens of one conversation, prompt and reply."""
     cells: int
     sequences: int
     recurrent: bool
-    """Whether the model is recurrent or hybrid: then a sequence can't be cut."""
+    """Whether the model is recurrent or hybrid: then a sequence cannot be cut."""
     unified: bool
-    """Whether all sequences share one pool of cells."""
     flash_attention: bool | None
-    """None leaves it to llama.cpp, which takes it where the device has it."""
+    """None leaves the choice to llama.cpp, which uses it if the device supports it."""
     guesses: int
-    """The most guessed tokens in a batch."""
     key_type: CacheType
     value_type: CacheType
 
     @property
     def all_sequences(self) -> int:
-        """One sequence more than the plan knows of, into which a part of a sequence is copied to be saved. Recurrent
-        models have none, since no part of a recurrent state can be saved.
+        """The plan's sequences plus one: a part of a sequence is copied there to save it. Recurrent models have no
+        extra one, since only a whole recurrent state can be saved.
         """
         return self.sequences + (not self.recurrent)
 
@@ -106,12 +107,11 @@ class Sizes:
 
     @property
     def outputs(self) -> int:
-        """The most places of a batch behind which logits are computed."""
+        """Maximum rows of a batch with logits."""
         return self.all_sequences + self.guesses
 
     @property
     def batch(self) -> int:
-        """Tokens evaluated at once."""
         return min(PLAIN_BATCH if self.flash_attention is False else BATCH, self.cells)
 
 
@@ -119,7 +119,7 @@ def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float],
     """Load the weights.
 
     Raises:
-        ModelFileError: llama.cpp can't, the message holds its reason; or would abort the process.
+        ModelFileError: llama.cpp cannot load it (the message contains its reason), or would abort the process.
         LoadCancelledError: ``on_progress`` returned False.
     """
     cancelled = False
@@ -157,11 +157,11 @@ def _load_mode(options: LlamaOptions, default: int) -> int:
 
 
 def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | None) -> Sizes:
-    """What the cache is to hold.
+    """Plan the size and layout of the cache.
 
     Raises:
-        ModelOptionsError: fewer cells than one conversation needs, or than there are sequences; or the layout is not
-            for this model.
+        ModelOptionsError: fewer cells than one conversation needs, or than there are sequences; or the layout does not
+            fit this model.
     """
     context = context_tokens or min(native.llama_model_n_ctx_train(model), DEFAULT_CONTEXT)
     recurrent = bool(native.llama_model_is_recurrent(model) or native.llama_model_is_hybrid(model))
@@ -202,7 +202,6 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
 
 
 def _pool(model: Any, path: Path, options: LlamaOptions, context: int, *, recurrent: bool) -> tuple[int, int]:
-    """How many cells a pool has, and how many sequences share them."""
     cells = options.cells or max(context, min(CONVERSATIONS * context, int(CACHE_BYTES // _cell_bytes(model, options))))
     if options.sequences is not None:
         return cells, options.sequences
@@ -211,7 +210,6 @@ def _pool(model: Any, path: Path, options: LlamaOptions, context: int, *, recurr
 
 
 def _separate(model: Any, options: LlamaOptions, context: int) -> int:
-    """How many sequences with cells of their own."""
     if options.cells is not None:
         return min(options.cells // context, SEQUENCES)
     room = int(CACHE_BYTES // (context * _cell_bytes(model, options))) - 1
@@ -219,14 +217,13 @@ def _separate(model: Any, options: LlamaOptions, context: int) -> int:
 
 
 def _cell_bytes(model: Any, options: LlamaOptions) -> float:
-    """What one token takes in the cache, at the most: every layer is counted, those without attention too."""
+    """Upper bound of cache bytes per token: counts every layer, also those without attention."""
     layers, heads = native.llama_model_n_layer(model), native.llama_model_n_head_kv(model)
     bits = sum(TYPES[kind or "f16"][1] for kind in (options.key_type, options.value_type))
     return max(1.0, int(layers * heads * _head(model)) * bits / 8)
 
 
 def _head(model: Any) -> int:
-    """How many numbers a head of attention has, at the most."""
     head = int(native.llama_model_n_embd(model) // max(1, native.llama_model_n_head(model)))
     architecture = meta_text(model, b"general.architecture")
     for name in ("key_length", "value_length"):  # where heads are wider than that
@@ -236,9 +233,9 @@ def _head(model: Any) -> int:
 
 
 def _state_bytes(model: Any, path: Path) -> int:
-    """What the state of one sequence of a recurrent model takes, which no function of llama.cpp says: measured.
+    """Bytes of the state of one sequence of a recurrent model, measured, since llama.cpp has no function for it.
 
-    One token is evaluated in a context of its own.
+    It evaluates one token in a separate context.
     """
     params = native.llama_context_default_params()
     params.n_ctx = params.n_batch = params.n_ubatch = 32
@@ -253,11 +250,11 @@ def _state_bytes(model: Any, path: Path) -> int:
 
 
 def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, threads: int | None) -> Any:
-    """Make the cache and what evaluates with it, adapters included.
+    """Create the context: the cache, the compute buffers and the adapters.
 
     Raises:
-        ModelFileError: llama.cpp can't make it; the message holds its reason.
-        ModelOptionsError: an adapter can't be loaded.
+        ModelFileError: llama.cpp cannot create it; the message contains its reason.
+        ModelOptionsError: an adapter cannot be loaded.
     """
     params = native.llama_context_default_params()
     params.n_ctx = planned.cells if planned.unified else planned.streams * planned.context
@@ -315,7 +312,7 @@ def _set_rope(params: Any, rope: Rope) -> None:
 
 
 def _add_adapters(model: Any, context: Any, adapters: tuple[Adapter, ...]) -> None:
-    """They belong to the model from now on, which frees them."""
+    """Load the adapters; the model owns and frees them."""
     if not adapters:
         return
     loaded = (native.llama_adapter_lora_p_ctypes * len(adapters))()
@@ -342,7 +339,7 @@ def _add_adapters(model: Any, context: Any, adapters: tuple[Adapter, ...]) -> No
 
 
 def physical_cores() -> int:
-    """Cores that compute: hyper-threads share one, and llama.cpp gets slower on them. Else what Python knows."""
+    """Return the number of physical cores: llama.cpp gets slower with hyper-threads. Falls back to Python's count."""
     cores: set[tuple[str, str]] = set()
     for topology in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology"):
         try:
@@ -355,9 +352,9 @@ def physical_cores() -> int:
 
 
 def physical_memory() -> int:
-    """Bytes that this process may use: what the machine has, or less where its control group on Linux has a limit.
+    """Return the bytes that this process may use: the machine's memory, or less if a Linux control group limits it.
 
-    0 where the system doesn't say.
+    Returns 0 if the system does not report it.
     """
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -370,12 +367,12 @@ def physical_memory() -> int:
 
 
 def reason() -> str:
-    """What llama.cpp last complained about. The first line is the cause; later ones only say that loading failed."""
+    """Return llama.cpp's last errors. The first line is the cause; later lines only report that loading failed."""
     return recent_errors[0] if recent_errors else "it gives no reason"
 
 
 def meta_text(model: Any, key: bytes) -> str:
-    """A value of the file's header as text; empty where it has none."""
+    """Return a value of the file's header as text; empty if missing."""
     buffer = ctypes.create_string_buffer(256)
     length = native.llama_model_meta_val_str(model, key, buffer, len(buffer))
     return buffer.value.decode("utf-8", "replace") if length > 0 else ""

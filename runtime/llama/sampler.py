@@ -1,4 +1,4 @@
-"""How the tokens of one reply are chosen: a chain of llama.cpp's samplers."""
+"""Sampling of a reply's tokens with a chain of llama.cpp's samplers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
 
 PENALTY_WINDOW = 64
-"""The number of the reply's last tokens that penalties look back on, as in llama.cpp by default. Prompts are left out:
-they hold the names and arguments that a call has to repeat."""
+"""Penalties apply to this many last tokens of the reply, llama.cpp's default. Prompt tokens do not count: the prompt
+contains names and arguments that a call must repeat.
+"""
 
 NEXT_TO_NOTHING = 1e-30
-"""Tokens that are less likely than this share of the likeliest one are those that a mask has forbidden. Typical
-sampling must not see them, since the information of a token that can't come is infinite."""
+"""A token with less than this share of the highest probability is one that a mask forbids. Typical sampling must not
+see it: the information of an impossible token is infinite.
+"""
 
 
 class LlamaSampler:
@@ -28,7 +30,7 @@ class LlamaSampler:
 
     Args:
         options: the request's.
-        vocabulary: the number of tokens; biases of tokens beyond it are ignored.
+        vocabulary: the number of tokens; logit biases beyond it are ignored.
     """
 
     def __init__(self, options: GenerationOptions, vocabulary: int) -> None:
@@ -37,8 +39,9 @@ class LlamaSampler:
         repeat, frequency, presence = sampling.repeat_penalty, options.frequency_penalty, options.presence_penalty
         plain = sampling.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
         self.plain = plain
-        """Whether only the likeliest token after biases is wanted, which ``likeliest`` finds. A chain would first write
-        a table with 12 bytes for each token of the vocabulary, in 34 us for 32,000 tokens; the search takes 4 us."""
+        """Whether sampling is greedy after biases, so that ``likeliest`` is enough. A chain would first write a table
+        of 12 bytes per vocabulary token: 34 us for 32,000 tokens; the search takes 4 us.
+        """
         self._biases: dict[int, float] = {}
         for token, bias in biases:
             self._biases[token] = self._biases.get(token, 0.0) + bias
@@ -74,11 +77,11 @@ class LlamaSampler:
         native.llama_sampler_chain_add(self._chain, sampler)
 
     def sample(self, context: Any, place: int) -> int:
-        """The next token, from the logits at a place of the last batch. Penalties count it from now on."""
+        """Return the next token, sampled from the logits at a row of the last batch. Penalties then count it."""
         return int(native.llama_sampler_sample(self._chain, context, place))
 
     def likeliest(self, logits: Any) -> int:
-        """The next token of a plain sampler, from an array of logits, which it leaves as they are."""
+        """Return the next token of a plain sampler. Does not change the logits."""
         best = int(logits.argmax())
         biases = self._biases
         if not biases:
@@ -94,7 +97,7 @@ class LlamaSampler:
         return best
 
     def _likeliest_unbiased(self, logits: Any) -> int:
-        """The likeliest of the tokens without a bias; some other token where all have one."""
+        """The likeliest token without a bias; any other if all have a bias."""
         biased = [*self._biases]
         put_back = logits[biased]
         logits[biased] = -numpy.inf  # for a moment, rather than in a copy of a whole vocabulary

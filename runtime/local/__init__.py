@@ -1,1 +1,1 @@
-"""What local backends share: one thread that owns a model, many replies at once, and the handles that callers hold."""
+"""The common part of local backends: a thread that owns a model, concurrent replies, and the callers' handles."""

@@ -1,9 +1,11 @@
-"""Where the beginning of a prompt ends that other prompts are likely to share.
+"""Lengths of prompt prefixes that other prompts are likely to share.
 
-A cache that can't be cut, that of a recurrent or hybrid model, is of use there only: so there snapshots are taken.
-Two are worth it. Agents of one kind share system prompt and tools. And the next prompt of a conversation repeats this
-one up to the end of its last message; behind that, the template may write the reply otherwise than the model did,
-without its reasoning above all.
+A cache that cannot be cut, as of a recurrent or hybrid model, is reusable only at such a length, so snapshots are taken
+there. Two are worth it:
+
+- The end of system prompt and tools, which agents of one kind share.
+- The end of the last message, up to which the conversation's next prompt is the same. After it, the template may write
+  the reply differently from the model, above all without its reasoning.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from runtime.scheduling.prefix import common_prefix
 from runtime.templates.template import ChatTemplate, Rendered
 
 OTHER = History((UserMessage("m1", "…"),))
-"""A conversation that shares no beginning with any other."""
+"""A conversation that shares no prefix with any other."""
 
 
 class Boundaries:
@@ -26,7 +28,7 @@ class Boundaries:
 
     Args:
         template: the model's.
-        tokens: makes tokens of a rendered prompt.
+        tokens: tokenizes a rendered prompt.
     """
 
     def __init__(self, template: ChatTemplate, tokens: Callable[[Rendered], list[int]]) -> None:
@@ -34,10 +36,10 @@ class Boundaries:
         self._tokens = tokens
         self._asked: ModelRequest | None = None
         self._other: list[int] = []
-        """The prompt of the newest request, with ``OTHER`` in the place of its conversation."""
+        """The newest request's prompt with ``OTHER`` as its conversation."""
 
     def of(self, request: ModelRequest, prompt: list[int]) -> tuple[int, ...]:
-        """Lengths of beginnings of a prompt, ascending, each greater than 0 and less than its length."""
+        """Return prefix lengths of a prompt, ascending, each greater than 0 and less than its length."""
         other = evolve(request, messages=OTHER)
         if other != self._asked:
             self._asked, self._other = other, self._rendered(other, open_reply=True)

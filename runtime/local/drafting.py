@@ -1,9 +1,9 @@
-"""Prompt-lookup drafting: a reply's next tokens are guessed to be what followed the last time its last few ones came.
+"""Prompt-lookup drafting: guess that the last tokens continue as they did at their last occurrence.
 
-In tool loops that is often so: arguments and answers are copied from results and questions. A guess costs a place in a
-batch. The model says what comes behind each guessed token, so those that came true are so many steps saved, and the
-others change nothing: nothing is sampled behind the first wrong one. Sampling from the model and comparing is exact at
-any temperature. Source: prompt lookup decoding, https://github.com/apoorvumang/prompt-lookup-decoding.
+This often holds in tool loops, where arguments and answers repeat results and questions. A guess costs a row in a
+batch. The model predicts the token after each guess: correct guesses save steps, wrong guesses change nothing, since
+sampling stops at the first. Comparing with the sampled token is exact at any temperature. Source: prompt lookup
+decoding, https://github.com/apoorvumang/prompt-lookup-decoding.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 LOOKED_UP = 8
-"""How many of the last tokens are looked for. With three, every third guess came true where an answer quotes, and the
-reply took longer than without; with eight, two of three (``benchmarks/drafting.py``)."""
+"""Number of last tokens to look up. When quoting, a third of the guesses was correct with three, and the reply took
+longer than without; with eight it was two thirds (``benchmarks/drafting.py``).
+"""
 
 FIRST, MOST = 8, 16
-"""The number of tokens guessed at first, and at the most. A batch of two takes a CPU twice as long as one token, and
-each further one half of that: so a few guesses are not worth it."""
+"""Initial and maximum number of guesses. A batch of two takes a CPU twice as long as one token, and each further token
+half of that: so a few guesses are not worth it.
+"""
 
 LONGEST_PAUSE = 32
-"""The most tokens without a guess after a guess that was all wrong: 1 at first, then twice as many each time."""
+"""Maximum tokens without guessing after a completely wrong guess: 1 at first, doubled each time."""
 
 WIDTH = array("i").itemsize
 
 
 class Lookup:
-    """The guesses for one reply: a function of its tokens alone.
+    """The guesses for one reply; they depend only on its tokens.
 
     Args:
         prompt: its tokens.
@@ -36,11 +38,11 @@ class Lookup:
         self._tokens = bytearray(array("i", prompt).tobytes())
         self._size = FIRST
         self._wrong = 0
-        """The number of guesses in a row of which no token came."""
+        """Consecutive guesses without a correct token."""
         self._pause = 0
 
     def append(self, tokens: Sequence[int], guessed: int) -> None:
-        """Note the reply's next tokens. All but the last of them were among the ``guessed`` tokens guessed before."""
+        """Record the reply's next tokens. All but the last were among the ``guessed`` guesses."""
         self._tokens += array("i", tokens).tobytes()
         confirmed = len(tokens) - 1
         if not guessed:
@@ -54,7 +56,7 @@ class Lookup:
             self._wrong += 1
 
     def guess(self) -> Sequence[int]:
-        """The tokens that may come next; empty where the last ones did not come before, or in a pause."""
+        """Return the likely next tokens; empty during a pause, or if the last tokens have not occurred before."""
         if self._pause:
             return ()
         at = self._find()
@@ -65,7 +67,7 @@ class Lookup:
         return (followed * (self._size // len(followed) + 1))[: self._size]
 
     def _find(self) -> int | None:
-        """Where the last tokens came last before: the place behind them, in bytes."""
+        """Return the byte offset after the previous occurrence of the last tokens."""
         end = len(self._tokens) - WIDTH  # so that one token at least follows
         if end < LOOKED_UP * WIDTH:
             return None

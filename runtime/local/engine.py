@@ -1,11 +1,11 @@
-"""What every local model shares: many replies at once, from requests to ``Done``.
+"""The engine of every local model: many concurrent replies, from requests to ``Done``.
 
     ModelRequest ─ template ─▶ text ─ tokenise ─▶ Schedule ─ admit, compose ─▶ batch ─ evaluate ─┐
                                                      ▲                                           ▼
     Done ◀─ RunningReply ◀───────────────────────────┴──────────────── a token each ◀─ sample ───┘
 
-Everything here runs on the owner's thread; ``runtime.local.handles`` is what callers hold. The plan is in
-``runtime.scheduling``, and ``docs/scheduler.md`` says how the parts work together.
+Everything here runs on the owner's thread; callers use ``runtime.local.handles``. The plan is in
+``runtime.scheduling``, and ``docs/scheduler.md`` describes how the parts work together.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from runtime.templates.prompt_tokens import PromptTokenizer
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
 
 FULL = "the reply was cut where it filled the whole cache by itself; give the model more cells"
-"""What is said of a reply without a token limit that found no room though nothing ran beside it."""
+"""Warning of a reply without a token limit that filled the cache alone."""
 
 
 class LocalEngine:
-    """One model, and the replies that it is making."""
+    """One model and its replies in progress."""
 
     def __init__(self, backend: Backend, format: FormatSpec | None = None) -> None:
         metadata = backend.metadata
@@ -87,12 +87,10 @@ class LocalEngine:
         self._entrance = Entrance()
         self._pace = Pace()
         self._replies: dict[int, RunningReply] = {}
-        """The replies that run and those that wait, by number."""
         self._numbers = count(1)
         self._computing: list[RunningReply] = []
-        """The replies in the batch that is being evaluated."""
         self._interrupted = False
-        """Whether a reply was cancelled since a step began, so that ``stopped`` has to be called."""
+        """Whether a reply was cancelled since the step began, so that ``stopped`` must be checked."""
         # Between the owner's thread and those that interrupt it. A garbage collection may close a runtime in the middle
         # of anything, so it may be taken twice by one thread.
         self._lock = threading.RLock()
@@ -137,15 +135,15 @@ class LocalEngine:
         )
 
     def prompt(self, request: ModelRequest) -> list[int]:
-        """The tokens of a request's prompt.
+        """Return the tokens of a request's prompt.
 
         Raises:
-            TemplateError: the template refuses the messages.
+            TemplateError: the template rejects the messages.
         """
         return self._tokens(self._template.render(request))
 
     def count_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
-        """How many tokens each of these texts has by itself."""
+        """Return the token count of each text."""
         return tuple([len(self._backend.tokenize(text, special=False)) for text in texts])
 
     def submit(
@@ -158,15 +156,15 @@ class LocalEngine:
         submitted: float,
         owner: int = 0,
     ) -> None:
-        """Take a request; ``step`` makes its reply. Never raises: what fails is in the ``Done``.
+        """Accept a request; ``step`` generates its reply. Never raises: failures are in the ``Done``.
 
         Args:
-            request: what to answer.
-            emit: receives each output as it comes.
+            request: the request.
+            emit: receives each output.
             finish: receives the ``Done``, once.
-            stopped: asked on any thread; True ends the reply as cancelled. Whoever makes it true calls ``interrupt``.
-            submitted: when the caller asked, on the monotonic clock.
-            owner: whose request it is: owners take turns.
+            stopped: called on any thread; True ends the reply as cancelled. After it becomes true, call ``interrupt``.
+            submitted: when the caller submitted it, on the monotonic clock.
+            owner: the owner of the request: owners take turns.
         """
         try:
             parser = Parser(self._template.format_spec(), ())  # for one that is never prepared; tools take long
@@ -176,7 +174,7 @@ class LocalEngine:
             finish(done_of((), "error", Failure(f"{type(error).__name__}: {error}", kind="fatal")))
 
     def _take_in(self) -> None:
-        """Prepare what may begin soon, not too much of it between two batches."""
+        """Prepare requests that may begin soon; the pace limits this between two batches."""
         ready = Counter(request.owner for request in self._schedule.waiting)
         while self._pace.open and (taken := self._entrance.take(ready)) is not None:
             owner, reply = taken
@@ -187,9 +185,9 @@ class LocalEngine:
                     ready[owner] += self._prepare(owner, reply)
 
     def _prepare(self, owner: int, reply: RunningReply) -> bool:
-        """Give a request to the plan; False where it has come to its end by that.
+        """Prepare a request and schedule it; return False if it has already ended.
 
-        Prepared is what is evaluated: the prompt, how its reply is read, and where it may be shared.
+        This renders and tokenizes the prompt, and creates the parser, the guide and the boundaries.
         """
         limits, context = self._backend.limits, self._backend.metadata.context_tokens
         try:
@@ -222,15 +220,14 @@ class LocalEngine:
         return True
 
     def _held_up(self) -> bool:
-        """Whether a request has yet to be prepared that only the pace holds up."""
         return bool(self._entrance) and not self._pace.open
 
     def step(self, wanted: Callable[[], bool] = lambda: True) -> bool:
-        """Evaluate a batch; False when there is nothing more to do. Never raises.
+        """Evaluate a batch; return False if there is no more work. Never raises.
 
         Args:
-            wanted: whether the thread is wanted for something else. While it is not, replies go on batch after batch as
-                long as there is nothing to plan; it is asked before each of these.
+            wanted: whether the thread has other work. While it returns False and there is nothing to plan, one step
+                evaluates batch after batch; it is called before each.
         """
         try:
             if self._interrupted:
@@ -266,19 +263,19 @@ class LocalEngine:
         return bool(self._replies or self._entrance)
 
     def identity(self) -> Mapping[str, str]:
-        """What a saved state of the cache depends on.
+        """Return everything that a saved state of the cache depends on.
 
         Raises:
-            BackendError: the backend can't save states.
+            BackendError: the backend cannot save states.
         """
         return self._saving().identity()
 
     def save(self, request: ModelRequest) -> Saved | None:
-        """What the cache holds of a request's prompt, from its start; None where it holds nothing.
+        """Return the cached prefix of a request's prompt, or None if none is cached.
 
         Raises:
-            TemplateError: the template refuses the messages.
-            BackendError: the backend can't save states.
+            TemplateError: the template rejects the messages.
+            BackendError: the backend cannot save states.
         """
         backend, prompt = self._saving(), self.prompt(request)
         source, length = longest_held(self._schedule, Tokens([*prompt, NO_TOKEN]))  # of a prompt, the last is left out
@@ -287,10 +284,10 @@ class LocalEngine:
         return Saved(tuple(prompt[:length]), backend.state(source, length), backend.identity())
 
     def restore(self, saved: Saved) -> bool:
-        """Put into the cache what was saved; False where what runs leaves no room for it.
+        """Put a saved state into the cache; return False if running replies leave no room for it.
 
         Raises:
-            BackendError: the backend refuses it.
+            BackendError: the backend rejects it.
         """
         backend, tokens = self._saving(), Tokens(saved.tokens)
         if longest_held(self._schedule, tokens.extended((NO_TOKEN,)))[1] == len(tokens):
@@ -312,7 +309,7 @@ class LocalEngine:
         return self._backend
 
     def interrupt(self) -> None:
-        """Have ``stopped`` looked at soon, and abort the batch under way if nobody wants it. From any thread."""
+        """Check ``stopped`` soon, and abort the current batch if all its replies are cancelled. From any thread."""
         self._interrupted = True
         with self._lock:
             if self._computing and all(reply.stopped() for reply in self._computing):
@@ -339,13 +336,12 @@ class LocalEngine:
             reply.finish(done_of((), "error", failure or failure_of(error)))
 
     def _grow(self) -> None:
-        """Give replies without a token limit more room."""
         self._schedule, drops = grow(self._schedule)
         for drop in drops:
             self._change(drop)
 
     def _admit(self) -> None:
-        """Begin the replies that can, and bring the cache to where they begin."""
+        """Start the replies that fit, and prepare their sequences in the cache."""
         while (admitted := admit(self._schedule)) is not None:
             after, start = admitted
             for place, change in enumerate(start.changes):
@@ -370,13 +366,14 @@ class LocalEngine:
         return True
 
     def _evaluate(self, batch: tuple[Piece, ...]) -> bool:
-        """Evaluate a batch; False where nobody wants any of its replies any more."""
         with self._interruptible([self._replies[piece.request] for piece in batch]) as wanted:
             return wanted and self._backend.evaluate(batch)
 
     @contextmanager
     def _interruptible(self, replies: list[RunningReply]) -> Iterator[bool]:
-        """Have an interruption abort the batch of these replies once none is wanted; gives whether one still is."""
+        """Allow interruptions to abort this batch once all its replies are cancelled; yield whether any is still
+        wanted.
+        """
         with self._lock:
             self._backend.ready()
             self._computing = replies
@@ -388,14 +385,12 @@ class LocalEngine:
             self._computing = []
 
     def _keep(self) -> None:
-        """Take snapshots of the sequences that stand at a boundary of their prompt."""
         while (kept := keep(self._schedule)) is not None:
             self._schedule, changes = kept
             for change in changes:
                 self._change(change)
 
     def _guesses(self) -> dict[int, Sequence[int]]:
-        """The guesses for the replies that go on, by their numbers."""
         guesses: dict[int, Sequence[int]] = {}
         for number in self._schedule.running:
             lookup = self._replies[number].lookup
@@ -406,8 +401,8 @@ class LocalEngine:
     def _append_while_unchanged(self, wanted: Callable[[], bool]) -> None:
         """Evaluate batches of one token a reply, until a reply ends or the thread is wanted.
 
-        To the plan they are one batch with guesses that all came true. Planning each of them took a third of the time
-        between two tokens, and changed nothing.
+        The plan sees them as one batch of correct guesses. Planning each took a third of the time between two tokens,
+        and changed nothing.
         """
         first = compose(self._schedule)
         replies = [self._replies[piece.request] for piece in first]
@@ -451,7 +446,7 @@ class LocalEngine:
                 self._end(piece.request, reply.over, reply.failure)
 
     def _sample(self, batch: tuple[Piece, ...]) -> dict[int, Sequence[int]]:
-        """The next tokens of each reply whose sequence is complete and that goes on; others end here."""
+        """Return the next tokens of each reply that continues after this batch; end the others."""
         sampled: dict[int, Sequence[int]] = {}
         row = 0
         for piece in batch:
@@ -468,21 +463,20 @@ class LocalEngine:
         return sampled
 
     def _take_back(self) -> None:
-        """Take out of the cache the guessed tokens that did not come."""
         for change in take_back(self._schedule):
             if not self._change(change):
                 raise BackendError(f"sequence {change.sequence} can't be cut at {change.length}, as was promised")
             self._schedule = cut(self._schedule, change)
 
     def _fail(self, error: Exception) -> None:
-        """End all replies that run, since an error leaves the cache unknown; those that wait start afresh."""
+        """End all running replies, since an error leaves the cache undefined; waiting replies start afresh."""
         for number in tuple(self._schedule.running):
             self._end(number, "error", failure_of(error))
         self._schedule = evolve(self._schedule, cache=Cache())
         self._backend.reset()
 
     def _guide(self, spec: FormatSpec, request: ModelRequest) -> Guide | None:
-        """The guide that holds the reply to the request's tools and options; None where none is needed."""
+        """Return the guide that constrains the reply to the request's tools and options, or None."""
         options = request.options
         forced = options.tool_choice not in ("auto", "none") or options.response_format
         if not options.constrain or not installed():

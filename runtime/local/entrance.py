@@ -1,8 +1,7 @@
-"""Requests that have come and are not prepared yet, of each owner by itself.
+"""Queues of requests that are not prepared so far, one per owner.
 
-To render and tokenise a prompt takes milliseconds of the owner's thread. So of a thousand requests that one caller
-submits at once only the next few are prepared: the others cost nothing, a cancelled one is dropped, and nobody else
-waits for their prompts.
+Rendering and tokenising a prompt takes milliseconds of the owner's thread. So only the next few of a thousand requests
+are prepared: the others cost nothing, a cancelled one is dropped, and other callers do not wait for their prompts.
 """
 
 from __future__ import annotations
@@ -14,35 +13,36 @@ from collections.abc import Callable, Mapping
 from runtime.local.replies import RunningReply
 
 READY = 32
-"""Requests of one owner that are prepared and wait for a sequence: enough for the plan to choose from."""
+"""Prepared requests of one owner that wait for a sequence: enough choice for the plan."""
 
 PREPARED_AT_ONCE = 32
-"""Requests that are prepared between two batches: so many can begin together."""
+"""Maximum requests prepared between two batches; so many can start together."""
 
 PREPARING = 0.25
-"""Seconds of preparing between two batches, past which the next request has to wait. Most take some milliseconds, and a
-prompt of a million characters a second or more."""
+"""Seconds of preparing between two batches; after that the next request waits. Most take a few milliseconds, a prompt
+of a million characters a second or more.
+"""
 
 
 class Entrance:
-    """Queues by owner, which take turns."""
+    """Queues of owners, which take turns."""
 
     def __init__(self) -> None:
         self._queues: dict[int, deque[RunningReply]] = {}
-        """The owner whose turn it is comes first; none is empty."""
+        """In the order of turns; never contains an empty queue."""
 
     def __bool__(self) -> bool:
         return bool(self._queues)
 
     def put(self, owner: int, reply: RunningReply) -> None:
-        """At the end of its owner's queue."""
+        """Append to the owner's queue."""
         self._queues.setdefault(owner, deque()).append(reply)
 
     def take(self, ready: Mapping[int, int]) -> tuple[int, RunningReply] | None:
-        """The next to be prepared, with its owner; None where every owner has enough that is.
+        """Return the next request to prepare, with its owner; None if every owner has enough prepared.
 
         Args:
-            ready: how many of an owner's requests are prepared and wait. Who has none comes before all others.
+            ready: the number of prepared, waiting requests per owner. Owners with 0 come first.
         """
         owner = next((one for one in self._queues if not ready.get(one)), None)
         if owner is None:
@@ -56,7 +56,7 @@ class Entrance:
         return owner, reply
 
     def drop_stopped(self) -> list[RunningReply]:
-        """Those that nobody wants any more, taken out."""
+        """Remove and return the cancelled requests."""
         dropped: list[RunningReply] = []
         for owner, queue in list(self._queues.items()):
             kept = deque[RunningReply]()
@@ -70,9 +70,9 @@ class Entrance:
 
 
 class Pace:
-    """How much is prepared between two batches, so that what goes on isn't held up by however many long prompts come.
+    """Limits the preparing between two batches, so that long prompts do not delay running replies.
 
-    What took long pauses as long, while anything goes on: preparing takes no more than half of the time then.
+    After a long preparation comes an equally long pause while replies run: preparing takes at most half of the time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,21 +84,20 @@ class Pace:
         self._paused = False
 
     def next_round(self, *, busy: bool) -> None:
-        """A batch was evaluated, or there was none.
+        """Start the round after a batch, or after an idle step.
 
         Args:
-            busy: whether anything goes on.
+            busy: whether replies are running.
         """
         self._prepared, self._seconds = 0, 0.0
         self._paused = busy and self._clock() < self._paused_until
 
     @property
     def open(self) -> bool:
-        """Whether one more may be prepared."""
+        """Whether another request may be prepared."""
         return not self._paused and self._prepared < PREPARED_AT_ONCE and self._seconds < PREPARING
 
     def __enter__(self) -> None:
-        """The preparing of one request begins."""
         self._began = self._clock()
 
     def __exit__(self, *_exception: object) -> None:

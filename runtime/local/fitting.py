@@ -1,4 +1,4 @@
-"""Whether a prompt fits into the context."""
+"""Checks whether a prompt fits into the context."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from cognition import Failure
 from runtime.backend import Backend
 
 LONG_TEXT = 32
-"""Characters that few tokens have. A text of more of them for each token of the context hardly ever fits, and to
-tokenise ten million can take a minute: so the beginning of such a text is looked at first."""
+"""Characters per token that few texts exceed. A text with more for each token of the context rarely fits, and
+tokenising ten million characters can take a minute. So only the beginning of such a text is tokenised first.
+"""
 
 EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
 
 
 def unfit(tokens: int, context: int, about: str = "") -> Failure | None:
-    """Why a prompt of so many tokens can't be asked; None where it can."""
+    """Return the failure of a prompt that is too long, or None."""
     if not tokens:
         return EMPTY
     available = context - 1  # one at least has to be left for the reply
@@ -28,7 +29,7 @@ def unfit(tokens: int, context: int, about: str = "") -> Failure | None:
 
 
 def far_too_long(backend: Backend, text: str) -> Failure | None:
-    """Why a text can't be asked whose beginning is twice too long; None where all of it has to be counted."""
+    """Return the failure of a text whose beginning is already twice too long; None if it must be counted in full."""
     context = backend.metadata.context_tokens
     beginning = text[: LONG_TEXT * context]
     if len(beginning) == len(text):

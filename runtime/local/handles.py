@@ -1,4 +1,4 @@
-"""What callers hold: a runtime and its generations. Handles pass plain values to the owner's thread and back."""
+"""Handles for callers: a runtime and its generations. They exchange plain values with the owner's thread."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from runtime.local.engine import LocalEngine
 
 LONGEST_WAIT = 0.5
-"""Seconds of one wait for the owner's thread. Python runs a signal's handler when a wait ends or is interrupted; one
-that comes in the microseconds before the wait begins would otherwise be seen with the next token only."""
+"""Seconds of one wait for the owner's thread. Python runs signal handlers when a wait ends or is interrupted. A signal
+in the microseconds before a wait would otherwise be handled only at the next token.
+"""
 
 
 class Desk:
-    """Where any thread hands requests to the engine of one owner, and from where they are called back."""
+    """Accepts requests for one owner's engine, and cancels them, from any thread."""
 
     def __init__(self, owner: Owner[LocalEngine], engine: LocalEngine, queue_limit: int | None = None) -> None:
-        """Open the desk for an owner and its engine. It touches nothing that belongs to the owner's thread.
+        """Create the desk. It does not touch anything that belongs to the owner's thread.
 
         ``queue_limit``: of ``OpenRequests``.
         """
@@ -50,19 +51,19 @@ class Desk:
     def submit(
         self, request: ModelRequest, put: Callable[[Output | Done], None], submitted: float, agent: int = 0
     ) -> Ticket:
-        """Queue a request. ``put`` gets its outputs on the owner's thread, and exactly one ``Done`` at their end.
+        """Queue a request. ``put`` receives its outputs on the owner's thread, then exactly one ``Done``.
 
-        Where the queue is full, it gets that ``Done`` at once.
+        If the queue is full, it receives the ``Done`` immediately.
 
         Args:
-            request: what to answer.
+            request: the request.
             put: must not block for long, nor raise.
-            submitted: when the caller asked, on the monotonic clock.
-            agent: whose request it is; see ``scheduling.owners``.
+            submitted: when the caller submitted it, on the monotonic clock.
+            agent: the agent that sends it; see ``scheduling.owners``.
 
         Raises:
             RuntimeClosedError: the owner is closed.
-            RealModelBlockedError: a test run keeps real models out.
+            RealModelBlockedError: a test run blocks real models.
         """
         check_allowed(f"ask {self.info.name}")
         ticket = Ticket(self)
@@ -93,11 +94,11 @@ class Desk:
         return ticket
 
     def interrupt(self) -> None:
-        """Have the engine look at which requests were cancelled."""
+        """Make the engine check for cancelled requests."""
         self._interrupt()
 
     def close(self) -> None:
-        """Cancel everything, and free the model. May be called twice."""
+        """Cancel everything and free the model. May be called twice."""
         self.closing = True
         self._interrupt()
         self._owner.close()
@@ -105,19 +106,19 @@ class Desk:
 
 @define(eq=False)
 class Ticket:
-    """One request that was handed in."""
+    """One submitted request."""
 
     _desk: Desk
     cancelled: threading.Event = field(factory=threading.Event, init=False)
 
     def cancel(self) -> None:
-        """End the request soon. From any thread, at any time."""
+        """Cancel the request. From any thread, at any time."""
         self.cancelled.set()
         self._desk.interrupt()
 
 
 class LocalGeneration:
-    """A reply of a local model on its way, put into a queue by another thread; see ``runtime.Generation``."""
+    """A reply of a local model in progress, filled by another thread; see ``runtime.Generation``."""
 
     def __init__(self, runtime: Runtime, outputs: SimpleQueue[Output | Done], cancel: Callable[[], None]) -> None:
         self._runtime = runtime  # a runtime that nobody else holds lives as long as its replies
@@ -144,13 +145,13 @@ class LocalGeneration:
 
 
 class LocalRuntime:
-    """A local model; see ``runtime.Runtime``. Made by ``runtime.load_model``.
+    """A local model; see ``runtime.Runtime``. Created by ``runtime.load_model``.
 
-    Usable in a ``with`` statement. A runtime that is no longer held, or still open when the program ends, is closed.
+    Usable in a ``with`` statement. It is closed on garbage collection and at the end of the program.
     """
 
     def __init__(self, owner: Owner[LocalEngine], queue_limit: int | None = QUEUE_LIMIT) -> None:
-        """Take over an owner whose engine is ready."""
+        """Take over an owner with a loaded engine."""
         self._owner = owner
         self._agent = new_owner()
         self._desk = owner.call(lambda engine: Desk(owner, engine, queue_limit))
@@ -169,22 +170,22 @@ class LocalRuntime:
         return self._owner.call(lambda engine: engine.count_texts(texts))
 
     def save_cache(self, request: ModelRequest, path: str | PathLike[str]) -> int:
-        """Save what the cache holds of a request's prompt, so that another process need not compute it again.
+        """Save the cached part of a request's prompt, so that another process need not compute it again.
 
-        ``LLMEngine.build_prompt(state)`` is the request of a session as it stands; any request that begins with the
-        same system prompt and tools saves these.
+        ``LLMEngine.build_prompt(state)`` is the current request of a session. Any request with the same system prompt
+        and tools saves at least these.
 
         Args:
-            request: a request that was answered, or one that goes on from it; nothing is computed for it.
-            path: of the file, which is replaced if it is there. It holds the conversation: guard it as such.
+            request: an answered request, or a continuation; nothing is computed for it.
+            path: the file, replaced if it exists. It contains the conversation: protect it accordingly.
 
         Returns:
-            How many tokens are saved.
+            The number of tokens saved.
 
         Raises:
-            SavedCacheError: the cache holds nothing of this prompt, the backend can't save, or the file can't be
+            SavedCacheError: the cache contains nothing of this prompt, the backend cannot save, or the file cannot be
                 written.
-            TemplateError: the model's template refuses these messages.
+            TemplateError: the model's template rejects these messages.
             RuntimeClosedError: after ``close()``.
         """
         path = Path(path)
@@ -198,14 +199,14 @@ class LocalRuntime:
         return len(saved.tokens)
 
     def restore_cache(self, path: str | PathLike[str]) -> int:
-        """Put into the cache what ``save_cache`` saved; a request whose prompt begins so reuses it.
+        """Load a cache saved by ``save_cache``; a request whose prompt has this prefix reuses it.
 
         Returns:
-            How many tokens there are.
+            The number of tokens.
 
         Raises:
-            SavedCacheError: the file can't be read, is damaged, or was saved with another model, adapter, version or
-                option that matters; or there is no room beside what runs.
+            SavedCacheError: the file cannot be read, is damaged, or is from another model, adapter, version or relevant
+                option; or running replies leave no room.
             RuntimeClosedError: after ``close()``.
         """
         path = Path(path)

@@ -1,4 +1,4 @@
-"""From the files of a model to its engine: the one place where a backend is imported."""
+"""Create an engine from the files of a model: the only module that imports backends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def load_engine(
     on_progress: Callable[[float], bool],
     chosen: Chosen = NOTHING_CHOSEN,
 ) -> LocalEngine:
-    """On the owner's thread. Backends are imported here and nowhere else."""
+    """Load a model with its backend; call it on the owner's thread."""
     check_allowed(f"load {source.path}")
     from runtime.local.engine import LocalEngine
 

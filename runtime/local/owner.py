@@ -1,12 +1,11 @@
-"""One thread owns a model: it loads it, runs every job on it, and frees it.
+"""One thread owns a model: it loads the model, runs every job on it, and frees it.
 
-Backends ask for this (MLX streams belong to the thread that made them; llama.cpp contexts are not thread-safe), and it
-makes everything else simple: callers hand over plain values and get plain values back, and jobs run one after another.
+Backends require this: MLX streams belong to the thread that created them; llama.cpp contexts are not thread-safe. It
+also keeps everything else simple: callers exchange plain values, and jobs run one after another.
 
     caller ── job ──▶ queue ──▶ owner thread: load, jobs, step, jobs, step, ..., free
 
-A job is short. What takes long is done in steps, as long as ``step`` says that there is more to do, and jobs are run
-between two of them.
+A job is short. Long work is done in steps, as long as ``step`` returns True, with jobs between two steps.
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ Engine = TypeVar("Engine")
 Result = TypeVar("Result")
 
 AT_EXIT_SECONDS = 10.0
-"""How long the end of the program waits for loads that nobody else waits for. Python then ends the threads that are
-left, and native code that is loading aborts the process."""
+"""Seconds that the end of the program waits for abandoned loads. Python then ends the remaining threads, and native
+code that is still loading aborts the process.
+"""
 
 _abandoned: WeakSet[threading.Thread] = WeakSet()
 
@@ -44,8 +44,8 @@ def _wait_for_the_abandoned() -> None:
 class Owner(Generic[Engine]):
     """Runs jobs on an engine that no other thread touches.
 
-    ``load`` makes the engine on the owner's thread; ``free`` takes it apart there. Until ``load`` is done ``ready`` is
-    pending; when it fails, ``ready`` holds the error and the thread has ended. ``step`` is called after jobs, and again
+    ``load`` creates the engine on the owner's thread; ``free`` destroys it there. ``ready`` is pending until ``load``
+    ends; if it fails, ``ready`` contains the error and the thread has ended. ``step`` is called after jobs, and again
     while it returns True; it must not raise.
     """
 
@@ -71,15 +71,15 @@ class Owner(Generic[Engine]):
 
     @property
     def closing(self) -> bool:
-        """Whether ``close`` was called; long jobs look at it and end early."""
+        """Whether ``close`` was called; long jobs check it and end early."""
         return self._closing.is_set()
 
     def wanted(self) -> bool:
-        """Whether a job waits, or ``close`` was called; a step that could go on for long looks at it."""
+        """Return whether a job waits or ``close`` was called; long steps check it."""
         return not self._jobs.empty()
 
     def put(self, job: Callable[[Engine], None]) -> None:
-        """Queue a job. It must not raise: what can go wrong in it belongs into its own answer.
+        """Queue a job. It must not raise, but report errors in its own answer.
 
         Raises:
             RuntimeClosedError: after ``close()``.
@@ -90,7 +90,7 @@ class Owner(Generic[Engine]):
             self._jobs.put(job)
 
     def call(self, function: Callable[[Engine], Result]) -> Result:
-        """Run a function on the owner's thread and wait for what it returns or raises.
+        """Run a function on the owner's thread and wait; return its result or raise its error.
 
         Raises:
             RuntimeClosedError: after ``close()``.
@@ -107,9 +107,9 @@ class Owner(Generic[Engine]):
         return answer.result()
 
     def close(self) -> None:
-        """Let jobs and steps run out (they see ``closing``), free the engine and wait for the thread to end.
+        """Let jobs and steps run out (they check ``closing``), free the engine and wait for the thread to end.
 
-        May be called twice. Called on the owner's own thread, as a garbage collection may do, it does not wait.
+        May be called twice. On the owner's own thread, as in a garbage collection, it does not wait.
         """
         with self._door:
             if not self.closing:
@@ -119,7 +119,7 @@ class Owner(Generic[Engine]):
             self._thread.join()
 
     def abandon(self) -> None:
-        """Like ``close``, without waiting: for a load that nobody waits for any more, but the end of the program."""
+        """Like ``close``, without waiting: for a load without callers. Only the end of the program waits for it."""
         _abandoned.add(self._thread)
         with self._door:
             self._closing.set()
@@ -143,17 +143,17 @@ class Owner(Generic[Engine]):
             free(engine)
 
     def _run_jobs(self, engine: Engine, *, wait: bool) -> bool:
-        """Run the jobs that are there, with ``wait`` one at least; False when none will come any more.
+        """Run the queued jobs, with ``wait`` at least one; return False after the last job ever.
 
-        Those that come meanwhile have to wait, so that no flood of them can keep the engine from its next step; but
-        not those that come during the one that was waited for, since what is begun together is computed together.
+        Jobs that arrive in between wait for the next round, so that a flood of jobs cannot block the engine's next
+        step. Jobs that arrive during the awaited job do run, since replies that start together are computed together.
         """
         if wait and not self._run_job(engine):
             return False
         return all(self._run_job(engine) for _ in range(self._jobs.qsize()))
 
     def _run_job(self, engine: Engine) -> bool:
-        """Run the next job, which is waited for; False when none will come any more."""
+        """Wait for the next job and run it; return False after the last job ever."""
         job = self._jobs.get()
         if job is None:
             return False

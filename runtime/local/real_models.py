@@ -1,7 +1,7 @@
-"""A switch that keeps real models out of a test run, in this process and in those that it starts.
+"""A switch that blocks real models in a test run, in this process and its child processes.
 
-The switch is an environment variable, since child processes (a model host, ``cogstep run``) inherit it. Nothing sets it
-by itself; cogstep's pytest plugin does, where it is asked to.
+The switch is an environment variable, since child processes (a model host, ``cogstep run``) inherit it. Only cogstep's
+pytest plugin sets it, on request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cognition import CogstepError
 
 VARIABLE = "COGSTEP_REAL_MODELS"
 BLOCKED = "blocked"
-"""The value that blocks; any other one, and none, allows."""
+"""The value that blocks; any other value allows."""
 
 
 class RealModelBlockedError(CogstepError):
@@ -20,13 +20,13 @@ class RealModelBlockedError(CogstepError):
 
 
 def check_allowed(what: str) -> None:
-    """To be called before a real model is loaded or asked.
+    """Check that real models are allowed. Call it before loading or asking a real model.
 
     Args:
-        what: what is about to be done, such as ``"load the small model"``.
+        what: the action, such as ``"load the small model"``.
 
     Raises:
-        RealModelBlockedError: it must not be.
+        RealModelBlockedError: real models are blocked.
     """
     if os.environ.get(VARIABLE) == BLOCKED:
         raise RealModelBlockedError(

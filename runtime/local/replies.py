@@ -1,6 +1,6 @@
-"""One reply in the making: from sampled tokens to the outputs that a caller sees, and to its ``Done``.
+"""One reply in progress: from sampled tokens to the caller's outputs and ``Done``.
 
-Its way is that of a pipe::
+It is a pipeline::
 
     Done ◀─ outputs ◀─ parser ◀─ stop texts ◀─ UTF-8 decoder ◀─ piece ◀─ guide ◀─ sampled token
 """
@@ -26,52 +26,50 @@ from runtime.protocol import Done, Timings
 from runtime.sampling import with_own
 
 SHOWN_EVERY = 1 / 50
-"""Seconds between two looks of a caller at a reply, where the model is faster than that. Nobody reads faster; to parse
-each token alone and wake whoever waits for it took a fiftieth of the time of a token."""
+"""Minimum seconds between two deliveries of text, for fast models. Users do not read faster; parsing each token alone
+and waking the reader for it took 2 % of a token's time.
+"""
 
 NO_TOKEN = -1
-"""Stands where there is no token."""
+"""Placeholder for a missing token."""
 
 
 @define(eq=False)
 class RunningReply:
-    """The state of one reply while it is made; ``runtime.local.engine`` drives it."""
+    """The state of one reply in progress; ``runtime.local.engine`` drives it."""
 
     request: ModelRequest
     stopped: Callable[[], bool]
-    """Whether the caller wants no more of the reply; may be called on any thread."""
+    """Returns whether the caller has cancelled the reply; may be called on any thread."""
     emit: Callable[[Output], None]
     finish: Callable[[Done], None]
     submitted: float
-    """When the caller asked, on the monotonic clock; so are the other times."""
+    """When the caller submitted it; all times are on the monotonic clock."""
     parser: Parser
     guide: Guide | None = None
     prompt: list[int] = field(factory=list)
     warnings: tuple[str, ...] = ()
-    """What the request asked for and the prompt does not have."""
+    """Requested options that the prompt could not express."""
     boundaries: tuple[int, ...] = ()
-    """The lengths of beginnings of the prompt at which snapshots are worth it."""
+    """Prefix lengths of the prompt that are worth a snapshot."""
     limit: int = 0
-    """The most tokens that the reply may have."""
     lookup: Lookup | None = None
-    """Guesses the next tokens; None where there are no guesses."""
+    """Guesses the next tokens; None without guessing."""
     over: FinishReason | None = None
-    """Why the reply has ended; None while it goes on."""
     failure: Failure | None = None
-    """The failure that ended the reply, if one did."""
     _backend: Backend | None = None
     _sampler: Sampler | None = None
     _reused: int = 0
     _generated: int = 0
     _began: float = 0.0
     _prefilled: float | None = None
-    """When the model had evaluated the prompt. This and the two below are None until then."""
+    """When the prompt was evaluated. This and the next two are None before."""
     _first_token: float | None = None
     _last_token: float | None = None
     _tokens: list[int] = field(factory=list)
-    """Tokens that were sampled and not decoded yet."""
+    """Sampled tokens that are not decoded so far."""
     _text: str = ""
-    """Text that was decoded and not shown yet."""
+    """Decoded text that is not delivered so far."""
     _outputs: list[Output] = field(factory=list)
     _decoder: codecs.IncrementalDecoder = field(factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
     _stops: StopFilter = field(init=False)
@@ -81,9 +79,9 @@ class RunningReply:
         return StopFilter(self.request.options.stop)
 
     def begin(self, backend: Backend, reused: int) -> None:
-        """Begin in a sequence that holds the first ``reused`` tokens of the prompt.
+        """Begin in a sequence that contains the first ``reused`` tokens of the prompt.
 
-        A reply that was pushed out and begins again goes on as it was: with its sampler, its guide and all it has said.
+        A reply that was evicted and begins again continues with its sampler, its guide and its output so far.
         """
         if self._sampler is not None:
             return
@@ -95,14 +93,14 @@ class RunningReply:
         self.lookup = Lookup(self.prompt) if backend.limits.guesses else None
 
     def take_tokens(self, row: int, guesses: Sequence[int] = ()) -> list[int]:
-        """Sample the next tokens from the logits at rows of the last batch, and show their text.
+        """Sample the next tokens from the logits at rows of the last batch, and deliver their text.
 
-        Each token is sampled as it would be without guesses, so that the reply is the same; a guess that equals it has
-        saved a step. ``over`` tells whether the last token ends the reply.
+        Each token is sampled as without guesses, so the reply is the same; a correct guess saves a step. ``over`` is
+        set if the last token ends the reply.
 
         Args:
             row: the first row.
-            guesses: the tokens that were evaluated behind it.
+            guesses: the guessed tokens evaluated after it.
 
         Returns:
             The tokens, at least one; all but the last were guessed.
@@ -123,7 +121,7 @@ class RunningReply:
         return tokens
 
     def next(self, row: int, now: float) -> int:
-        """Sample the next token, as ``take_tokens`` does without guesses. Showing its text is left to ``show``.
+        """Sample the next token, like ``take_tokens`` without guesses. ``show`` delivers its text.
 
         Args:
             row: of the last batch.
@@ -156,7 +154,7 @@ class RunningReply:
         return token
 
     def show(self) -> None:
-        """Give the caller the text of all tokens so far."""
+        """Deliver the text of all tokens so far."""
         self._decode()
         text, self._text = self._text, ""
         if text:
@@ -166,7 +164,7 @@ class RunningReply:
                 self._fail(error)
 
     def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
-        """End the reply: what was held back comes out, and then its ``Done``."""
+        """End the reply: deliver the buffered text, then its ``Done``."""
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None
@@ -187,7 +185,6 @@ class RunningReply:
         self.finish(done_of(self._outputs, reason, failure, usage=usage, timings=timings, warnings=self.warnings))
 
     def _decode(self, *, final: bool = False) -> None:
-        """Decode the tokens, up to a stop text."""
         backend = self._backend
         data = b"" if backend is None else b"".join([backend.piece(token) for token in self._tokens])
         self._tokens.clear()
@@ -203,7 +200,7 @@ class RunningReply:
 
 
 def failure_of(error: Exception) -> Failure:
-    """The failure that a reply's ``Done`` carries for an error that ended it."""
+    """Return the ``Failure`` for an error that ended a reply."""
     if isinstance(error, MediaError):
         return Failure(str(error), kind="modality")
     known = isinstance(error, TemplateError | ConstraintError | SchemaError)  # their messages say it all

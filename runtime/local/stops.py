@@ -1,4 +1,4 @@
-"""Finding stop texts in a stream: wherever the tokens cut them, and without holding back more than has to be."""
+"""Finds stop texts in a stream, at any token boundaries, and buffers only the necessary text."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 class StopFilter:
-    """Lets text through until one of the stop texts comes; the one that is whole first ends it and is left out.
+    """Passes text on until a stop text is complete; the first complete stop text ends the reply and is omitted.
 
-    "Whole first", because any other rule would depend on how the text was cut into pieces; of two that end together,
-    the longer. What may still become a stop text is held back until it does or doesn't.
+    Any other rule would depend on how the text was split. Of two that end together, the longer counts. Text that may
+    still become a stop text is buffered until that is decided.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -18,7 +18,7 @@ class StopFilter:
         self.hit = False
 
     def feed(self, text: str) -> str:
-        """The text that may be shown now. After a hit: nothing."""
+        """Return the text that may be shown now; nothing after a hit."""
         if self.hit:
             return ""
         if not self.stops:
@@ -36,11 +36,11 @@ class StopFilter:
         return shown
 
     def finish(self) -> str:
-        """What was held back, at the end of the stream."""
+        """Return the buffered text at the end of the stream."""
         rest, self._held = self._held, ""
         return rest
 
     def _possible_start(self, stop: str) -> int:
-        """The length of the longest end of the held text that the stop text starts with."""
+        """Return the length of the longest end of the buffered text that is a start of ``stop``."""
         longest = min(len(stop) - 1, len(self._held))
         return next((size for size in range(longest, 0, -1) if self._held.endswith(stop[:size])), 0)

@@ -1,8 +1,8 @@
-"""MLX: a directory of weights run through mlx-lm's model definitions, many sequences at once.
+"""MLX: a directory of weights run through mlx-lm's model definitions, many sequences per batch.
 
-``import mlx_lm`` takes more than a second, nearly all of it transformers for the tokenizer. Neither is needed for plain
-weights: the model definitions are imported without the package's ``__init__`` (0.05 s), and ``tokenizer.json`` is read
-by the ``tokenizers`` library. What is more than plain weights, quantised ones above all, takes mlx-lm's own loader.
+``import mlx_lm`` takes more than a second, mostly for transformers and its tokenizer. Plain weights need neither: the
+model definitions are imported without the package's ``__init__`` (0.05 s), and the ``tokenizers`` library reads
+``tokenizer.json``. Other weights, above all quantised, go through mlx-lm's own loader.
 """
 
 from __future__ import annotations
@@ -43,35 +43,37 @@ from runtime.scheduling.plan import Limits, Piece
 import_lazily("mlx_lm")
 
 CPU_CHUNK, GPU_CHUNK = 128, 512
-"""Tokens of prompts evaluated at once. A cancel waits for one such batch, and so does the next token of a reply."""
+"""Prompt tokens per batch. A cancellation waits for one such batch, and so does the next token of a reply."""
 
 MOST_WIDENED = 1024**3
-"""Bytes of 16-bit weights, and of factors of quantised ones, that are widened on a processor: as many again."""
+"""Maximum bytes of 16-bit weights, and of scales of quantised weights, to widen on a CPU; it takes the same again."""
 
 CLEAN_UP_EVERY = 512
-"""Batches after which MLX gives back the memory that it keeps for new arrays of the sizes of old ones, as mlx-lm's own
-generator does: a cache that grows leaves many sizes behind."""
+"""Batches after which MLX releases cached memory of old array sizes, as mlx-lm's own generator does: a growing cache
+leaves many sizes behind.
+"""
 
 Row = numpy.ndarray[Any, numpy.dtype[numpy.float32]]
 """Logits of the whole vocabulary."""
 
 
 class MlxBackend:
-    """An MLX directory; its form has been checked.
+    """An MLX directory; its format has been checked.
 
     Args:
         path: the directory.
-        context_tokens: prompt and reply together; None: what the model was trained for, at most ``DEFAULT_CONTEXT``.
+        context_tokens: maximum length of prompt and reply together; None: the model's trained length, at most
+            ``DEFAULT_CONTEXT``.
 
     Raises:
-        ModelFileError: it can't be loaded; the message holds the reason.
+        ModelFileError: it cannot be loaded; the message contains the reason.
     """
 
     def __init__(self, path: Path, *, context_tokens: int | None = None) -> None:
         self._model: Any = None
         self._sequences: Any = None
         self._logits: dict[int, Row] = {}
-        """The logits behind each piece of the last batch, by the piece's place in it."""
+        """The logits after each piece of the last batch, by the piece's index."""
         self._last: Sequence[Piece] = ()
         self._batches = 0
         try:
@@ -210,7 +212,6 @@ class MlxBackend:
         return True
 
     def _logits_behind(self, tokens: dict[int, int]) -> dict[int, Row]:
-        """Append one token to each of these sequences; the logits behind it."""
         together = self._sequences.can_batch or len(tokens) < 2
         found: dict[int, Row] = {}
         for group in [list(tokens)] if together else [[sequence] for sequence in tokens]:
@@ -234,10 +235,12 @@ class MlxBackend:
         return sampler.sample(logits)
 
     def ready(self) -> None:
-        """Nothing is ever pending."""
+        """Does nothing: no interruption is ever pending."""
 
     def interrupt(self) -> None:
-        """MLX can't be interrupted. A batch is one chunk at the most, and cancellations are looked at after it."""
+        """Does nothing: MLX cannot be interrupted. A batch is at most one chunk, and cancellations are checked after
+        it.
+        """
 
     def close(self) -> None:
         self._model = None
@@ -250,8 +253,8 @@ class MlxBackend:
 
 
 def _widen(model: Any) -> None:
-    """Turn 16-bit numbers into 32-bit ones, which a processor computes with: with what is left as it is, each product
-    converts them again. A token of the shipped model takes 0.6 times as long so, products of 4-bit weights 0.15 times.
+    """Convert 16-bit weights to 32 bits, the CPU's own precision: otherwise each product converts them again. A token
+    of the shipped model then takes 0.6 times as long, products of 4-bit weights 0.15 times.
     """
     weights: Any = tree_flatten(model.parameters())
     numbers = [array for _, array in weights if array.dtype in (mx.float16, mx.bfloat16)]
@@ -261,7 +264,7 @@ def _widen(model: Any) -> None:
 
 
 def _load_weights(path: Path, config: dict[str, Any]) -> Any:
-    """The model with its weights; by mlx-lm's own loader for all that is not plain."""
+    """Load the model with its weights, through mlx-lm's own loader unless they are plain."""
     architecture = None
     if not config.keys() & {"quantization", "quantization_config", "model_file"} and "text_config" not in config:
         try:
@@ -284,7 +287,7 @@ def _load_weights(path: Path, config: dict[str, Any]) -> Any:
 
 
 def _load_tokenizer(path: Path) -> Any:
-    """The tokenizer without padding and truncation; through transformers where there is no ``tokenizer.json``."""
+    """Load the tokenizer without padding and truncation; through transformers if there is no ``tokenizer.json``."""
     file = path / "tokenizer.json"
     if file.is_file():
         tokenizer = Tokenizer.from_file(str(file))

@@ -1,4 +1,4 @@
-"""The bytes of a token, read from a ``tokenizer.json``: what a library's ``decode`` hides behind whole texts."""
+"""The bytes of a token, from a ``tokenizer.json``: a library's ``decode`` only returns whole texts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from functools import cache
 from typing import Any
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
-"""How SentencePiece vocabularies write a token of one byte."""
 
 SPACE_MARK = "▁"
-"""How SentencePiece vocabularies write a space."""
 
 
 def piece_reader(tokenizer: Mapping[str, Any]) -> Callable[[str], bytes]:
-    """How tokens of this vocabulary (as they are written in it) become bytes.
+    """Return a function from the written form of a token to its bytes.
 
     Args:
-        tokenizer: the decoded ``tokenizer.json``; its decoders tell which kind of vocabulary it is. Added tokens are
-            not read by this: they stand for their own text.
+        tokenizer: the decoded ``tokenizer.json``; its decoders show the kind of vocabulary. Do not use the function for
+            added tokens: they represent their own text.
     """
     kinds = set(_decoder_kinds(tokenizer.get("decoder")))
     if "ByteLevel" in kinds:
@@ -43,7 +41,7 @@ def _byte_level(token: str) -> bytes:
 
 @cache
 def _byte_level_table() -> dict[str, int]:
-    """GPT-2's alphabet: printable bytes stand for themselves, the others for characters from U+0100 on, in order."""
+    """GPT-2's alphabet: printable bytes map to themselves, the others to characters from U+0100 on, in order."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(others)}

@@ -1,6 +1,6 @@
-"""How the tokens of one reply are chosen, for backends that leave it to us: what ``GenerationOptions`` says, in NumPy.
+"""Sampling in NumPy, by ``GenerationOptions``, for backends without their own.
 
-The same samplers in the same order as llama.cpp's; ``tests/runtime/mlx/test_sampling.py`` holds them against those.
+The samplers and their order equal llama.cpp's; ``tests/runtime/mlx/test_sampling.py`` compares them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from cognition import GenerationOptions
 from runtime.sampling import chosen
 
 PENALTY_WINDOW = 64
-"""Tokens of the reply that penalties look back on; ``runtime.llama.sampler`` says why none of the prompt."""
+"""Reply tokens that penalties count; see ``runtime.llama.sampler`` for why prompt tokens do not count."""
 
 FEW, MORE = 64, 8
-"""Tokens that are sorted first for top-p, and how many times as many where those are not enough."""
+"""Tokens sorted first for top-p, and the factor for the next attempt."""
 
 Array = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
 Tokens = numpy.ndarray[Any, numpy.dtype[numpy.intp]]
@@ -38,13 +38,13 @@ class NumpySampler:
 
     @property
     def plain(self) -> bool:
-        """Whether the likeliest token is all that is asked for, so that the logits need not be looked at here."""
+        """Whether sampling is simply greedy, so that the logits need not be read here."""
         options = self._options
         penalties = (self._chosen.repeat_penalty, options.frequency_penalty, options.presence_penalty)
         return self._chosen.temperature == 0 and not options.logit_bias and penalties == (1, 0, 0)
 
     def sample(self, logits: numpy.ndarray[Any, Any]) -> int:
-        """The next token, from a row of logits, of which -inf can't come. Penalties count it from now on."""
+        """Return the next token, from a row of logits; -inf is impossible. Penalties then count it."""
         if self.plain:
             return int(logits.argmax())
         tokens, left = self.left(logits)
@@ -63,9 +63,9 @@ class NumpySampler:
         """Nothing to free."""
 
     def left(self, logits: numpy.ndarray[Any, Any]) -> tuple[Tokens, Array]:
-        """The tokens that may be taken, ascending, and their logits after all options but the temperature.
+        """Return the tokens that remain after all options, ascending, and their logits before the temperature.
 
-        A vocabulary of 150,000 is looked through, and never sorted: with top-k or top-p a few of it are enough.
+        A vocabulary of 150,000 is scanned, never sorted: top-k and top-p need only a few tokens of it.
         """
         options, sampling, logits = self._options, self._chosen, numpy.array(logits, numpy.float64)
         for token, bias in options.logit_bias:
@@ -124,7 +124,6 @@ def _min_p(logits: Array, share: float) -> Tokens:
 
 
 def _largest(values: Array, count: int) -> Tokens:
-    """The places of the ``count`` largest values, ascending."""
     if count >= values.size:
         return numpy.arange(values.size)
     least = numpy.partition(values, values.size - count)[values.size - count]
@@ -133,11 +132,11 @@ def _largest(values: Array, count: int) -> Tokens:
 
 
 def _until(order: Tokens, reached: Any) -> Tokens:
-    """The first ones of an order, up to and with the one at which something is reached."""
+    """Return the order up to and including the first place with ``reached``."""
     return order[: int(reached.argmax()) + 1] if reached.any() else order
 
 
 def _weights(logits: Array) -> Array:
-    """The probabilities, up to a common factor."""
+    """Return the probabilities, up to a common factor."""
     weights: Array = numpy.exp(logits - logits.max())
     return weights

@@ -1,17 +1,17 @@
-"""The sequences in MLX's cache: each alone in arrays of its own, or as a row of the batch that decodes.
+"""The sequences in MLX's cache: each alone in its own arrays, or as a row of the decoding batch.
 
 ::
 
-    sequence 3   ── alone ──▶ a cache object a layer: what mlx-lm's ``make_prompt_cache`` makes; prompts go on in it
+    sequence 3   ── alone ──▶ one cache object per layer, from mlx-lm's ``make_prompt_cache``; prompts continue in it
     sequence 0 ─┐
-    sequence 5 ─┼── rows ───▶ a batch cache a layer, which mlx-lm's ``merge`` makes of those; replies go on in it
+    sequence 5 ─┼── rows ───▶ one batch cache per layer, from mlx-lm's ``merge`` of those; replies continue in it
     sequence 1 ─┘
 
-The rows of a batch end at the same place, so shorter ones are padded on their left, and masked there. A sequence joins
-the batch with its first token of a reply and stays in it as long as its reply does: only then is anything copied.
+The rows of a batch end at the same place, so shorter ones have masked padding on their left. A sequence joins the batch
+with the first token of a reply and stays until the reply ends: only then does anything have to be copied.
 
-Nothing is shared: a copy has arrays of its own. The arrays of a cache are as long as what it once held, so that a copy
-that shared them would keep more alive than it holds; and appending to one of both would copy them whole.
+Nothing is shared: a copy has its own arrays. A cache's arrays keep their old length, so a copy that shared them would
+keep more memory alive than it needs. Appending to either would copy them whole.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 
 Layers = list[Any]
-"""A cache object of mlx-lm for each layer of the model."""
 
 STEP = 256
-"""Tokens by which mlx-lm's caches grow."""
+"""mlx-lm's caches grow by this many tokens."""
 
 
 class MlxSequences:
-    """All that a model's cache holds, by the number of the sequence.
+    """The content of a model's cache, by sequence number.
 
     Args:
         model: one of mlx-lm's.
-        context: the longest sequence, in tokens.
+        context: the maximum length of a sequence, in tokens.
     """
 
     def __init__(self, model: Any, context: int) -> None:
@@ -48,18 +47,19 @@ class MlxSequences:
         self._alone: dict[int, Layers] = {}
         self._batch: Layers = []
         self._rows: list[int | None] = []
-        """The sequence in each row of the batch; None where a sequence has left it."""
+        """The sequence in each row of the batch; None after a sequence has left."""
         self.held: dict[int, int] = {}
-        """The number of tokens that each sequence holds; whoever appends to one keeps it up to date."""
+        """The number of tokens in each sequence; code that appends updates it."""
         fresh = self._library.make_prompt_cache(model)
         self.can_cut = all(self._cuttable(layer, context) for layer in fresh)
-        """Whether any beginning of a sequence can be kept. A recurrent state is that of its last token only, and a
-        window that is shorter than the context forgets."""
+        """Whether a sequence can be cut at any length. A recurrent state exists only for the last token, and a window
+        shorter than the context forgets.
+        """
         self.can_batch = all(self._mergeable(layer) for layer in fresh)
-        """Whether several sequences can be evaluated at once; of some kinds of caches mlx-lm makes no batches."""
+        """Whether several sequences can share a batch; mlx-lm has no batches for some kinds of caches."""
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes that a token takes, and those that a sequence takes beside its tokens. Nothing is evaluated."""
+        """Return the bytes per token, and per sequence in addition. Evaluates nothing."""
         sizes = []
         for tokens in (STEP, 2 * STEP):
             layers = self._library.make_prompt_cache(self._model)
@@ -70,7 +70,7 @@ class MlxSequences:
         return token, sizes[0] - STEP * token
 
     def alone(self, sequence: int) -> Layers:
-        """The cache of a sequence, to append to; it leaves the batch for it."""
+        """Return the cache of a sequence, to append to; the sequence leaves the batch."""
         if sequence in self._rows:
             self._leave([sequence])
         if sequence not in self._alone:
@@ -78,9 +78,9 @@ class MlxSequences:
         return self._alone[sequence]
 
     def together(self, sequences: Sequence[int]) -> tuple[Layers, list[int]]:
-        """The cache of these sequences at once, to append the same number of tokens to each.
+        """Return the joint cache of these sequences, to append the same number of tokens to each.
 
-        More than one only with ``can_batch``.
+        Several sequences need ``can_batch``.
 
         Returns:
             The cache, and the sequence of each of its rows.
@@ -114,7 +114,9 @@ class MlxSequences:
         self._forget([sequence])
 
     def cut(self, sequence: int, length: int) -> bool:
-        """Keep the first ``length`` tokens of a sequence; False where that can't be: it is empty then."""
+        """Keep the first ``length`` tokens of a sequence. Returns False, with the sequence emptied, if that is
+        impossible.
+        """
         more = self.held[sequence] - length
         if more and not self.can_cut:
             self.drop(sequence)
@@ -124,21 +126,21 @@ class MlxSequences:
         return True
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Put the first ``length`` tokens of a sequence into another one, which is empty."""
+        """Copy the first ``length`` tokens of a sequence into another, empty sequence."""
         self._alone[target] = self._copied(source, length)
         self.held[target] = length
 
     def state(self, sequence: int, length: int) -> bytes:
-        """The first ``length`` tokens of a sequence, in mlx-lm's format of prompt caches."""
+        """Return the first ``length`` tokens of a sequence in mlx-lm's format of prompt caches."""
         stream = io.BytesIO()
         self._library.save_prompt_cache(stream, self._copied(sequence, length))
         return stream.getvalue()
 
     def restore(self, sequence: int, length: int, state: memoryview) -> None:
-        """Fill a sequence, which is empty, with a state.
+        """Fill an empty sequence from a saved state.
 
         Raises:
-            ValueError: it is no state of this model, or not one of ``length`` tokens.
+            ValueError: it is not a state of this model, or not of ``length`` tokens.
         """
         # mlx-lm reads caches from files only, which it knows by their names.
         with tempfile.TemporaryDirectory() as folder:
@@ -153,13 +155,12 @@ class MlxSequences:
         self.held[sequence] = length
 
     def clear(self) -> None:
-        """Empty all."""
+        """Empty all sequences."""
         self._alone.clear()
         self.held.clear()
         self._batch, self._rows = [], []
 
     def _leave(self, sequences: Sequence[int]) -> None:
-        """Give these rows of the batch caches of their own."""
         for sequence in sequences:
             self._alone[sequence] = self._extracted(self._rows.index(sequence))
         # At once: what is lazy keeps the whole batch alive, which then can't be written to in place.
@@ -182,13 +183,12 @@ class MlxSequences:
         return self._shortened(layers, self.held[sequence] - length)
 
     def _holds(self, layer: Any, length: int) -> bool:
-        """Whether a layer's cache, if it counts tokens, has seen ``length`` of them."""
         if isinstance(layer, self._library.CacheList):
             return all(self._holds(part, length) for part in layer.caches)
         return bool(getattr(layer, "offset", length) == length)
 
     def _shortened(self, layers: Layers, by: int) -> Layers:
-        """Without the last tokens, and in arrays that have room for no more than the rest."""
+        """Return the layers without the last tokens, in arrays with room only for the rest."""
         if by:
             self._library.trim_prompt_cache(layers, by)
         if self.can_batch:

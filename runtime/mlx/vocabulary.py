@@ -1,4 +1,4 @@
-"""The tokens of a ``tokenizer.json``, by the ``tokenizers`` library."""
+"""The tokens of a ``tokenizer.json``, read with the ``tokenizers`` library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Vocabulary:
-    """What a backend says of its tokens."""
+    """The token methods of a backend."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -28,12 +28,14 @@ class Vocabulary:
         )
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
-        """The tokens of a text, nothing added. With ``special``, texts of special tokens become those tokens."""
+        """Return the tokens of a text, with nothing added. With ``special``, texts of special tokens become those
+        tokens.
+        """
         self._tokenizer.encode_special_tokens = not special
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def piece(self, token: int) -> bytes:
-        """The text of a token; may be a part of a character. Special tokens give their text."""
+        """Return the bytes of a token, possibly part of a character. A special token returns its text."""
         if token in self._added:
             return str(self._added[token].content).encode("utf-8")
         written = self._tokenizer.id_to_token(token)

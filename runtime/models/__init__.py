@@ -1,1 +1,1 @@
-"""Models as files: how they are named, found, downloaded and described."""
+"""Models as files: naming, finding, downloading and describing them."""

@@ -1,4 +1,4 @@
-"""What a backend computes on, as it says itself: for ``cogstep doctor``. Imports the backend that is asked about."""
+"""The device of a backend, as it reports it, for ``cogstep doctor``. Imports that backend."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from runtime.models.specs import BackendName
 
 
 def device_of(backend: BackendName) -> str:
-    """Where an installed backend runs a model: ``"CPU"``, ``"GPU"`` or ``"Metal GPU"``.
+    """Return the device that an installed backend uses: ``"CPU"``, ``"GPU"`` or ``"Metal GPU"``.
 
     Raises:
-        ImportError, OSError: the package is installed and can't be loaded.
+        ImportError, OSError: the package is installed but cannot be loaded.
     """
     if backend == "llama":
         import llama_cpp.llama_cpp as native

@@ -1,11 +1,11 @@
-"""What the head of a GGUF file says, read without llama.cpp: so a template can be looked at where no model can run.
+"""Reads the header of a GGUF file without llama.cpp, so that a template can be shown on machines without a backend.
 
 The layout, all numbers little-endian (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)::
 
     "GGUF"  version (4 bytes)  number of tensors (8)  number of pairs (8)
     then each pair: key (text)  type of the value (4)  value
-    then each tensor: name (text)  number of sizes (4)  each size (8)  type of its numbers (4)  where they begin (8)
-    a text: its length (8), its bytes; an array: type of its items (4), how many (8), the items
+    then each tensor: name (text)  number of dimensions (4)  each dimension (8)  type of its numbers (4)  offset (8)
+    a text: its length (8), its bytes; an array: type of its items (4), their number (8), the items
 """
 
 from __future__ import annotations
@@ -26,54 +26,54 @@ TEXT, ARRAY = 8, 9
 NUMBERS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
 }  # fmt: skip
-"""How ``struct`` reads each type of number."""
 
 HEAD = struct.Struct("<4sIQQ")
 LENGTH = struct.Struct("<Q")
 KIND = struct.Struct("<I")
 
 DEEPEST = 8
-"""Arrays within arrays; the format allows them, and nobody writes any."""
+"""Maximum depth of nested arrays; the format allows them, but no known writer uses them."""
 
 
 LONGEST = 1 << 26
-"""Bytes of a header, 64 MiB: the tokens and merges of the largest vocabularies have some 16 MiB."""
+"""Maximum bytes of a header, 64 MiB: tokens and merges of the largest vocabularies take about 16 MiB."""
 
 MOST_KEYS = 1 << 14
-"""Keys of a header; models have some fifty."""
+"""Maximum keys of a header; models have about fifty."""
 
 MOST_VALUES = 1 << 21
-"""Values of a header, items of lists of texts included: those have some 800,000. A file with holes may say that it has
-any number of them."""
+"""Maximum values of a header, including items of text lists: real files have about 800,000. A sparse file may claim any
+number.
+"""
 
 LONGEST_TEXT = 1 << 24
-"""Bytes of a text that is kept: a chat template has a few thousand."""
+"""Maximum bytes of a text to read: a chat template has a few thousand."""
 
 MOST_TENSORS = 1 << 20
 MOST_SIZES = 4
 """``GGML_MAX_DIMS`` of ggml."""
 
 VECTORS = (0, 24, 25, 26, 27, 28)
-"""Types of tensors of one size: F32, and whole numbers."""
+"""Types of one-dimensional tensors: F32, and whole numbers."""
 
 MOST_LAYERS = 512
 """``LLAMA_MAX_LAYERS`` of llama.cpp, which aborts the process beyond it."""
 
 MOST = 2**31 - 1
-"""Of what llama.cpp counts in 32 bits."""
+"""Maximum of numbers that llama.cpp counts in 32 bits."""
 
 
 TOKENS = "tokenizer.ggml.tokens"
 
 
 def check_gguf(path: Path) -> None:
-    """See that a head says nothing at which llama.cpp would abort the process instead of refusing the file.
+    """Reject headers that make llama.cpp abort the process instead of refusing the file.
 
-    What it refuses by itself is left to it, such as tensors beyond the end of the file.
+    llama.cpp itself refuses other defects, such as tensors beyond the end of the file.
 
     Raises:
-        ModelFileError: it says so.
-        OSError: it can't be read.
+        ModelFileError: the header is such a header.
+        OSError: the file cannot be read.
     """
     head = _head(path, None, _check_vectors)
     kind = head.get("general.architecture")
@@ -102,21 +102,21 @@ def check_gguf(path: Path) -> None:
 
 
 def read_gguf_header(path: Path, wanted: Collection[str] | None) -> dict[str, Any]:
-    """The values of those of these keys that a GGUF file has: numbers, truth values, texts, lists of them.
+    """Return the values of these keys in a GGUF file: numbers, booleans, texts, lists.
 
     Args:
-        path: of the file.
-        wanted: the keys; None for all, without what their lists hold.
+        path: the file.
+        wanted: the keys; None for all, without the content of lists.
 
     Raises:
-        ModelFileError: the file is no GGUF file, is cut short, or has more of something than any has.
-        OSError: it can't be read.
+        ModelFileError: the file is not a GGUF file, is truncated, or exceeds a limit.
+        OSError: it cannot be read.
     """
     return _head(path, wanted, lambda _walk, _count: None)
 
 
 def _head(path: Path, wanted: Collection[str] | None, behind: Callable[[_Walk, int], None]) -> dict[str, Any]:
-    """``behind`` is told of what stands behind the pairs: where, and how many tensors there are."""
+    """Read the pairs; then call ``behind`` with the position after them and the number of tensors."""
     with open_regular(path) as stream:
         try:
             length = min(os.fstat(stream.fileno()).st_size, LONGEST)
@@ -133,7 +133,7 @@ def _head(path: Path, wanted: Collection[str] | None, behind: Callable[[_Walk, i
 
 
 def _check_vectors(walk: _Walk, count: int) -> None:
-    """What is added to numbers or multiplies them is read as 32-bit ones, whatever its type says."""
+    """Check the types of one-dimensional tensors (biases, scales): llama.cpp always reads them as 32-bit numbers."""
     if count > MOST_TENSORS:
         raise IndexError("no file has so many")
     for _ in range(count):
@@ -168,7 +168,7 @@ def _pairs(view: mmap.mmap, wanted: Collection[str] | None, behind: Callable[[_W
 
 
 class _Walk:
-    """Reads values one behind the other."""
+    """Reads consecutive values."""
 
     def __init__(self, view: mmap.mmap) -> None:
         self._view = view
@@ -181,7 +181,7 @@ class _Walk:
         return value
 
     def value(self, kind: int, *, keep: bool, depth: int = 0) -> Any:
-        """The next value; with ``keep`` off, large ones are passed over and given as None."""
+        """Return the next value; without ``keep``, large values are skipped and returned as None."""
         if kind in NUMBERS:
             return self.number(struct.Struct(NUMBERS[kind]))
         if kind == TEXT:
@@ -198,9 +198,9 @@ class _Walk:
         return items if keep else None
 
     def check_tokens(self) -> None:
-        """See that no two tokens of the list that comes next are the same, and stay before it.
+        """Check that the next list contains no token twice, without advancing.
 
-        llama.cpp aborts where two are. It takes each up to its first NUL, and names those of which nothing is left.
+        llama.cpp aborts on duplicates. It reads each token up to its first NUL, and names empty tokens itself.
         """
         start = self._at
         kind, count = self.number(KIND), self.number(LENGTH)

@@ -1,6 +1,6 @@
-"""Models from the Hugging Face hub, through its own client: resumed downloads, the cache that all tools share.
+"""Models from the Hugging Face hub, through its own client: resumable downloads and a cache shared with other tools.
 
-Without a network the cache serves what it has. Nothing here knows what is in the files; ``specs`` checks them.
+Without a network, files come from the cache. This module does not inspect files; ``specs`` checks them.
 """
 
 from __future__ import annotations
@@ -19,40 +19,43 @@ from runtime.models.mlx_files import check_mlx_directory
 SPEC = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/@\s]+))?(?:/(?P<file>.+))?")
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-"""A revision that is always the same files: what the cache has of it is never out of date."""
+"""A full commit hash: its files never change, so the cache is never outdated."""
 
 MLX_FILES = ["*.json", "*.jinja", "tokenizer.model", "model*.safetensors"]
 
 TEMPLATE_FILES = [
     "chat_template.jinja", "additional_chat_templates/*.jinja", "chat_template.json", "tokenizer_config.json",
 ]  # fmt: skip
-"""Where a repository keeps its chat template beside the weights: some kilobytes."""
+"""Files of a repository that contain its chat template beside the weights: a few kilobytes."""
 
 PREFERRED = ("Q4_K_M", "Q4_K_S", "Q5_K_M", "Q8_0")
-"""Which of several GGUF files is taken when none is named: the best for its size, as most publishers say, first."""
+"""Preference among several GGUF files if the spec names none, best first: the best for its size, as most publishers
+advise.
+"""
 
 PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
-"""Large models are split into files; llama.cpp is given the first and finds the others beside it."""
+"""A part of a split model; llama.cpp receives the first and finds the others beside it."""
 
 OnDownload = Callable[[float], bool]
 
 
 def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_only: bool = False) -> Path:
-    """The local path of what ``hf:owner/repo[@rev][/file]`` names, downloaded if need be.
+    """Return the local path of ``hf:owner/repo[@rev][/file]``; download it if necessary.
 
-    ``rev`` is a branch, a tag or the full hash of a commit; without it the main branch is meant. A slash in its name is
-    written ``%2F``, since behind a slash stands the file. What the cache has of a commit needs no network.
+    ``rev`` is a branch, a tag or a full commit hash; default is the main branch. Write a slash in its name as ``%2F``,
+    since a slash starts the file. Cached files of a commit need no network.
 
     Args:
         spec: the text.
-        backend: ``"llama"`` wants a GGUF file, ``"mlx"`` a directory; None takes a directory if there is one.
-        on_download: called with the fraction downloaded, 0 to 1; returning False ends the download.
-        template_only: a directory with the files of the chat template serves, where the repository has any.
+        backend: ``"llama"`` wants a GGUF file, ``"mlx"`` a directory; None prefers a directory.
+        on_download: called with the fraction downloaded, 0 to 1; returning False cancels the download.
+        template_only: whether a directory with only the files of the chat template is enough, if the repository has
+            any.
 
     Raises:
-        ModelSpecError: the text has another form, or names no one model in its repository.
+        ModelSpecError: the text has another form, or does not name exactly one model in its repository.
         ExtraMissingError: the client is not installed.
-        ModelNotFoundError: no such repository or file, or it is neither in the cache nor within reach.
+        ModelNotFoundError: no such repository or file, or it is neither cached nor reachable.
         LoadCancelledError: ``on_download`` returned False.
     """
     match = SPEC.fullmatch(spec)
@@ -134,7 +137,7 @@ def _quoted(revision: str | None) -> str:
 
 
 def _kept_directory(hub: Any, repo: str, revision: str | None) -> Path | None:
-    """The MLX directory of a commit, where the cache has all of it."""
+    """Return the MLX directory of a commit if the cache contains all of it."""
     if revision is None or not COMMIT.fullmatch(revision):
         return None
     try:
@@ -146,7 +149,7 @@ def _kept_directory(hub: Any, repo: str, revision: str | None) -> Path | None:
 
 
 def _file_names(hub: Any, repo: str, revision: str | None) -> list[str]:
-    """What a repository holds; what the cache holds of it when the hub can't be reached."""
+    """Return the file names of a repository, from the cache if the hub is unreachable."""
     try:
         return list(hub.HfApi().list_repo_files(repo, revision=revision))
     except (hub.errors.RepositoryNotFoundError, hub.errors.RevisionNotFoundError, hub.errors.GatedRepoError):
@@ -159,7 +162,7 @@ def _file_names(hub: Any, repo: str, revision: str | None) -> list[str]:
 
 
 def _choose(names: list[str], backend: str | None, spec: str) -> str | None:
-    """The one GGUF file to take, or None for the whole MLX directory."""
+    """Return the GGUF file to load, or None for the whole MLX directory."""
     if backend != "llama" and "config.json" in names and any(name.endswith(".safetensors") for name in names):
         return None
     files = sorted(name for name in names if name.endswith(".gguf") and not Path(name).name.startswith("mmproj"))
@@ -178,7 +181,7 @@ def _choose(names: list[str], backend: str | None, spec: str) -> str | None:
 
 
 def _progress_class(on_download: OnDownload, spec: str) -> type:
-    """A progress bar of the kind that the client reports to, which shows nothing and tells us."""
+    """Return a progress bar class for the hub's client that displays nothing and reports to us."""
     tqdm: Any = importlib.import_module("tqdm").tqdm
 
     class Progress(tqdm):  # type: ignore[misc]  # it has no types; they would be a package of their own

@@ -1,7 +1,7 @@
-"""Import one module of a package without all the rest of it.
+"""Import one module of a package without the rest of it.
 
-``import llama_cpp.llama_cpp`` and ``import mlx_lm.models.qwen3`` run their packages' ``__init__`` first, which imports
-things that we don't use: 0.2 s and 1.2 s on an idle machine, before a model that loads in 0.05 s.
+``import llama_cpp.llama_cpp`` and ``import mlx_lm.models.qwen3`` first run their packages' ``__init__``, which imports
+unused modules: 0.2 s and 1.2 s on an idle machine, before a model that loads in 0.05 s.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 _lock = threading.RLock()
 
 READ_FROM_OUTSIDE = ("__all__", "__version__")
-"""Of the names with underscores, those for which the package is really imported. The others are looked for in all
-modules by tools that only walk through them."""
+"""Underscored names that trigger the real import of the package. Tools that walk through all modules look for others.
+"""
 
 
 class _LazyPackage(ModuleType):
-    """A package whose ``__init__`` runs when something that it defines is asked for."""
+    """A package whose ``__init__`` runs on first access to one of its names."""
 
     def __getattr__(self, name: str) -> Any:
         # Only called for what is missing: submodules that have been imported are there.
@@ -35,9 +35,9 @@ class _LazyPackage(ModuleType):
 
 
 def import_lazily(package: str) -> None:
-    """Make a package known, so that its modules can be imported and its ``__init__`` waits until it is needed.
+    """Register a package so that its modules can be imported, while its ``__init__`` waits until it is needed.
 
-    Does nothing where the package is imported already, or is not installed: then importing says so.
+    Does nothing if the package is already imported or not installed; importing it then raises as usual.
     """
     with _lock:
         if package in sys.modules:

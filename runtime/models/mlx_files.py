@@ -1,4 +1,4 @@
-"""The files of an MLX directory (Hugging Face's layout): checked before loading, and what they say of the model."""
+"""The files of an MLX directory (Hugging Face's layout): checks before loading, and metadata."""
 
 from __future__ import annotations
 
@@ -20,38 +20,39 @@ from runtime.files import UnusableFileError, check_regular, open_regular, read_r
 from runtime.sampling import said_by_json
 
 LONGEST = 1 << 28
-"""Bytes of a file other than weights, 256 MiB: the tokenizers of the largest vocabularies have some 40 MiB."""
+"""Maximum bytes of a file other than weights, 256 MiB: tokenizers of the largest vocabularies take about 40 MiB."""
 
 LONGEST_HEADER = 100_000_000
-"""Bytes of the header of a file of weights, as the format has it
-(https://github.com/huggingface/safetensors/blob/main/safetensors/src/tensor.rs, ``MAX_HEADER_SIZE``)."""
+"""Maximum bytes of the header of a weight file, from the format
+(https://github.com/huggingface/safetensors/blob/main/safetensors/src/tensor.rs, ``MAX_HEADER_SIZE``).
+"""
 
 READ_WHOLE = frozenset({".json", ".jinja", ".model", ".txt", ".tiktoken"})
-"""The kinds of files that are read into memory, by us or by the libraries that load a tokenizer."""
+"""Files that we, or the libraries that load a tokenizer, read into memory."""
 
 
 DEEPEST = 64
-"""Levels of a configuration."""
+"""Maximum levels of a configuration."""
 
 MOST = 2**31 - 1
-"""Of whatever a configuration counts."""
+"""Maximum of any count in a configuration."""
 
 MOST_TOKENS = 1 << 22
-"""Of a vocabulary; the largest have some 260,000. Tables are made up to the highest number that a token has."""
+"""Maximum token id of a vocabulary; the largest have about 260,000 tokens. Tables grow with the highest id."""
 
 PARTS = ("layer", "block", "head", "expert", "group")
 MOST_PARTS = 1 << 14
-"""Of what a model has an object, or a loop, for each."""
+"""Maximum of a number that makes the model create as many objects or loop as often."""
 
 
 @frozen
 class MlxFiles:
-    """What the JSON files of a model's directory say, as far as we need it."""
+    """The required metadata from the JSON files of a model's directory."""
 
     config: dict[str, Any]
     template: str | None
     plain_template: str | None
-    """Of another one for conversations without tools, where there are several."""
+    """The source of another template for conversations without tools, or None."""
     bos_text: str
     eos_text: str
     end_tokens: frozenset[int]
@@ -59,15 +60,15 @@ class MlxFiles:
     weight_bytes: int
     sampling: GenerationOptions = GenerationOptions()
     warnings: tuple[str, ...] = ()
-    """What of the sampling is left out, since it can't be."""
+    """Sampling options that were ignored as invalid."""
 
 
 def check_mlx_directory(path: Path, *, spec: str) -> None:
-    """See that a directory can hold an MLX model, without importing MLX.
+    """Check that a directory can contain an MLX model, without importing MLX.
 
     Raises:
         ModelNotFoundError: no such directory, or its ``config.json`` or weights are missing.
-        ModelFileError: they are there and can't be right.
+        ModelFileError: they exist but are invalid.
     """
     check_files(path, spec=spec)
     if not (path / "config.json").is_file():
@@ -96,12 +97,12 @@ def check_mlx_directory(path: Path, *, spec: str) -> None:
 
 
 def check_files(path: Path, *, spec: str = "") -> None:
-    """See that a directory holds nothing that hangs or fills whoever reads it: MLX and transformers open files by their
-    names. Links, as those of the hub's cache, may lead to files anywhere.
+    """Check that no file of a directory makes its reader hang or run out of memory: MLX and transformers open files by
+    name. Symlinks, as in the hub's cache, may lead anywhere.
 
     Raises:
-        ModelFileError: a file in it is a pipe, a device or a socket, or longer than it may be.
-        OSError: it can't be read.
+        ModelFileError: it contains a pipe, a device, a socket or an overlong file.
+        OSError: it cannot be read.
     """
     for file in sorted(path.iterdir()):
         try:
@@ -114,10 +115,10 @@ def check_files(path: Path, *, spec: str = "") -> None:
 
 
 def read_mlx_directory(path: Path) -> MlxFiles:
-    """What the files of a checked directory say.
+    """Read the metadata of a checked directory.
 
     Raises:
-        ModelFileError: one of them is no JSON object, or says something else where a text or a number belongs.
+        ModelFileError: a file is not a JSON object, or has a value of the wrong type.
     """
     config = read_json(path / "config.json")
     generation = read_json(path / "generation_config.json")
@@ -144,10 +145,10 @@ def read_mlx_directory(path: Path) -> MlxFiles:
 
 
 def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
-    """The object in a JSON file; empty when there is no such file.
+    """Return the object in a JSON file; empty if there is no such file.
 
     Raises:
-        ModelFileError: the file holds something else.
+        ModelFileError: the file contains something else.
     """
     try:
         value = json.loads(read_regular(path, LONGEST).decode())
@@ -163,7 +164,7 @@ def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
 
 
 def _is_shallow(value: Any) -> bool:
-    """Whether nothing in it is nested deeper than any configuration: what reads it next may not look."""
+    """Whether the nesting is within ``DEEPEST``: later readers may not check it."""
     level = [value]
     for _ in range(DEEPEST):
         level = [
@@ -178,7 +179,7 @@ def _is_shallow(value: Any) -> bool:
 
 
 def _check_sizes(path: Path, config: Any, spec: str) -> None:
-    """See that no number of a configuration has mlx-lm build a model without end, before the weights could tell."""
+    """Check that no number of a configuration makes mlx-lm build an endless model, before it compares the weights."""
     if isinstance(config, list):
         config = dict(enumerate(config))
     for name, value in config.items():
@@ -193,7 +194,6 @@ def _check_sizes(path: Path, config: Any, spec: str) -> None:
 
 
 def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
-    """See that no token has a number for which a library would make a table that takes all memory."""
     model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(vocabulary, dict):  # a list gives its tokens their numbers by their places
@@ -208,7 +208,6 @@ def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
 
 
 def _named_weights(index: Path, spec: str) -> set[str]:
-    """The files that the index of a model in several parts names."""
     named = read_json(index, spec=spec).get("weight_map", {})
     if not isinstance(named, dict) or not all(isinstance(name, str) and "/" not in name for name in named.values()):
         raise ModelFileError(f"weight_map in {index} names no files; fetch it again", spec=spec)
@@ -216,7 +215,6 @@ def _named_weights(index: Path, spec: str) -> set[str]:
 
 
 def _count(path: Path, name: str, value: Any) -> int:
-    """A number of what is counted from zero on, in the files of a model's configuration."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
         raise ModelFileError(f"{name} in the configuration in {path} is no whole number; fetch it again")
     return value
@@ -226,13 +224,12 @@ WIDTHS = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2,
     "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
 }  # fmt: skip
-"""Bytes of a number of each type in files of weights."""
 
 
 def _check_safetensors(file: Path, spec: str) -> None:
-    """A file of weights is: the header's length (8 bytes), the header (JSON), the tensors at the offsets it names.
+    """Check a weight file: the header's length (8 bytes), the header (JSON), the tensors at the offsets in it.
 
-    MLX reads what the header says without looking, so that each tensor has to have its bytes, and no two the same.
+    MLX does not check the header, so each tensor must have the right size, and no two may overlap.
     """
     try:
         with open_regular(file) as stream:
@@ -261,7 +258,7 @@ def _check_safetensors(file: Path, spec: str) -> None:
 
 
 def _place(tensor: Any) -> tuple[int, int]:
-    """Where a tensor's bytes begin and end; raises ValueError or its like where that can't be."""
+    """Return the first and last offset of a tensor; raises ValueError or similar if invalid."""
     shape, (begin, end) = tensor["shape"], tensor["data_offsets"]
     numbers = [*shape, begin, end]
     if not all(type(number) is int and 0 <= number < 2**53 for number in numbers):
@@ -272,9 +269,9 @@ def _place(tensor: Any) -> tuple[int, int]:
 
 
 def named_templates(named: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Of a model's templates the one to use, and the one to use without tools where that is another.
+    """Return the template to use, and the one to use without tools if it differs.
 
-    Publishers call them ``default`` and ``tool_use``. A model with a single one may call it anything.
+    Publishers name them ``default`` and ``tool_use``. A single template may have any name.
     """
     texts = {name: text for name, text in named.items() if isinstance(text, str)}
     default = texts.get("default")
@@ -285,10 +282,10 @@ def named_templates(named: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _chosen(path: Path, named: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The templates to use: none where there are none, but not where there are some that can't be used.
+    """Return the templates to use; None only if the directory has no template at all.
 
     Raises:
-        ModelFileError: one is no text, or none is the one to use.
+        ModelFileError: a template is not a text, or none has a usable name.
     """
     given = {name: source for name, source in named.items() if source is not None}
     if odd := [name for name, source in given.items() if not isinstance(source, str)]:
@@ -304,7 +301,7 @@ def _chosen(path: Path, named: Mapping[str, Any]) -> tuple[str | None, str | Non
 
 
 def _templates(path: Path, tokenizer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """All templates of a directory by name. As in transformers, files of their own count before what JSON files say."""
+    """Return all templates of a directory by name. As in transformers, template files override JSON files."""
     more = sorted((path / "additional_chat_templates").glob("*.jinja"))
     named: dict[str, Any] = {file.stem: _text(file) for file in more}
     if (path / "chat_template.jinja").is_file():
@@ -328,7 +325,7 @@ def _text(file: Path) -> str:
 
 
 def _token_text(token: Any) -> str:
-    """Tokens are written as a text, or as an object with the text in it."""
+    """A token is written as a text, or as an object with ``content``."""
     if isinstance(token, dict):
         token = token.get("content")
     return token if isinstance(token, str) else ""

@@ -1,13 +1,13 @@
-"""What a cache holds of one prompt, in a file: so that a session that goes on in another process doesn't pay again.
+"""A file with the cached state of one prompt, so that a session can continue in another process without recomputing it.
 
 ::
 
     "cogcach2"  length of the header (8 bytes)  header (JSON)  seal of all that (32 bytes)  tokens (4 bytes each)  state
 
-Numbers are little-endian. The header says how many tokens there are, how long the state is, the BLAKE2b of both, and
-what the state depends on: model, adapters, options, versions. Its seal is a BLAKE2b with the user's own key: native
-code reads states as it finds them, so it is given none that somebody else made, or of which a byte was changed. A file
-is written beside its place and moved there, for its user alone: a state holds the conversation that it was made of.
+Numbers are little-endian. The header contains the number of tokens, the length of the state, the BLAKE2b of both, and
+the state's dependencies: model, adapters, options, versions. Its seal is a BLAKE2b with the user's own key. Native code
+does not validate states, so it never receives a forged or altered one. A file is written to a temporary name and moved,
+readable only by the user: a state reveals its conversation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runtime.keys import key_for_reading, key_for_writing
 
 MAGIC = b"cogcach2"
 EARLIER = b"cogcache"
-"""Of the format before, which had a sum and no seal."""
+"""The magic of the previous format, which had a checksum and no seal."""
 
 FORMAT = 2
 LENGTH = struct.Struct("<Q")
@@ -38,10 +38,10 @@ DIGEST = 32
 """Bytes of a hash."""
 
 PURPOSE = b"cogstep cache"
-"""Keeps these seals apart from those of recordings, which the same key makes."""
+"""Separates these seals from those of recordings, which use the same key."""
 
 LONGEST_HEADER = 1 << 20
-"""Bytes: it names a few files and versions."""
+"""Maximum bytes: it names a few files and versions."""
 
 BLOCK = 16 * 1024
 """Bytes that ``fingerprint`` reads at each of its places."""
@@ -49,20 +49,19 @@ BLOCK = 16 * 1024
 
 @frozen
 class Saved:
-    """A sequence's beginning."""
+    """The saved prefix of a sequence."""
 
     tokens: tuple[int, ...]
     state: memoryview
     """In the backend's own format."""
     identity: Mapping[str, str]
-    """What it depends on, each part by its name."""
 
 
 def write(saved: Saved, path: Path) -> None:
-    """Put it into a file, in the place of one that may be there.
+    """Write it to a file, replacing an existing one.
 
     Raises:
-        SavedCacheError: it can't be written.
+        SavedCacheError: it cannot be written.
     """
     tokens = _packed(saved.tokens)
     said = {
@@ -81,15 +80,15 @@ def write(saved: Saved, path: Path) -> None:
 
 
 def read(path: Path, identity: Mapping[str, str]) -> Saved:
-    """What a file holds.
+    """Read a file.
 
     Args:
-        path: of the file.
-        identity: what it has to be of.
+        path: the file.
+        identity: the expected dependencies.
 
     Raises:
-        SavedCacheError: it can't be read, is no such file, is damaged, was saved by somebody else, or is of something
-            else.
+        SavedCacheError: it cannot be read, is not such a file, is damaged, was saved by another user, or has other
+            dependencies.
     """
     try:
         with open_regular(path) as stream:
@@ -169,7 +168,9 @@ def _packed(tokens: tuple[int, ...]) -> bytes:
 
 
 def fingerprint(path: Path) -> str:
-    """Of a large file, in milliseconds: its size, its two ends and a block in each of 64 parts between them."""
+    """Return a fingerprint of a large file, in milliseconds: its size, both ends and a block in each of 64 parts
+    between.
+    """
     digest = hashlib.blake2b(digest_size=16)
     with open_regular(path) as stream:
         size = stream.seek(0, os.SEEK_END)

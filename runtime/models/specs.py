@@ -1,13 +1,11 @@
-"""From what a user names a model by to a file or directory that can be loaded. Checked before native code sees it.
+"""Resolves a model spec to a local file or directory, checked before native code sees it.
 
-==========================  ========================================================================
-``None``                    the small model that ships with cogstep
-``path/to/model.gguf``      a GGUF file, for llama.cpp
-``path/to/directory``       an MLX model: ``config.json``, ``tokenizer.json``, ``model*.safetensors``
-``hf:owner/repo``           an MLX model, or the GGUF file, of a repository on the Hugging Face hub
-``hf:owner/repo/file``      one GGUF file of it
-``hf:owner/repo@rev/file``  the same as a branch, a tag or a commit has it; so ``hf:owner/repo@rev``
-==========================  ========================================================================
+- ``None``: the small model that ships with cogstep
+- ``path/to/model.gguf``: a GGUF file, for llama.cpp
+- ``path/to/directory``: an MLX model: ``config.json``, ``tokenizer.json``, ``model*.safetensors``
+- ``hf:owner/repo``: an MLX model, or the GGUF file, of a repository on the Hugging Face hub
+- ``hf:owner/repo/file``: one GGUF file of it
+- ``hf:owner/repo@rev/file``, ``hf:owner/repo@rev``: the same at a branch, tag or commit
 """
 
 from __future__ import annotations
@@ -30,8 +28,9 @@ BackendName = Literal["llama", "mlx"]
 SMALL_MODEL = Path(__file__).parent.parent / "small_model"
 
 PACKAGES: dict[BackendName, str] = {"llama": "llama_cpp", "mlx": "mlx_lm"}
-"""What has to be importable for a backend, in the order of preference for the shipped model: llama.cpp writes it about
-twenty times as fast as MLX does on a CPU, and loads it as fast."""
+"""Packages that each backend needs, in the order of preference for the shipped model: on a CPU llama.cpp generates
+about twenty times as fast as MLX, and loads as fast.
+"""
 
 FORMS = (
     "a .gguf file, an MLX directory, hf:owner/repo[@rev][/file], openai/NAME and the like for a model behind a server, "
@@ -39,12 +38,12 @@ FORMS = (
 )
 
 GGUF_VERSIONS = (2, 3)
-"""What llama.cpp reads. Version 1 of 2023 is gone."""
+"""Versions that llama.cpp reads. Version 1 of 2023 is unsupported."""
 
 
 @frozen
 class Source:
-    """A model that is on this machine, and the backend that can load it."""
+    """A local model and the backend that can load it."""
 
     backend: BackendName
     path: Path
@@ -53,15 +52,15 @@ class Source:
 def resolve(
     spec: str | Path | None, backend: BackendName | None, on_download: Callable[[float], bool] = lambda _fraction: True
 ) -> Source:
-    """Find the model that a spec names, download it if need be, and see that it can be what it should be.
+    """Find the model of a spec, download it if necessary, and check its format.
 
     Args:
         spec: see above.
-        backend: which one shall load it; None for the one that fits.
-        on_download: called with the fraction downloaded, 0 to 1; returning False ends it.
+        backend: the backend to use; None selects by format.
+        on_download: called with the fraction downloaded, 0 to 1; returning False cancels it.
 
     Raises:
-        ModelLoadError: one of its kinds, with a line that says what to do.
+        ModelLoadError: one of its subclasses, with a one-line remedy.
     """
     if backend is not None and backend not in PACKAGES:
         raise ModelSpecError(f"there is no backend {backend!r}; use one of: {', '.join(PACKAGES)}", spec=str(spec))
@@ -84,7 +83,7 @@ def resolve(
 
 
 def installed(backend: BackendName) -> bool:
-    """Whether a backend's package can be found; nothing is imported."""
+    """Return whether a backend's package is installed; imports nothing."""
     return importlib.util.find_spec(PACKAGES[backend]) is not None
 
 
@@ -142,7 +141,7 @@ def _mlx_directory(path: Path, spec: str) -> Path:
 
 
 def _gguf_file(path: Path, spec: str) -> Path:
-    """See that a file begins as GGUF does: ``GGUF``, the version (4 bytes), numbers of tensors and keys (8 each)."""
+    """Check that a file starts like GGUF: ``GGUF``, the version (4 bytes), numbers of tensors and keys (8 each)."""
     with open_regular(path) as stream:
         head = stream.read(24)
     if not head.startswith(b"GGUF"):

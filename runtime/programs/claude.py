@@ -1,16 +1,16 @@
-"""Claude Code's ``claude``: how it is called for a reply, and how what it writes is read. Pure.
+"""Claude Code's ``claude``: its arguments, and the reader of its output. Pure.
 
-Called as ``claude -p --output-format stream-json --verbose --include-partial-messages``, it reads a prompt from stdin
-and writes events, one JSON object a line (https://code.claude.com/docs/en/cli-reference, .../headless)::
+``claude -p --output-format stream-json --verbose --include-partial-messages`` reads a prompt from stdin and writes
+events, one JSON object a line (https://code.claude.com/docs/en/cli-reference, .../headless)::
 
     {"type": "system", "subtype": "init", "session_id": "...", "tools": [], "permissionMode": "default"}
     {"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hel"}}}
     {"type": "assistant", "message": {"id": "...", "content": [{"type": "text", "text": "Hello"}], "usage": {}}}
     {"type": "result", "subtype": "success", "is_error": false, "result": "Hello", "usage": {}, "total_cost_usd": 0.01}
 
-``stream_event`` holds an event of Anthropic's API as it comes; ``assistant`` a message, or one block of it, once it is
-whole: what has been streamed is not told again. A turn that an error of the API ended is a ``result`` of the subtype
-``success`` too, with ``is_error``, and the process may well end with 0; so ``is_error`` counts.
+``stream_event`` wraps an event of Anthropic's API. ``assistant`` is a complete message or block; streamed text in it is
+ignored. A turn ended by an API error is also a ``result`` with the subtype ``success``, and the process may exit with
+0; only ``is_error`` counts.
 """
 
 from __future__ import annotations
@@ -35,43 +35,42 @@ VARIABLES = (
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
     "NODE_EXTRA_CA_CERTS",
 )  # fmt: skip
-"""Of the user's environment, what ``claude`` gets beside what any child of ours does."""
+"""User environment variables that ``claude`` receives beside those of every child."""
 
 HEEDED = frozenset({"max_tokens", "thinking"})
-"""Options of a request that it has a place for."""
 
 THINKING_TOKENS = 16_000
-"""Of a reply whose request asks for reasoning."""
+"""Thinking tokens of a reply, if the request asks for reasoning."""
 
 STRUCTURED_OUTPUT = "StructuredOutput"
-"""The tool by which it gives a reply of a schema; it runs nothing."""
+"""The tool that returns a schema reply; it runs nothing."""
 MCP_HELPERS = frozenset({"ListMcpResourcesTool", "ReadMcpResourceTool"})
-"""What it offers beside the tools of MCP servers."""
+"""Tools that it adds to those of MCP servers."""
 
 LONGEST_SCHEMA = 100_000
-"""Bytes of a schema. It is an argument, and Linux takes none of more than 128 KiB."""
+"""Maximum bytes of a schema. It is passed as an argument, limited to 128 KiB on Linux."""
 
 AUTO_MEMORY = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
-"""The variable that keeps its own notes out: they are no settings, and ``--setting-sources`` says nothing of them."""
+"""The variable that disables its own notes: they are not settings, and ``--setting-sources`` does not affect them."""
 
 SYSTEM_FILE, MCP_FILE = "system.txt", "mcp.json"
 
 SYNTHETIC = "<synthetic>"
-"""The model of messages that Claude Code itself writes, such as errors."""
+"""The model name in messages that Claude Code writes itself, such as errors."""
 
 
 # ------------------------------------------------------------------------------------------------------------ calling
 
 
 def arguments(request: ModelRequest, options: ClaudeOptions, model: str, files: Path, session: str) -> list[str]:
-    """What stands behind the program's name. No text of the conversation does: other users may read arguments.
+    """Return the arguments. They contain no text of the conversation, since other users may read them.
 
     Args:
-        request: of which the system prompt and the schema are told here.
-        options: what it may do.
-        model: its name; empty for the usual one.
-        files: the folder with what ``files_for`` says.
-        session: the one to go on with; empty for a new one.
+        request: its system prompt and schema become arguments or files.
+        options: the options.
+        model: its name; empty for the default.
+        files: the folder with the files of ``files_for``.
+        session: the session to continue; empty for a new one.
     """
     told = [
         "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages",
@@ -107,7 +106,7 @@ def arguments(request: ModelRequest, options: ClaudeOptions, model: str, files: 
 
 
 def files_for(request: ModelRequest, options: ClaudeOptions) -> dict[str, str]:
-    """The files that the arguments name, by name: for this user's eyes alone, and gone with the reply."""
+    """Return the files that the arguments refer to, by name: readable only by this user, deleted with the reply."""
     files = {SYSTEM_FILE: request.system} if request.system else {}
     if options.mcp_servers:
         servers = {server.name: _configured(server) for server in options.mcp_servers}
@@ -116,12 +115,12 @@ def files_for(request: ModelRequest, options: ClaudeOptions) -> dict[str, str]:
 
 
 def _bases(options: ClaudeOptions) -> list[str]:
-    """The names of its own tools that it has at all: ``Bash`` of ``Bash(git log:*)``."""
+    """The names of the allowed built-in tools: ``Bash`` of ``Bash(git log:*)``."""
     return list(dict.fromkeys(tool.partition("(")[0] for tool in options.own_tools))
 
 
 def _configured(server: McpServer) -> dict[str, Any]:
-    """A server as Claude Code's configuration has it, which fills the names of variables in."""
+    """A server in Claude Code's configuration format, which expands variable names."""
     if server.url:
         headers = {"Authorization": f"Bearer ${{{server.token}}}"} if server.token else {}
         return {"type": "http", "url": server.url, "headers": headers}
@@ -130,7 +129,7 @@ def _configured(server: McpServer) -> dict[str, Any]:
 
 
 def settings(options: GenerationOptions) -> dict[str, str]:
-    """Variables that are set for a reply."""
+    """Return the variables to set for a reply."""
     # A title would be one more request, with the beginning of the conversation in it.
     # What it has noted in other sessions of a folder would stand in the prompt.
     told = dict.fromkeys(("DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE", AUTO_MEMORY), "1")
@@ -142,7 +141,7 @@ def settings(options: GenerationOptions) -> dict[str, str]:
 
 
 def refusal(request: ModelRequest) -> Failure | None:
-    """Why it can't be asked this at all."""
+    """Return why the request is unsupported, or None."""
     if len(request.options.response_format.encode()) > LONGEST_SCHEMA:
         return Failure(f"claude takes no response_format of more than {LONGEST_SCHEMA:,} bytes", kind="fatal")
     return None
@@ -153,7 +152,7 @@ def refusal(request: ModelRequest) -> Failure | None:
 
 @define
 class _Counted:
-    """What one message has used so far."""
+    """The tokens of one message so far."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -161,11 +160,11 @@ class _Counted:
 
 
 class ClaudeReader(EventReader):
-    """Reads what ``claude`` writes.
+    """Reads the output of ``claude``.
 
     Args:
-        options: what it may do, to which what it says of itself is held.
-        structured: whether a schema was asked for.
+        options: the options; the reader checks that ``claude`` obeys them.
+        structured: whether the request has a schema.
     """
 
     def __init__(self, options: ClaudeOptions, *, structured: bool = False, **more: Any) -> None:
@@ -173,18 +172,15 @@ class ClaudeReader(EventReader):
         self._options = options
         self._own = frozenset(_bases(options))
         self._message = ""
-        """The id of the message that is streamed."""
         self._streamed: set[str] = set()
-        """Ids of messages of which something was streamed."""
         self._texts_of = ""
-        """The id of the message whose text came last."""
+        """The id of the message with the latest text."""
         self._told: set[str] = set()
-        """Ids of calls that were told of."""
         self._messages: dict[str, _Counted] = {}
         self._said_wrong = ""
         self._code = ""
         self._counted = False
-        """Whether the program itself has added its tokens up."""
+        """Whether the program has reported its total tokens."""
 
     def _event(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
@@ -205,7 +201,7 @@ class ClaudeReader(EventReader):
             self._limited(part(event, "rate_limit_info"))
 
     def _began(self, event: Mapping[str, Any]) -> None:
-        """Hold what the program says of itself to what it was told."""
+        """Check the program's reported tools and permissions against the options."""
         tools = event.get("tools")
         names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
         more = [name for name in names if not self._may_have(name)]
@@ -222,7 +218,7 @@ class ClaudeReader(EventReader):
                 self.warn(f"the MCP server {said(server, 'name')!r} can't be used by claude ({server['status']})")
 
     def _tries_again(self, event: Mapping[str, Any]) -> None:
-        """It asks its provider again, ten times in three minutes. A key that was refused twice is refused for good."""
+        """It retries its provider ten times in three minutes. A key refused twice counts as invalid."""
         self._code = said(event, "error") or self._code
         if event.get("error_status") == 401 and count(event, "attempt") > 1:
             self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=self._code)
@@ -261,7 +257,7 @@ class ClaudeReader(EventReader):
             self.reasoning(text_of(delta, "thinking"))
 
     def _text_of(self, message: str, text: str) -> None:
-        """More of the text of a message; those of several are parted by an empty line."""
+        """Add text of a message; an empty line separates messages."""
         if self.structured or not text:  # what it says around a reply of a schema is none
             return
         if self._texts_of != message and self._texts_of:
@@ -270,7 +266,6 @@ class ClaudeReader(EventReader):
         self.text(text)
 
     def _said(self, event: Mapping[str, Any]) -> None:
-        """A message, or a block of it, that is whole."""
         message = object_of(event, "message")
         content = message.get("content")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
@@ -299,7 +294,6 @@ class ClaudeReader(EventReader):
         self.used(name, block.get("input"))
 
     def _stopped(self, why: str) -> None:
-        """Why a message ended; the last one's counts."""
         if why in ("max_tokens", "model_context_window_exceeded"):
             self.reason = "length"  # it would have its model go on, three times
         elif why:
@@ -307,7 +301,7 @@ class ClaudeReader(EventReader):
         self.failure = _declined() if why == "refusal" else None
 
     def _count(self, message: str, usage: Mapping[str, Any]) -> None:
-        """Numbers of a message in the making: each event has those so far, or leaves them out."""
+        """Update the counts of a message in progress: each event has the totals so far, or omits them."""
         if self._counted or not usage:
             return
         so_far = self._messages.setdefault(message, _Counted())
@@ -389,7 +383,7 @@ class ClaudeReader(EventReader):
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """Anthropic's numbers as ours: its ``input_tokens`` leave out those that a cache was asked about."""
+    """Convert Anthropic's numbers: its ``input_tokens`` exclude cached tokens."""
     read, written = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
     return Usage(count(usage, "input_tokens") + read + written, count(usage, "output_tokens"), read)
 

@@ -1,6 +1,6 @@
-"""OpenAI's ``codex``: how it is called for a reply, and how what it writes is read. Pure.
+"""OpenAI's ``codex``: its arguments, and the reader of its output. Pure.
 
-Called as ``codex exec --json -``, it reads a prompt from stdin and writes events, one JSON object a line
+``codex exec --json -`` reads a prompt from stdin and writes events, one JSON object a line
 (https://developers.openai.com/codex/noninteractive)::
 
     {"type": "thread.started", "thread_id": "..."}
@@ -10,10 +10,10 @@ Called as ``codex exec --json -``, it reads a prompt from stdin and writes event
     {"type": "item.completed", "item": {"id": "item_2", "type": "agent_message", "text": "Hello"}}
     {"type": "turn.completed", "usage": {"input_tokens": 24, "cached_input_tokens": 8, "output_tokens": 5}}
 
-A message comes whole. Of several in a turn the last one is the answer; those before it say what it is about to do, and
-are told as reasoning. ``error`` alone ends nothing, since it also says that a connection is tried again;
-``turn.failed`` does. Codex can't be told to have no tools at all, so besides being told it is held to it: an item of a
-tool that is not allowed ends the process.
+A message arrives complete. The last message of a turn is the answer; earlier messages announce the next steps and are
+reported as reasoning. ``error`` alone ends nothing, since it also reports reconnections; ``turn.failed`` does. Codex
+has no setting to remove all tools. So its settings forbid them, and an item of a tool that is not allowed ends the
+process.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ INSTALL = "npm install -g @openai/codex, and sign in with: codex login"
 SIGN_IN = "sign in with `codex login`, or set CODEX_API_KEY"
 
 VARIABLES = ("CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL")
-"""Of the user's environment, what ``codex`` gets beside what any child of ours does."""
+"""User environment variables that ``codex`` receives beside those of every child."""
 
 HEEDED: frozenset[str] = frozenset()
-"""Options of a request that it has a place for."""
 
 SCHEMA_FILE = "schema.json"
 
@@ -46,9 +45,11 @@ SWITCHES: Mapping[str, tuple[str, ...]] = {
     "shell": ("features.shell_tool", "features.unified_exec"),
     "apply_patch": ("include_apply_patch_tool", "features.apply_patch_freeform"),
 }
-"""Settings that have to be off where a tool is not allowed. A version ignores those that it does not know."""
+"""Settings to switch off if a tool is not allowed. A version ignores unknown settings."""
 WRITERS = ("shell", "apply_patch")
-"""What can write. Some models have ``apply_patch`` whatever the settings say; the sandbox keeps it from writing."""
+"""Tools that can write. Some models have ``apply_patch`` regardless of the settings; the sandbox then blocks its
+writes.
+"""
 
 ALWAYS_OFF = (
     "agents.enabled",
@@ -65,29 +66,27 @@ ALWAYS_OFF = (
     "features.view_image",
     "tools.view_image",
 )
-"""What nothing in the options allows. No event tells of a picture that its model looks at, or of a helper that it
-starts."""
+"""Features that no option allows. No event reports a picture that its model views, or a helper that it starts."""
 USERS_OWN = ("analytics.enabled", "features.hooks", "skills.include_instructions")
-"""What counts with the user's other settings alone: reports on the use of the program, programs that it runs around its
-steps, and texts that it puts into prompts."""
+"""Features that only apply with the user's other settings: usage reports, hook programs, and additions to prompts."""
 OUTLIVED = re.compile(r"`(?:include_apply_patch_tool|tools\.view_image)` is ignored")
-"""Settings for older versions, which newer ones complain of and have others for."""
+"""Settings for older versions; newer versions replaced them and report them as ignored."""
 IGNORED = re.compile(r"`[^`]*` is ignored")
 
 HARMLESS = ("todo_list", "plan")
-"""Kinds of items that are no work of a tool, and nothing that has to be told."""
+"""Kinds of items that are not tool calls and need no report."""
 
 ITEMS: Mapping[str, str] = {"command_execution": "shell", "file_change": "apply_patch", "web_search": "web_search"}
-"""Kinds of items that are the work of a tool, and of which."""
+"""Kinds of items that are tool calls, and their tools."""
 
 
 # ------------------------------------------------------------------------------------------------------------ calling
 
 
 def arguments(request: ModelRequest, options: CodexOptions, model: str, files: Path, session: str) -> list[str]:
-    """What stands behind the program's name. No text of the conversation does: other users may read arguments.
+    """Return the arguments. They contain no text of the conversation, since other users may read them.
 
-    Args: as of ``claude.arguments``.
+    Args: see ``claude.arguments``.
     """
     told = ["exec", "--json", "--color=never", "--skip-git-repo-check"]
     if options.dangerously_skip_permissions:
@@ -109,13 +108,12 @@ def arguments(request: ModelRequest, options: CodexOptions, model: str, files: P
 
 
 def files_for(request: ModelRequest, _options: CodexOptions) -> dict[str, str]:
-    """The files that the arguments name, by name: for this user's eyes alone, and gone with the reply."""
+    """Return the files that the arguments refer to, by name: readable only by this user, deleted with the reply."""
     schema = request.options.response_format
     return {SCHEMA_FILE: schema} if schema else {}
 
 
 def _configured(options: CodexOptions) -> dict[str, str]:
-    """Its settings, in TOML."""
     told = {} if options.dangerously_skip_permissions else {"approval_policy": toml("never")}
     told["project_doc_max_bytes"] = "0"  # no AGENTS.md of whatever folder it runs in
     told["web_search"] = toml("live" if "web_search" in options.tools else "disabled")
@@ -134,7 +132,7 @@ def _configured(options: CodexOptions) -> dict[str, str]:
 
 
 def _hidden(options: CodexOptions) -> list[str]:
-    """Variables that codex gets for itself and for its servers, and that its model's commands don't see."""
+    """Return the variables to hide from the model's commands: those for codex itself and its servers."""
     own = [name for name in VARIABLES if SECRET.search(name)]
     own += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
     return [name for name in dict.fromkeys(own) if name not in options.variables]
@@ -160,12 +158,12 @@ def _of(server: McpServer, tool: str) -> bool:
 
 
 def toml(value: str | list[str]) -> str:
-    """A text, or a list of some, as TOML has it: as JSON, but that a character DEL has to be escaped too."""
+    """Return a text or a list of texts in TOML: like JSON, but with DEL escaped."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode().replace("\x7f", "\\u007f")
 
 
 def settings(_options: GenerationOptions) -> dict[str, str]:
-    """Variables that are set for a reply: none."""
+    """Return the variables to set for a reply: none."""
     return {}
 
 
@@ -173,20 +171,19 @@ def settings(_options: GenerationOptions) -> dict[str, str]:
 
 
 class CodexReader(EventReader):
-    """Reads what ``codex`` writes.
+    """Reads the output of ``codex``.
 
     Args:
-        options: what it may do, to which what it does is held.
-        structured: whether a schema was asked for.
+        options: the options; the reader checks that ``codex`` obeys them.
+        structured: whether the request has a schema.
     """
 
     def __init__(self, options: CodexOptions, *, structured: bool = False, **more: Any) -> None:
         super().__init__("codex", structured=structured, **more)
         self._options = options
         self._held: str | None = None
-        """The last message; whether it is the answer is known when another one comes, or the turn is over."""
+        """The last message; it is the answer if the turn ends before another message."""
         self._told: set[str] = set()
-        """Ids of items that were told of."""
         self._said_wrong = ""
 
     def _event(self, event: dict[str, Any]) -> None:
@@ -226,7 +223,7 @@ class CodexReader(EventReader):
             self.warn(f"codex did something of a kind that is not known here: {kind[:60]!r}")
 
     def _complained(self, message: str) -> None:
-        """Of settings that it does not know it says so; those that it has other ones for matter to nobody."""
+        """It reports unknown settings here; settings that it has replaced need no warning."""
         if len(IGNORED.findall(message)) > len(OUTLIVED.findall(message)) or not OUTLIVED.search(message):
             self.warn(f"codex says: {message[:300]}")
 
@@ -260,7 +257,7 @@ class CodexReader(EventReader):
 
 
 def _since(before: Usage, total: Usage) -> Usage:
-    """What was used since: codex adds up the tokens of a whole session, those of its earlier turns included."""
+    """The usage since ``before``: codex reports the total of the whole session, including earlier turns."""
     parts = (
         (total.input_tokens, before.input_tokens),
         (total.output_tokens, before.output_tokens),

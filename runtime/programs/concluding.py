@@ -1,7 +1,9 @@
-"""How a reply ended, made of what its program said, of how its process ended, and of why we ended it. Pure.
+"""The end of a reply, from its program's output, the end of its process, and our reason to end it. Pure.
 
-Only one way leads to a success: the program has said that its reply is over, has told of no error, and its process has
-ended with 0, or was ended by us because it did not go by itself although it had said all.
+A reply succeeds only if all of this holds:
+
+- the program has reported the end of its reply, and no error;
+- its process exited with 0, or we ended it because it did not exit after the reply.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ SIGNALS = {int(number): number.name for number in signal.Signals}
 
 @frozen
 class Conclusion:
-    """What a reply's ``Done`` says of its end."""
+    """The end of a reply, for its ``Done``."""
 
     reason: FinishReason
     failure: Failure | None = None
@@ -33,15 +35,15 @@ class Conclusion:
 def conclude(
     program: Program, reader: EventReader, ended: Ended, patience: Patience, *, cut: bool, cancelled: bool
 ) -> Conclusion:
-    """The end of a reply.
+    """Return the end of a reply.
 
     Args:
-        program: whose it is.
-        reader: what it has said, to its last byte.
+        program: the program.
+        reader: has read its output to the last byte.
         ended: how its process has ended.
-        patience: the times that it had.
+        patience: its time limits.
         cut: whether a stop text ended the reply.
-        cancelled: whether the caller wanted no more of it before it was whole.
+        cancelled: whether the caller cancelled it before its end.
     """
     warnings = tuple(reader.warnings)
     if cancelled:
@@ -65,7 +67,6 @@ def conclude(
 
 
 def _unended(program: Program, reader: EventReader, ended: Ended, patience: Patience) -> Failure:
-    """Why there is no whole reply."""
     name = program.name
     if ended.how == "deadline":
         return Failure(f"{name} took longer than {patience.deadline:g} s", kind="transient", code="deadline")
@@ -85,7 +86,7 @@ def _unended(program: Program, reader: EventReader, ended: Ended, patience: Pati
 
 
 def _said(program: Program, ended: Ended, how: str, otherwise: str | None, noise: str = "") -> Failure:
-    """A failure by what the process wrote to stderr; of the kind ``otherwise`` where that tells nothing."""
+    """Classify a failure by stderr; the kind is ``otherwise`` if stderr does not help."""
     words = ended.stderr or noise
     failure = failure_of(program.name, f"{how}; it said: {words}" if words else how)
     if words:
@@ -107,7 +108,6 @@ def _how(ended: Ended) -> str:
 
 
 def _last(words: str) -> str:
-    """The last line, shortened."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
 
@@ -119,7 +119,7 @@ def _told_what_to_do(program: Program, failure: Failure) -> Failure:
 
 
 def without(words: str, secrets: Iterable[str]) -> str:
-    """Words in which no secret stands that was handed to the program, which may repeat it."""
+    """Return the text with all secrets masked that the program received, since it may repeat them."""
     for secret in secrets:
         words = words.replace(secret, "***")
     return words

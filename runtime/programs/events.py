@@ -1,15 +1,14 @@
-"""What the readers of both programs share: lines to events, texts without half characters, what has been heard. Pure.
+"""The common base of both readers: from lines to events, joining of half characters, the state of a reply. Pure.
 
-A program writes one JSON object a line. A reader is fed the bytes as they come, cut anywhere, and gives the same
-outputs for any cut. What it can't believe ends the reading (``wrong``), since the line may have been what the reply is
-about:
+A program writes one JSON object a line. A reader accepts bytes split anywhere; its outputs do not depend on the splits.
+Invalid output ends the reading (``wrong``), since the line may have been the essential one:
 
-- a line that begins like an object and is none, or is longer than any may be;
-- an event whose part that counts is of another type than it is documented with;
-- a sign that the program does what it was not allowed to.
+- a line that starts like an object but is not one, or is too long;
+- an event whose essential part has an undocumented type;
+- a sign that the program does something that is not allowed.
 
-Events and parts that it does not know are passed over, since both programs get new ones all the time, and so are lines
-that are no objects, which some versions print for people.
+Unknown events and fields are ignored, since both programs keep adding them. So are lines that are not objects, which
+some versions print for people.
 """
 
 from __future__ import annotations
@@ -25,80 +24,79 @@ from cognition.parsing import Output, ReasoningDelta, TextDelta
 from runtime.children.lines import LARGEST_COUNT, WIDE, Lines, ProtocolError, decoded
 
 LONGEST_LINE = 1 << 24
-"""Bytes of a line, 16 MiB: an event holds what a tool of the program's gave, whole."""
+"""Maximum bytes of a line, 16 MiB: an event contains the full result of one of the program's tools."""
 LONGEST_REPLY = 1 << 24
-"""Characters that are read of a reply, its reasoning included."""
+"""Maximum characters of a reply, including reasoning."""
 KEPT_NOISE = 400
-"""Characters of lines that are no events."""
+"""Maximum characters of lines that are not events."""
 SHOWN_ARGUMENTS = 200
-"""Characters of the arguments of a tool of the program's."""
+"""Maximum characters of the arguments of one of the program's tools."""
 TRAILING_HALF = re.compile("[\ud800-\udbff]\\Z")
 
 
 class WrongEventError(Exception):
-    """An event is not what it has to be; its text is the end of a sentence."""
+    """An event is invalid; the text is the end of a sentence."""
 
 
 class WholeText:
-    """Puts the halves of characters together that an event ends or begins with; what is left of one is replaced."""
+    """Joins surrogate halves that events split; replaces an unmatched half."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def feed(self, text: str) -> str:
-        """The whole characters so far."""
+        """Return the complete characters so far."""
         text, self._half = self._half + text, ""
         if found := TRAILING_HALF.search(text):
             text, self._half = text[: found.start()], found[0]
         return whole(text)
 
     def finish(self) -> str:
-        """What is left at the end."""
+        """Return the rest at the end."""
         rest, self._half = self._half, ""
         return whole(rest)
 
 
 def whole(text: str) -> str:
-    """A text whose half characters are put together where they are neighbours, else replaced."""
+    """Return the text with adjacent surrogate halves joined, and others replaced."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class EventReader(ABC):
-    """Reads what one process of a program writes to its stdout.
+    """Reads the stdout of one process of a program.
 
     Args:
-        program: its name, for people.
-        structured: whether the reply is JSON of a schema, whose last text alone counts.
+        program: its name, for messages.
+        structured: whether the reply is JSON of a schema; then only the last text counts.
     """
 
     def __init__(self, program: str, *, structured: bool = False, longest_line: int = LONGEST_LINE) -> None:
         self.program = program
         self.structured = structured
         self.session = ""
-        """The id of the program's session, once it has told it."""
+        """The id of the program's session, once reported."""
         self.usage = Usage()
         self.before = self.total = Usage()
-        """What its session had used before this reply, and has with it, where the program counts by the session."""
+        """The session's usage before and after this reply, if the program counts per session."""
         self.ended = False
-        """Whether the program has said that its reply is over."""
+        """Whether the program has reported the end of its reply."""
         self.reason: FinishReason = "stop"
-        """``length`` ends the reply: nothing of what comes behind it counts."""
+        """``length`` ends the reply: later output does not count."""
         self.failure: Failure | None = None
-        """What the program says went wrong. It counts once nothing more comes."""
+        """The error that the program reported. It counts at the end of the output."""
         self.limit_over: float | None = None
-        """When a rate limit is over, in seconds since 1970, where the program says so."""
+        """The end of a rate limit, in seconds since 1970, if the program reports it."""
         self.wrong: Failure | None = None
-        """Why nothing more is read, and the process has to be ended."""
+        """Why reading stopped and the process must be ended."""
         self.warnings: list[str] = []
         self.noise = ""
-        """The beginning of what it printed beside events."""
+        """The beginning of its output other than events."""
         self._lines = Lines(longest_line)
         self._text, self._reasoning = WholeText(), WholeText()
         self._length = 0
         self._line_begun = False
-        """Whether the reasoning does not end with a line break."""
         self._outputs: list[Output] = []
 
     # --------------------------------------------------------------------------------------------------- reading
@@ -110,7 +108,7 @@ class EventReader(ABC):
         return self._taken()
 
     def finish(self) -> tuple[Output, ...]:
-        """Nothing more comes: read a last line without its end, and let go of what was held back."""
+        """Read an unterminated last line, and return the buffered text."""
         if self.wrong is None and (rest := self._lines.rest()).strip():
             self._read(iter((rest,)))
         self._finish()
@@ -144,7 +142,7 @@ class EventReader(ABC):
         self.wrong = self.wrong or Failure(f"{self.program} {what}", kind="bad_output")
 
     def refuse(self, why: str) -> None:
-        """It does what it must not: nothing more of it counts."""
+        """Stop reading because the program does something forbidden."""
         self.wrong = self.wrong or Failure(f"{self.program} {why}", kind="fatal", code="not_allowed")
 
     @abstractmethod
@@ -152,31 +150,31 @@ class EventReader(ABC):
         """Read one event; raises WrongEventError."""
 
     def _finish(self) -> None:  # noqa: B027 - a reader that holds nothing back has nothing to do
-        """Let go of texts that a subclass has held back."""
+        """Flush texts that a subclass has buffered."""
 
     # -------------------------------------------------------------------------------------------------- telling
 
     def text(self, text: str) -> None:
-        """More of the reply."""
+        """Add text to the reply."""
         self._say(TextDelta, self._text.feed(text))
 
     def reasoning(self, text: str) -> None:
-        """More of what the model thinks."""
+        """Add reasoning."""
         self._say(ReasoningDelta, self._reasoning.feed(text))
 
     def note(self, text: str) -> None:
-        """What the program does on its way, as a line of its own among what the model thinks."""
+        """Report an action of the program, as a line within the reasoning."""
         before = "\n" if self._line_begun else ""
         self._say(ReasoningDelta, f"{before}{self._reasoning.finish()}{whole(text)}\n")
 
     def used(self, tool: str, arguments: Any) -> None:
-        """The program calls a tool of its own."""
+        """Report a call of one of the program's own tools."""
         told = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         told = " ".join(told.split())
         self.note(f"[{tool} {told[:SHOWN_ARGUMENTS]}{' ...' if len(told) > SHOWN_ARGUMENTS else ''}]")
 
     def warn(self, sentence: str) -> None:
-        """Something that a user should know, once."""
+        """Add a warning for the user, once."""
         if sentence not in self.warnings:
             self.warnings.append(sentence)
 
@@ -200,10 +198,10 @@ class EventReader(ABC):
 
 
 def text_of(event: Mapping[str, Any], key: str) -> str:
-    """A text that has to be there.
+    """Return a required text.
 
     Raises:
-        WrongEventError: it is not, or is none.
+        WrongEventError: it is missing, or not a text.
     """
     value = event.get(key)
     if not isinstance(value, str):
@@ -212,10 +210,10 @@ def text_of(event: Mapping[str, Any], key: str) -> str:
 
 
 def object_of(event: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """An object that has to be there.
+    """Return a required object.
 
     Raises:
-        WrongEventError: it is not, or is none.
+        WrongEventError: it is missing, or not an object.
     """
     value = event.get(key)
     if not isinstance(value, dict):
@@ -224,18 +222,18 @@ def object_of(event: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def said(event: Mapping[str, Any], key: str) -> str:
-    """A text that may be there; empty for anything else."""
+    """Return an optional text; empty for anything else."""
     value = event.get(key)
     return value if isinstance(value, str) else ""
 
 
 def part(event: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """An object that may be there; empty for anything else."""
+    """Return an optional object; empty for anything else."""
     value = event.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def count(numbers: Mapping[str, Any], key: str) -> int:
-    """A number of tokens; 0 where it is missing or can't be one."""
+    """Return a number of tokens; 0 if missing or invalid."""
     value = numbers.get(key)
     return value if type(value) is int and 0 <= value <= LARGEST_COUNT else 0

@@ -1,8 +1,8 @@
-"""What a program says went wrong, as a failure of a known kind. Pure.
+"""Classifies a program's error messages. Pure.
 
-Both programs tell most errors in words alone, those of their providers within their own. So a status in the words
-counts first, then the program's code, then a phrase of either program; what nothing here tells is left to
-``cognition.retry``, which knows the phrases of providers.
+Both programs report most errors only as text, which includes their providers' errors. First a status in the text
+counts, then the program's error code, then a phrase of either program. ``cognition.retry`` knows the phrases of
+providers and handles the rest.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from cognition.outcomes import ErrorKind
 from cognition.retry import AMBIGUOUS, classify
 
 LONGEST = 600
-"""Characters of a message."""
+"""Maximum characters of a message."""
 
 STATUS = re.compile(
     r"\b(?:API error|HTTP(?: error)?|(?:last |unexpected )?status(?: code)?)[\s:(]*([45]\d\d)\b"
     r"|\A\s*([45]\d\d)\s+[A-Za-z]",
     re.IGNORECASE,
 )
-"""``API Error: 529 {...}``, ``unexpected status 401 Unauthorized``, ``429 Too Many Requests``; no number by itself."""
+"""Matches ``API Error: 529 {...}``, ``unexpected status 401 Unauthorized``, ``429 Too Many Requests``; never a number
+alone.
+"""
 
 CODES: Mapping[str, ErrorKind] = {
     "authentication_failed": "auth",
@@ -37,7 +39,7 @@ CODES: Mapping[str, ErrorKind] = {
     "api_error": "transient",
     "timeout_error": "transient",
 }
-"""Of Claude Code's ``error`` of a message, and of Anthropic's errors in a stream."""
+"""Codes of Claude Code's ``error`` of a message, and of Anthropic's errors in a stream."""
 
 WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
     (
@@ -77,7 +79,7 @@ WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
         ),
     ),
 )  # fmt: skip
-"""The most telling kinds first; of the programs themselves and of the runtimes that they are built on."""
+"""Phrases of the programs and of their runtimes, most specific kinds first."""
 PHRASES = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in WORDS)
 
 TRY_AGAIN = re.compile(
@@ -86,7 +88,7 @@ TRY_AGAIN = re.compile(
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 RESETS_AT = re.compile(r"limit reached\|(\d{9,11})\b")
-"""Claude Code's older form: the time at which a limit is over, in seconds since 1970."""
+"""Claude Code's older form: the end of a limit, in seconds since 1970."""
 
 TOO_OLD = re.compile(
     r"unknown (?:option|argument|field|variant)|unexpected argument|unrecognized (?:option|argument)"
@@ -99,14 +101,14 @@ SESSION_GONE = re.compile(r"no conversation found|no rollout found|session .{0,8
 def failure_of(
     program: str, said: str, *, status: int | None = None, code: str = "", retry_after: float | None = None
 ) -> Failure:
-    """A failure of the kind that tells.
+    """Return the classified failure.
 
     Args:
-        program: whose words these are.
-        said: what it said.
-        status: an HTTP status, where it named one apart.
-        code: its own word for the error, where it has one.
-        retry_after: seconds, where it named them apart.
+        program: the program.
+        said: its message.
+        status: an HTTP status, if it reported one separately.
+        code: its error code, if any.
+        retry_after: seconds, if reported separately.
     """
     said = " ".join(said.split())
     shown = said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} ... {said[-LONGEST // 2 :]}"
@@ -130,7 +132,7 @@ def _kind(said: str, status: int | None, code: str) -> ErrorKind | None:
 
 
 def seconds_to_wait(said: str) -> float | None:
-    """The time that a message asks to wait, as in ``try again in 1 hour 5 minutes``; None where it names none."""
+    """Return the waiting time in a message, such as ``try again in 1 hour 5 minutes``, or None."""
     found = TRY_AGAIN.search(said)
     if found is None:
         return None
@@ -154,6 +156,6 @@ def _unit(word: str) -> str | None:
 
 
 def resets_at(said: str) -> float | None:
-    """When a limit is over, in seconds since 1970, where a message of Claude Code's says it so."""
+    """Return the end of a limit in a message of Claude Code, in seconds since 1970, or None."""
     found = RESETS_AT.search(said)
     return None if found is None else float(found[1])

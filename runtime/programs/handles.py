@@ -1,4 +1,4 @@
-"""A program as a runtime: a process for each reply, a few at a time, all ended when it is closed."""
+"""A program as a runtime: one process per reply, a few in parallel, all ended on close."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from runtime.protocol import Done, ModelInfo, Timings
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
 SHORTEST_SECRET = 6
-"""Characters. A shorter value is a switch, and stands in many messages."""
+"""Characters. A shorter value is a switch, and occurs in many messages."""
 
 WHAT_IT_CAN = ("system", "thinking")
-"""Of ``ModelInfo.features``. It has no place for tools of ours, so agents tell it of them in the system prompt."""
+"""``ModelInfo.features``. It has no parameter for our tools, so agents describe them in the system prompt."""
 
 
 def find_program(program: Program, options: ProgramOptions) -> str:
-    """The absolute path of the program's file.
+    """Return the absolute path of the program.
 
     Raises:
-        ModelNotFoundError: there is none, with a line that says what to install.
+        ModelNotFoundError: it is not installed; the message has the command to install it.
     """
     name = os.path.expanduser(options.program) or program.name
     found = shutil.which(name, path=starting.environment().get("PATH"))
@@ -58,7 +58,7 @@ def find_program(program: Program, options: ProgramOptions) -> str:
 
 
 def environment_for(program: Program, options: ProgramOptions) -> dict[str, str]:
-    """The variables that a process gets: those of the system, the program's own, and those that the options name."""
+    """Return the variables of a process: the system's, the program's own, and those named in the options."""
     base = starting.environment()
     given = {name: value for name, value in base.items() if name in starting.NEEDED or name.startswith(("LC_", "XDG_"))}
     named = [*program.variables, *options.variables]
@@ -68,14 +68,14 @@ def environment_for(program: Program, options: ProgramOptions) -> dict[str, str]
 
 
 def secrets_of(environ: dict[str, str]) -> tuple[str, ...]:
-    """The values among these variables whose names say that they are secret, the longest first."""
+    """Return the secret values among these variables (by name), longest first."""
     found = {value for name, value in environ.items() if starting.SECRET.search(name) and len(value) >= SHORTEST_SECRET}
     return tuple(sorted(found, key=len, reverse=True))
 
 
 @define(eq=False)
 class _Reply:
-    """One reply on its way. Used by its own thread, but for ``running``."""
+    """One reply in progress. Used only on its own thread, except ``running``."""
 
     request: ModelRequest
     put: Callable[[Output | Done], None]
@@ -86,7 +86,7 @@ class _Reply:
     stops: StopFilter = field(init=False)
     session: str = ""
     dropped: bool = False
-    """Whether a part of it was not handed on, since it was cancelled."""
+    """Whether a part was dropped because the reply was cancelled."""
     started: float | None = None
     first: float | None = None
     last: float | None = None
@@ -96,7 +96,7 @@ class _Reply:
         return StopFilter(self.request.options.stop)
 
     def say(self, output: Output) -> None:
-        """Hand an output on; once the reply is not wanted any more, none."""
+        """Deliver an output, unless the reply was cancelled."""
         if self.running.cancelled:
             self.dropped = True
             return
@@ -110,7 +110,7 @@ class _Reply:
         self._tell(output)
 
     def let_go(self) -> None:
-        """The rest of the text: what was held back was no stop text."""
+        """Deliver the buffered text: it was not a stop text."""
         if rest := self.stops.finish():
             if self.running.cancelled:
                 self.dropped = True
@@ -125,21 +125,21 @@ class _Reply:
 
     @property
     def timings(self) -> Timings:
-        """Where the time went: until the first output, and from there on."""
+        """Durations: until the first output, and after it."""
         if self.started is None or self.first is None or self.last is None:
             return Timings()
         return Timings(self.first - self.started, self.last - self.first, self.first - self.submitted)
 
 
 class Desk:
-    """Where requests are handed in; it lives as long as the runtime and its replies."""
+    """Accepts requests; it lives as long as the runtime and its replies."""
 
     def __init__(self, program: Program, model: str, options: ProgramOptions, queue_limit: int | None) -> None:
-        """Make a place for the program's files; nothing is started.
+        """Create the directory for the program's files; starts nothing.
 
         Raises:
-            ModelOptionsError: the folder that it is to run in does not exist.
-            OSError: there is no place.
+            ModelOptionsError: the folder to run in does not exist.
+            OSError: the directory cannot be created.
         """
         self.program, self.options = program, options
         self._model = model
@@ -161,7 +161,7 @@ class Desk:
             self._folder.mkdir()
 
     def submit(self, reply: _Reply) -> None:
-        """Queue a reply: its outputs come, and exactly one ``Done`` at their end."""
+        """Queue a reply; its ``put`` receives the outputs, then exactly one ``Done``."""
         full = self._open.begin(reply.owner)
         if full is not None:
             reply.put(done_of((), "error", full))
@@ -174,7 +174,7 @@ class Desk:
         self._end(reply, done_of((), "cancelled"))
 
     def cancel(self, reply: _Reply) -> None:
-        """End a reply soon; one that waits for its turn, at once."""
+        """Cancel a reply; a waiting reply ends immediately."""
         reply.running.cancel()
         with self._lock:
             waited = reply in self._waiting
@@ -184,7 +184,7 @@ class Desk:
             self._end(reply, done_of((), "cancelled"))
 
     def close(self) -> None:
-        """End all replies as cancelled, wait for their processes, and leave nothing behind. May be called twice."""
+        """End all replies as cancelled, wait for their processes, and delete all files. May be called twice."""
         with self._lock:
             self.closed = True
             waiting, threads = list(self._waiting), list(self._at_work.items())
@@ -200,7 +200,6 @@ class Desk:
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _begin_next(self) -> None:
-        """Under the lock."""
         while self._waiting and len(self._at_work) < self.options.at_once:
             reply = self._waiting.popleft()
             thread = threading.Thread(
@@ -308,7 +307,6 @@ class Desk:
 
     @staticmethod
     def _keep(sessions: Sessions, about: str, lines: list[str], known: Known, done: Done, reader: EventReader) -> None:
-        """Remember what the program's session has now; forget one that is gone."""
         if done.failure is not None and done.failure.code == "session_gone":
             sessions.forget(about, lines, known.session)
         elif done.finish_reason == "stop" and reader.ended and reader.session:
@@ -327,19 +325,19 @@ def _hear(reply: _Reply, reader: EventReader, data: bytes) -> Hearing:
 
 
 def _waiting(failure: Failure | None, reader: EventReader) -> Failure | None:
-    """A rate limit with the time until it is over, where the program says when that is."""
+    """Add the remaining time to a rate limit, if the program reported its end."""
     if failure is None or failure.kind != "rate_limit" or failure.retry_after is not None or reader.limit_over is None:
         return failure
     return evolve(failure, retry_after=max(reader.limit_over - time.time(), 0.0))
 
 
 def skips(name: str) -> str:
-    """What is said of each reply for which nothing is asked."""
+    """The warning of each reply that skips permissions."""
     return f"{name} runs its tools without asking and outside of any sandbox (dangerously_skip_permissions)"
 
 
 class ProgramGeneration(LocalGeneration):
-    """A reply of a program on its way; see ``runtime.Generation``."""
+    """A reply of a program in progress; see ``runtime.Generation``."""
 
     def __init__(self, runtime: ProgramRuntime, reply: _Reply, outputs: SimpleQueue[Output | Done]) -> None:
         desk = runtime.desk
@@ -348,16 +346,17 @@ class ProgramGeneration(LocalGeneration):
 
     @property
     def session(self) -> str:
-        """The id of the program's session, after the ``Done``; empty where it told none. The program has kept it only
+        """The id of the program's session, after the ``Done``; empty if unknown. The program only stores the session
         with ``sessions=True``.
         """
         return self._reply.session
 
 
 class ProgramRuntime:
-    """A program of others as a model; see ``runtime.Runtime``. Made by ``runtime.load_model("claude")`` and the like.
+    """Another agent's program as a model; see ``runtime.Runtime``. Created by ``runtime.load_model("claude")`` and
+    similar.
 
-    Usable in a ``with`` statement. A runtime that is no longer held, or still open when this program ends, is closed.
+    Usable in a ``with`` statement. It is closed on garbage collection and at the end of this program.
     """
 
     def __init__(
@@ -367,18 +366,18 @@ class ProgramRuntime:
         options: ProgramOptions | None = None,
         queue_limit: int | None = QUEUE_LIMIT,
     ) -> None:
-        """Find the program; nothing of it is started yet.
+        """Find the program; starts nothing.
 
         Args:
-            program: which one.
-            model: the name of one of its models; empty for its usual one.
-            options: how it is asked.
-            queue_limit: as of ``load_model``.
+            program: the program.
+            model: the name of one of its models; empty for its default.
+            options: the options.
+            queue_limit: as in ``load_model``.
 
         Raises:
             ModelNotFoundError: it is not installed.
-            ModelOptionsError: the folder that it is to run in does not exist.
-            OSError: there is no place for its files.
+            ModelOptionsError: the folder to run in does not exist.
+            OSError: the directory for its files cannot be created.
         """
         options = program.options() if options is None else options
         find_program(program, options)
@@ -401,7 +400,7 @@ class ProgramRuntime:
         return ProgramGeneration(self, reply, outputs)
 
     def count_tokens(self, request: ModelRequest) -> int:
-        """About how many tokens the prompt of this request has: nobody but the program's provider can count them."""
+        """Estimate the prompt tokens of this request: only the program's provider can count them."""
         self._check_open()
         if picture := prompt.picture_in(request.messages):
             raise MediaError(prompt.refused_picture(self.desk.program.name, picture))

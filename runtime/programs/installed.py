@@ -1,4 +1,4 @@
-"""Which of the programs are installed, where, and in which version."""
+"""Finds the installed programs, with path and version."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from runtime.programs.handles import find_program
 from runtime.programs.program import Program
 
 SECONDS = 15.0
-"""The time that a program has to say its version. Some are started by an interpreter, on a disk that sleeps."""
+"""Maximum time to print the version. Some programs need an interpreter, possibly from a sleeping disk."""
 VERSION = re.compile(r"\d+(?:\.\d+)+[0-9A-Za-z.+-]*")
 
 
 @frozen
 class InstalledProgram:
-    """One of the programs that can be a model."""
+    """One of the programs that can serve as a model."""
 
     name: str
     path: str = ""
-    """Empty: it is not installed."""
+    """Empty if it is not installed."""
     version: str = ""
-    """Empty where it could not say it."""
+    """Empty if it could not be read."""
     problem: str = ""
-    """Why it can't be used, as the end of a sentence."""
+    """Why it cannot be used, as the end of a sentence."""
 
 
 def installed_programs() -> tuple[InstalledProgram, ...]:
-    """All of them, whether or not they are installed. Each is asked for its version, and gets no key for that."""
+    """Return all known programs, installed or not. Runs each for its version, without any key."""
     return tuple(_looked_at(program) for program in (CLAUDE, CODEX))
 
 

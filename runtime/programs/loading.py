@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 NAMED = re.compile(r"(claude|codex)(?::(.*))?", re.IGNORECASE | re.DOTALL)
 MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}")
-"""A model's name as either program takes it. It can't begin like an option."""
+"""A model's name that both programs accept. It cannot start like an option."""
 
 
 def names_program(spec: object) -> bool:
-    """Whether a model's name is that of a program; where there is a file or directory of that name, it is that."""
+    """Return whether a spec names a program; a file or directory of that name takes precedence."""
     return isinstance(spec, str) and NAMED.fullmatch(spec) is not None and not os.path.lexists(spec)
 
 
 def load_program(
     spec: str, local: Mapping[str, object], options: object, context_tokens: int | None, queue_limit: int
 ) -> ProgramRuntime:
-    """The runtime of a program; nothing is started.
+    """Return the runtime of a program; starts nothing.
 
     Args:
         spec: see above.
-        local: options for local models, none of which may be given.
-        options: of the program's own class; None for the usual ones.
-        context_tokens: in place of what the options say; None for that.
-        queue_limit: as of ``load_model``.
+        local: options of local models; all must be unset.
+        options: of the program's own class; None for the defaults.
+        context_tokens: overrides the options; None does not.
+        queue_limit: as in ``load_model``.
 
     Raises:
-        ModelLoadError: one of its kinds, with a line that says what to do.
+        ModelLoadError: one of its subclasses, with a one-line remedy.
     """
     from runtime.programs.claude import CLAUDE
     from runtime.programs.codex import CODEX

@@ -1,4 +1,4 @@
-"""What a program may do for a reply, what it gets of ours, and how patient we are with it."""
+"""Options of a program: permissions, tools and timeouts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cognition.checking import checked
 from runtime.errors import ModelOptionsError
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Of an MCP server: what both programs accept, and no place in a command line or a configuration can mean otherwise."""
+"""An MCP server's name: valid in both programs, and without a special meaning in a command line or a configuration."""
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""A session's id. It can't begin like an option."""
+"""A session's id. It cannot start like an option."""
 TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(?:\([^(),\n]*\))?")
-"""A tool's name, of Claude Code with a pattern of calls behind it: ``Bash(git log:*)``."""
+"""A tool's name; in Claude Code optionally with a pattern of calls: ``Bash(git log:*)``."""
 CODEX_TOOLS = ("shell", "apply_patch", "web_search")
-"""Codex's own tools that can be allowed. MCP tools are named ``mcp__server__tool``, as for Claude Code."""
+"""Codex's own tools that can be allowed. MCP tools are named ``mcp__server__tool``, as in Claude Code."""
 
 
 def _above_zero(options: object, attribute: Attribute[Any], value: float | None) -> None:
@@ -29,7 +29,7 @@ def _above_zero(options: object, attribute: Attribute[Any], value: float | None)
 
 
 def _named(pattern: re.Pattern[str], what: str) -> Any:
-    """A validator for a text, or each of several, that has to be a name."""
+    """Return a validator for a name, or for several."""
 
     def check(options: object, attribute: Attribute[Any], value: str | tuple[str, ...]) -> None:
         for one in (value,) if isinstance(value, str) else value:
@@ -42,22 +42,22 @@ def _named(pattern: re.Pattern[str], what: str) -> Any:
 @checked
 @frozen(kw_only=True)
 class McpServer:
-    """An MCP server that a program starts or reaches, for tools of its own reply: ours are never called through it.
+    """An MCP server for the program's own tools. Our tools are never called through it.
 
     Raises:
-        ModelOptionsError: it is neither a command nor a URL, or both.
+        ModelOptionsError: it has neither a command nor a URL, or both.
     """
 
     name: str = field(validator=_named(NAME, "name of an MCP server (letters, digits, '_' and '-')"))
-    """By which its tools are named: ``mcp__name__tool``."""
+    """The prefix of its tools: ``mcp__name__tool``."""
     command: tuple[str, ...] = ()
-    """A program and its arguments, for a server that speaks over stdin and stdout."""
+    """A program and its arguments, for a server that communicates over stdin and stdout."""
     url: str = ""
-    """Of a server that speaks over streamable HTTP."""
+    """The URL of a streamable HTTP server."""
     variables: tuple[str, ...] = field(default=(), validator=_named(VARIABLE, "name of an environment variable"))
-    """Names of environment variables that the server gets. Their values stand in no file and in no command line."""
+    """Names of environment variables for the server. Their values appear in no file and no command line."""
     token: str = field(default="", validator=_named(VARIABLE, "name of an environment variable"))
-    """The name of the environment variable that holds a bearer token for ``url``."""
+    """The name of the environment variable with a bearer token for ``url``."""
 
     def __attrs_post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
@@ -71,41 +71,44 @@ class McpServer:
 @checked
 @frozen(kw_only=True)
 class ProgramOptions:
-    """What both programs have; use ``ClaudeOptions`` or ``CodexOptions``. All times are seconds.
+    """Options of both programs; use ``ClaudeOptions`` or ``CodexOptions``. All times are in seconds.
 
     Raises:
-        ModelOptionsError: a value is out of its range, or contradicts another one.
+        ModelOptionsError: a value is out of range, or contradicts another.
     """
 
     program: str = ""
     """The program's file, or its name on ``PATH``; empty for ``claude`` or ``codex``."""
     tools: tuple[str, ...] = field(default=(), validator=_named(TOOL, "name of a tool"))
-    """The tools of the program's own, and of ``mcp_servers``, that it may use without asking. Empty: none at all."""
+    """The program's own tools, and tools of ``mcp_servers``, that it may use without asking. Empty: none at all."""
     mcp_servers: tuple[McpServer, ...] = ()
-    """What else the program may reach. The user's own servers are not."""
+    """MCP servers that the program may use. The user's own servers are excluded."""
     dangerously_skip_permissions: bool = False
-    """Whether the tools that the program has ask for nothing and are confined by nothing: what they can do to this
-    machine, they may. Never so unless it is said here, and each reply then says so."""
+    """Whether the program's tools run without approval and without a sandbox: they may do to this machine everything
+    that they can. Only this option enables it, and each reply then carries a warning.
+    """
     folder: str | Path | None = None
-    """Where the program runs, and what it can read and change with tools. None: an empty folder of its own."""
+    """The working directory of the program, which its tools can read and change. None: an empty folder of its own."""
     variables: tuple[str, ...] = field(default=(), validator=_named(VARIABLE, "name of an environment variable"))
-    """Names of further environment variables that the program gets, beside those that ``docs/command-line-models.md``
-    lists."""
+    """Names of further environment variables that the program receives, beside those in
+    ``docs/command-line-models.md``.
+    """
     context_tokens: int = field(default=200_000, validator=_above_zero)
-    """The longest prompt and reply together. The programs don't say it of their models."""
+    """The maximum length of prompt and reply together. The programs do not report it for their models."""
     sessions: bool = False
-    """Whether the program keeps its sessions on disk, and a conversation that goes on is continued there: only what is
-    new of it is sent. Otherwise the whole conversation is sent each time, and nothing is kept."""
+    """Whether the program stores its sessions on disk. A conversation then continues in its session, and only new
+    messages are sent. Otherwise each request sends the whole conversation, and nothing is stored.
+    """
     resume: str = field(default="", validator=_named(SESSION, "session id"))
-    """A session of the program's in which conversations begin; it needs ``sessions=True``."""
+    """The program's session that new conversations continue; it needs ``sessions=True``."""
     deadline: float | None = field(default=1800.0, validator=_above_zero)
-    """The longest time of one reply, from the start of its process; None for no limit."""
+    """Maximum time of one reply, from the start of its process; None for no limit."""
     silence: float | None = field(default=300.0, validator=_above_zero)
-    """The longest time without a byte from the program; None for no limit."""
+    """Maximum time without a byte from the program; None for no limit."""
     grace: float = field(default=2.0, validator=_above_zero)
-    """The time that an interrupted program has before it is killed, with all that it has started."""
+    """Time between interrupting the program and killing it with all its child processes."""
     at_once: int = field(default=4, validator=_above_zero)
-    """Processes at a time; further requests wait for their turn."""
+    """Maximum parallel processes; further requests wait for their turn."""
 
     def __attrs_post_init__(self) -> None:
         kind = type(self).__name__
@@ -128,40 +131,41 @@ class ProgramOptions:
 @checked
 @frozen(kw_only=True)
 class ClaudeOptions(ProgramOptions):
-    """How ``claude`` is asked; for ``load_model("claude", options=...)``.
+    """Options of ``claude``, for ``load_model("claude", options=...)``.
 
     Raises:
-        ModelOptionsError: as ``ProgramOptions``.
+        ModelOptionsError: see ``ProgramOptions``.
     """
 
     append_system: bool = False
-    """Whether the system prompt stands behind Claude Code's own; otherwise in its place."""
+    """Whether to append the system prompt to Claude Code's own; otherwise it replaces it."""
     permission_mode: Literal["default", "acceptEdits", "plan"] = "default"
-    """What becomes of calls that ``tools`` don't allow; without a terminal, ``default`` refuses them."""
+    """How to treat calls outside ``tools``; without a terminal, ``default`` refuses them."""
     settings: tuple[Literal["user", "project", "local"], ...] = ()
-    """Which of Claude Code's settings files count; by default none, nor what they allow, hook or put into prompts. A
-    key that an ``apiKeyHelper`` gives needs ``("user",)``."""
+    """Claude Code's settings files to load; by default none, so their permissions, hooks and prompt additions do not
+    apply. A key from an ``apiKeyHelper`` needs ``("user",)``.
+    """
     max_turns: int | None = field(default=None, validator=_above_zero)
-    """Steps of its own loop within one reply."""
+    """Maximum steps of its own loop within one reply."""
     max_cost: float | None = field(default=None, validator=_above_zero)
-    """Dollars that one reply may cost."""
+    """Maximum cost of one reply, in US dollars."""
 
 
 @checked
 @frozen(kw_only=True)
 class CodexOptions(ProgramOptions):
-    """How ``codex`` is asked; for ``load_model("codex", options=...)``.
+    """Options of ``codex``, for ``load_model("codex", options=...)``.
 
     Raises:
-        ModelOptionsError: as ``ProgramOptions``, or a tool has no such name.
+        ModelOptionsError: see ``ProgramOptions``; or an unknown tool name.
     """
 
     sandbox: Literal["read-only", "workspace-write"] = "read-only"
-    """Codex's own sandbox for what its tools do."""
+    """Codex's own sandbox for its tools."""
     effort: Literal["", "minimal", "low", "medium", "high", "xhigh"] = ""
-    """How long its model thinks; empty for what is usual for the model."""
+    """Reasoning effort of its model; empty for the model's default."""
     user_settings: bool = False
-    """Whether the user's ``config.toml`` and rules count, MCP servers and instructions in them included."""
+    """Whether to load the user's ``config.toml`` and rules, including their MCP servers and instructions."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -1,4 +1,4 @@
-"""What has to be known of a program to have its replies: a value, of which there is one for each."""
+"""The description of a program as a model: one value per program."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from runtime.programs.options import ProgramOptions
 
 @frozen
 class Program:
-    """One of the programs; ``claude.CLAUDE`` and ``codex.CODEX``. ``Any`` stands for the options of its own class."""
+    """One of the programs: ``claude.CLAUDE`` or ``codex.CODEX``. ``Any`` represents its own options class."""
 
     name: str
-    """By which it is looked for on ``PATH``, and by which models are named."""
+    """The command on ``PATH``, and the name in model specs."""
     options: type[ProgramOptions]
     install: str
-    """How it is installed and signed in, as the end of a sentence."""
+    """How to install it and sign in, as the end of a sentence."""
     sign_in: str
-    """What to do where it is not signed in."""
+    """How to sign in."""
     variables: tuple[str, ...]
-    """Names of variables of the user's environment that it gets."""
+    """Names of user environment variables that it receives."""
     heeded: frozenset[str]
-    """Options of a request that it has a place for."""
+    """Request options that it supports."""
     takes_system: bool
-    """Whether it takes a system prompt; otherwise that stands in its prompt."""
+    """Whether it accepts a system prompt; otherwise the prompt includes it."""
     forks: bool
-    """Whether going on with a session leaves that session as it was."""
+    """Whether continuing a session leaves the old session unchanged."""
     arguments: Callable[[ModelRequest, Any, str, Path, str], list[str]]
     files_for: Callable[[ModelRequest, Any], dict[str, str]]
     settings: Callable[[GenerationOptions], dict[str, str]]
     refusal: Callable[[ModelRequest], Failure | None]
     reader: Callable[[Any, bool], EventReader]
-    """Of its options, and of whether a schema is asked for."""
+    """Called with its options, and with whether the request has a schema."""

@@ -1,9 +1,9 @@
 r"""A request as the text that a program reads from its stdin: the whole conversation, one message a line, as JSON.
 
-Neither program takes a conversation, only what its user says next. So the messages are told in that, in a form in which
-no message can pass for another one: a line break in a text is ``\n`` in JSON, so whatever a user, a file or a tool
-writes stays within its own line. Nor can a text be a command of the program's (``/compact`` counts at the beginning of
-a prompt alone) or have it read a file, as ``@notes.txt`` does in Claude Code: an ``@`` is written ``\u0040``.
+Neither program accepts a conversation, only the next user message. So that message contains the conversation, in a form
+that no message can forge: JSON writes a line break as ``\n``, so the text of a user, file or tool stays in its line.
+Nor can a text be a command (``/compact`` only counts at the beginning of a prompt) or make the program read a file, as
+``@notes.txt`` does in Claude Code: ``@`` becomes ``\u0040``.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ NEITHER_CALLS_NOR_RESULTS = "{name} calls tools of its own alone, so it was not 
 REMEDY = "protocol='tool_tags' tells it of them in the system prompt, and its calls are read from its text"
 
 WRITTEN_OTHERWISE = str.maketrans({"@": "\\u0040", "\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"})
-"""What JSON leaves as it is and may have a meaning for the program: a mention of a file, and ends of lines."""
+"""Characters that JSON does not escape but the program may interpret: file mentions and line ends."""
 
 
 def lines_of(messages: Iterable[Message], *, native: bool) -> list[str]:
-    """Each message as a line of JSON. ``native``: calls and results are told as such, not in the messages' text."""
+    """Return each message as a line of JSON. With ``native``, calls and results are fields; otherwise they are text."""
     return [line_of(_entry(message) if native else _text_entry(message)) for message in messages]
 
 
 def line_of(entry: dict[str, Any]) -> str:
-    """A message as one line of JSON, in which no character has a meaning for the program."""
+    """Return a message as one line of JSON without characters that the program interprets."""
     line = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace").decode()  # half a character has no bytes
     return line.translate(WRITTEN_OTHERWISE)
 
 
 def prompt_of(lines: Sequence[str], *, goes_on: bool = False) -> str:
-    """What the program reads. ``goes_on``: it knows what was said before, and these lines are new."""
+    """Return the program's input. With ``goes_on``, it knows the earlier conversation, and the lines are new."""
     return "\n".join((CONTINUATION if goes_on else INTRODUCTION, "", *lines, ""))
 
 
 def system_line(system: str) -> str:
-    """The system prompt as the conversation's first line, for a program that takes none by itself."""
+    """Return the system prompt as the conversation's first line, for a program without a system prompt."""
     return line_of({"role": "system", "content": system})
 
 
@@ -67,7 +67,7 @@ def _entry(message: Message) -> dict[str, Any]:
 
 
 def _text_entry(message: Message) -> dict[str, Any]:
-    """With a text protocol a reply's text holds its calls, and a result is told in the user's role."""
+    """In a text protocol, a reply's text includes its calls, and a result has the user's role."""
     if isinstance(message, AssistantMessage):
         told = "\n".join(f"Call of {call.name}: {call.arguments_json}" for call in message.calls)
         return {"role": "assistant", "content": message.text or told}
@@ -80,7 +80,7 @@ def _text_entry(message: Message) -> dict[str, Any]:
 
 
 def picture_in(messages: Iterable[Message]) -> str:
-    """The first picture in a conversation, in words; empty if there is none."""
+    """Return a description of the first picture in a conversation; empty if there is none."""
     for message in messages:
         if isinstance(message, UserMessage) and message.parts and (images := images_of(message.parts)):
             return str(images[0])
@@ -88,7 +88,7 @@ def picture_in(messages: Iterable[Message]) -> str:
 
 
 def refused_picture(name: str, picture: str) -> str:
-    """Why a conversation with a picture is refused."""
+    """Return the message that refuses a conversation with a picture."""
     return (
         f"the conversation holds {picture}, and {name} takes text alone here; use a model that takes images, or "
         "describe the picture in words"
@@ -96,7 +96,7 @@ def refused_picture(name: str, picture: str) -> str:
 
 
 def refusal(name: str, request: ModelRequest) -> Failure | None:
-    """Why a request is refused before anything is asked; None if it is not."""
+    """Return why a request is refused before anything is sent, or None."""
     if picture := picture_in(request.messages):
         return Failure(refused_picture(name, picture), kind="modality")
     options = request.options
@@ -113,23 +113,23 @@ def refusal(name: str, request: ModelRequest) -> Failure | None:
 
 
 def untold_tools(name: str, request: ModelRequest) -> tuple[str, ...]:
-    """A warning where tools are offered natively, which a program can't be told of."""
+    """Return a warning if the request has native tools: a program cannot receive them."""
     if request.protocol != "native" or not request.tools or request.options.tool_choice == "none":
         return ()
     return (NEITHER_CALLS_NOR_RESULTS.format(name=name, remedy=REMEDY),)
 
 
 ALWAYS = frozenset({"stop", "tool_choice", "parallel_calls", "response_format", "constrain", "response_checked"})
-"""Options that are kept, or say nothing here since no calls are native."""
+"""Options that are supported, or have no effect since there are no native calls."""
 
 
 def unheeded(name: str, options: GenerationOptions, heeded: frozenset[str]) -> tuple[str, ...]:
-    """A warning that names the options that were asked for and that the program has no place for.
+    """Return a warning that names the requested but unsupported options.
 
     Args:
         name: the program's.
-        options: what was asked for.
-        heeded: what it does have a place for, beside ``ALWAYS``.
+        options: the requested options.
+        heeded: the supported options, beside ``ALWAYS``.
     """
     usual = GenerationOptions()
     asked = [

@@ -1,13 +1,13 @@
 """One process of a program: started, fed its prompt, read until it ends, interrupted and killed.
 
-What holds, whatever the program does:
+Guarantees for any program:
 
-- It is a child of ours as any other (``runtime.children``): a session of its own, a trimmed environment, an absolute
-  path, no descriptors but the standard ones; on Linux it ends with this program (``child``).
-- Its prompt is written while its outputs are read, so neither side waits for the other. Both of its outputs are read to
-  their ends; of stderr the beginning and the end are kept.
-- It is ended where it takes too long, is silent for too long, or is not wanted any more: interrupted, and after a while
-  killed. All that it has started and that has not left its process group ends with it, also where it ends by itself.
+- It is a child like any other (``runtime.children``): its own session, a trimmed environment, an absolute path, only
+  the standard descriptors. On Linux it ends with this program (``child``).
+- Its prompt is written while its output is read, so neither side waits for the other. Both outputs are read to their
+  ends; the beginning and the end of stderr are stored.
+- It is interrupted, and later killed, if it takes too long, is silent for too long, or is cancelled. All child
+  processes in its process group end with it, also after a normal exit.
 """
 
 from __future__ import annotations
@@ -31,23 +31,26 @@ from runtime.programs.child import command_of
 CHUNK = 1 << 16
 """Bytes of one read or write."""
 KEPT_FIRST, KEPT_LAST = 2_000, 6_000
-"""Bytes of stderr: an error is told first by some programs, and last by others."""
+"""Bytes of stderr to store: some programs report an error first, others last."""
 POLL = 0.2
-"""Seconds between two looks at whether a process has ended, where the system can't tell by itself."""
+"""Interval of checking for the end of a process, on systems without a notification."""
 DRAIN = 1.0
-"""Seconds for what an ended process has written. Whoever else holds its outputs open has been killed by then."""
+"""Seconds to read the remaining output of an ended process. All other processes with its outputs open are already
+killed.
+"""
 
 Hearing = Literal["more", "over", "stop", "kill"]
-"""What to do after some output: go on; wait until it ends, since it has said all; interrupt it; kill it at once."""
+"""Reaction to an output: continue; wait for the end after a complete reply; interrupt; kill immediately."""
 
 How = Literal["itself", "cancelled", "deadline", "silence", "stopped", "lingering"]
-"""Why a process ended: by itself, or since it was not wanted any more, took too long, was silent for too long, was not
-to go on, or did not end although it had said all."""
+"""Why a process ended: normally, cancelled, too slow, silent for too long, stopped by its reader, or still running
+after the complete reply.
+"""
 
 
 @frozen
 class Launch:
-    """What a process begins with."""
+    """The start parameters of a process."""
 
     path: str
     """Absolute."""
@@ -72,8 +75,7 @@ class Ended:
 
     how: How
     code: int | None
-    """Its exit code, or the negative number of the signal that ended it; None if it was never started, or not even
-    SIGKILL ends it."""
+    """Its exit code, or the negative signal number. None if it never started, or if not even SIGKILL ends it."""
     stderr: str = ""
 
 
@@ -108,7 +110,7 @@ class Running:
         self._stderr = _Kept()
 
     def cancel(self) -> None:
-        """Have it ended soon; after its end this does nothing."""
+        """End the process soon; does nothing after its end."""
         with self._lock:
             self.cancelled = True
             if self._wake is not None:
@@ -116,14 +118,14 @@ class Running:
                     os.write(self._wake, b"!")
 
     def run(self, launch: Launch, hear: Callable[[bytes], Hearing]) -> Ended:
-        """Start it and stay with it until it has ended.
+        """Start it and serve it until it has ended.
 
         Args:
-            launch: what it begins with.
+            launch: the start parameters.
             hear: called with each piece of its stdout.
 
         Raises:
-            OSError: the system can't start it.
+            OSError: the system cannot start it.
         """
         woken, wake = os.pipe()
         os.set_blocking(wake, False)
@@ -213,7 +215,7 @@ class Running:
         return Ended(self._stopping or "itself", process.wait(), self._stderr.text())
 
     def _leader_ended(self, process: subprocess.Popen[bytes]) -> float:
-        """The process has ended: what it has left behind ends too. Until it is reaped, its number is its own."""
+        """Kill all that the ended process has left running. Its process id stays reserved until it is reaped."""
         _signal(process, signal.SIGKILL)
         return time.monotonic()
 
@@ -224,7 +226,7 @@ class Running:
             self._stop(process, "stopped", at_once=hearing == "kill")
 
     def _wanted(self, process: subprocess.Popen[bytes], now: float, began: float, heard: float) -> bool:
-        """Have it ended where that is time. False where nothing ends it."""
+        """End the process if it is time; return False if not even a kill ends it."""
         patience = self._patience
         if self._stopping is None:
             if self._over_at is not None:
@@ -258,7 +260,7 @@ class Running:
         self._kill_at = now + self._patience.grace
 
     def _wait(self, now: float, began: float, heard: float, ended: float | None, *, polled: bool) -> float | None:
-        """Seconds until there is something to do without any event."""
+        """Return the seconds until the next timeout."""
         patience, times = self._patience, list[float]()
         if ended is not None:
             times.append(ended + DRAIN)
@@ -284,7 +286,6 @@ class Running:
 
 
 def _read(stream: IO[bytes]) -> bytes | None:
-    """What has come; None at the end."""
     try:
         return os.read(stream.fileno(), CHUNK) or None
     except BlockingIOError:
@@ -292,14 +293,14 @@ def _read(stream: IO[bytes]) -> bytes | None:
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """To the process and all that it has started and that is still in its group."""
+    """Send a signal to the process and all its children that are still in its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 @contextlib.contextmanager
 def _pidfd(pid: int) -> Iterator[int | None]:
-    """What can be read once the process has ended, before anybody has reaped it; None where the system has no such."""
+    """Yield a descriptor that becomes readable when the process ends, before it is reaped; None if unsupported."""
     descriptor = None
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # a kernel before 5.3

@@ -1,6 +1,6 @@
-"""Which of a program's sessions a conversation goes on in: the one whose messages are its beginning, to the byte.
+"""Finds the program's session that a conversation continues: its messages are a byte-exact prefix of the conversation.
 
-Each program's sessions are remembered by its own runtime, so that none is ever taken for the other's.
+Each program's runtime remembers its own sessions, so the programs' sessions never mix.
 """
 
 from __future__ import annotations
@@ -14,28 +14,26 @@ from attrs import evolve, frozen
 from cognition import Usage
 
 MOST = 64
-"""Conversations that are remembered; the one that went on longest ago is forgotten first."""
+"""Maximum conversations to remember; the least recently continued is forgotten first."""
 
 
 @frozen
 class Known:
-    """A session, and how much of a conversation it has."""
+    """A session, and how much of a conversation it contains."""
 
     session: str = ""
-    """Empty: there is none, and a new one begins."""
+    """Empty for a new session."""
     lines: int = 0
-    """How many of the conversation's lines it has."""
     used: Usage = Usage()
-    """What the program said that the whole session has used, where it counts so."""
+    """The usage of the whole session so far, if the program reports it per session."""
 
 
 class Sessions:
-    """Remembers them. From any thread.
+    """Remembers the sessions. From any thread.
 
     Args:
-        forks: whether going on with a session leaves it as it was; otherwise only one conversation goes on in it.
-        first: a session in which conversations begin that are not known; where a session is not left as it was, the
-            first one alone.
+        forks: whether continuing a session leaves it unchanged; otherwise only one conversation can continue it.
+        first: a session from which unknown conversations start; if ``forks`` is False, only the first of them.
     """
 
     def __init__(self, *, forks: bool, first: str = "") -> None:
@@ -45,10 +43,10 @@ class Sessions:
         self._known: dict[bytes, Known] = {}
 
     def find(self, about: str, lines: Sequence[str]) -> Known:
-        """The session that has most of a conversation, though not all of it.
+        """Return the session that contains the longest part of a conversation, without its last line.
 
         Args:
-            about: what has to be the same besides, such as the system prompt.
+            about: further data that must be equal, such as the system prompt.
             lines: the conversation's messages.
         """
         with self._lock:
@@ -65,7 +63,7 @@ class Sessions:
             return Known(first)
 
     def remember(self, about: str, lines: Sequence[str], session: str, used: Usage = Usage()) -> None:  # noqa: B008 - frozen
-        """A session has all of these lines now, the reply included, and has used so many tokens."""
+        """Record that a session now contains all these lines, including the reply, and its usage."""
         *_, key = _keys(about, lines)
         with self._lock:
             if not self._forks:
@@ -76,7 +74,7 @@ class Sessions:
                 del self._known[next(iter(self._known))]
 
     def forget(self, about: str, lines: Sequence[str], session: str) -> None:
-        """It is gone, and so may be all that this conversation could go on in: it begins anew."""
+        """Forget a lost session and all entries of this conversation, which then starts a new session."""
         with self._lock:
             gone = set(_keys(about, lines))
             self._known = {key: one for key, one in self._known.items() if one.session != session and key not in gone}
@@ -84,13 +82,15 @@ class Sessions:
                 self._first = ""
 
     def _used(self, session: str) -> None:
-        """Somebody goes on with it: where that changes it, nobody else does until the reply is there."""
+        """Reserve a session for one conversation until its reply is complete, unless continuing leaves it unchanged."""
         if not self._forks:
             self._known = {key: one for key, one in self._known.items() if one.session != session}
 
 
 def _keys(about: str, lines: Sequence[str]) -> Iterator[bytes]:
-    """A key for each beginning of a conversation. No line holds a line break, so no two conversations have the same."""
+    """Yield a key for each prefix of a conversation. Lines contain no line breaks, so different prefixes have different
+    keys.
+    """
     so_far = sha256(f"{len(about)}\n{about}\n".encode("utf-8", "surrogatepass"))
     for line in lines:
         so_far.update(f"{line}\n".encode())

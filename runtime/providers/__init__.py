@@ -1,1 +1,1 @@
-"""Remote models: backends as values, their names, and the runtime that asks them over HTTP."""
+"""Remote models: backends as values, their names, and the runtime that sends requests to them over HTTP."""

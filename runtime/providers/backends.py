@@ -1,6 +1,6 @@
-"""Backends: where remote models are, how they are spoken to, and what they cost, as plain values.
+"""Backends: address, protocol and prices of remote models, as plain values.
 
-A backend never holds a key. It names the environment variable that does, which is read when a request is sent.
+A backend never contains a key. It names the environment variable of the key, which is read for each request.
 
     >>> from runtime.providers.backends import Backend
     >>> Backend("office", "https://models.example.com/v1", key_env="OFFICE_KEY").dialect
@@ -22,18 +22,17 @@ from cognition.checking import checked, nearest, shown
 from cognition.wire import DEFAULTS, HABITS, Dialect, Habits
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-"""Names of backends: what may stand before the slash of ``openai/gpt-5``."""
+"""Names of backends: the part before the slash of ``openai/gpt-5``."""
 
 URL = "url"
-"""The name of the backend that a URL in a model's name is."""
+"""The backend name of a URL in a model's name."""
 
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""A token of RFC 9110."""
 
 SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
-"""Headers that carry keys: these come from the environment alone."""
+"""Headers that carry keys: these come only from the environment."""
 
 OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 """Headers that the connection itself writes."""
@@ -52,16 +51,16 @@ def _not_negative(instance: Any, attribute: Attribute[Any], value: float | None)
 @checked
 @frozen
 class Timeouts:
-    """Seconds that are waited at most. What takes longer ends as a failure, which an agent may try again."""
+    """Timeouts in seconds. A request that exceeds one fails, and an agent may retry it."""
 
     connect: float = field(default=10.0, validator=_positive)
-    """For a connection, TLS included."""
+    """For a connection, including TLS."""
     first: float = field(default=600.0, validator=_positive)
-    """From the request to the first byte of the reply: a server may compute a long prompt before it says anything."""
+    """From the request to the first byte of the reply: a server may first compute a long prompt."""
     silence: float = field(default=120.0, validator=_positive)
-    """Between two pieces of a reply that has begun."""
+    """Between two pieces of a running reply."""
     heartbeats: float = field(default=1800.0, validator=_positive)
-    """While a server sends nothing but signs of life (comments, pings), as it does while a model thinks unseen."""
+    """While a server sends only signs of life (comments, pings), as during hidden reasoning."""
     whole: float | None = field(default=None, validator=_positive)
     """For the whole request, from ``submit`` to the last piece; None for no limit."""
 
@@ -69,39 +68,38 @@ class Timeouts:
 @checked
 @frozen
 class Price:
-    """What a model costs, in the currency of its provider's price list, for a million tokens."""
+    """The price of a model per million tokens, in the currency of its provider's price list."""
 
     input: float = field(default=0.0, validator=_not_negative)
     output: float = field(default=0.0, validator=_not_negative)
     cached: float | None = field(default=None, validator=_not_negative)
-    """For those input tokens that a cache held; None: as ``input``."""
+    """For cached input tokens; None: the same as ``input``."""
 
     def of(self, usage: Usage) -> float:
-        """What these tokens cost."""
+        """Return the cost of these tokens."""
         cached = self.input if self.cached is None else self.cached
         fresh = max(0, usage.input_tokens - usage.reused_tokens)
         return (fresh * self.input + usage.reused_tokens * cached + usage.output_tokens * self.output) / 1_000_000
 
 
 ANY_SERVER = Habits()
-"""What servers take that speak OpenAI's chat completions and of which no more is known."""
+"""Abilities common to all servers with OpenAI's chat completions, for a server that is not known better."""
 
 FREE = (("*", Price()),)
-"""The prices of a server of one's own."""
 
 
 def _pairs(value: Any) -> Any:
-    """A mapping as pairs; a list of pairs as a tuple of tuples. The check that follows says what else is wrong."""
+    """Convert a mapping to pairs, a list of pairs to a tuple of tuples. The later check reports other errors."""
     if isinstance(value, Mapping):
         return tuple(value.items())
     return tuple(tuple(one) if isinstance(one, list) else one for one in value) if isinstance(value, list) else value
 
 
 def url_of(text: str, what: str) -> SplitResult:
-    """The parts of a base URL, checked.
+    """Return the parts of a base URL, checked.
 
     Raises:
-        ConfigError: it is none, or holds what belongs elsewhere, such as a password.
+        ConfigError: it is not a base URL, or contains extra parts, such as a password.
     """
     try:
         parts = urlsplit(text)
@@ -120,7 +118,7 @@ def url_of(text: str, what: str) -> SplitResult:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name says that it is this machine."""
+    """Return whether a host name means this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -136,41 +134,43 @@ def _usual_habits(dialect: Dialect) -> Habits:
 @checked
 @frozen
 class Backend:
-    """One place where remote models are.
+    """One server, or service, of remote models.
 
     Raises:
-        ConfigError: a part of it can't be.
+        ConfigError: a value is invalid.
     """
 
     name: str
-    """How model names call it: small letters, digits, ``_``, ``-`` and ``.``."""
+    """The name in model names: lower-case letters, digits, ``_``, ``-`` and ``.``."""
     base_url: str
-    """Up to the part that all routes have in common, such as ``https://api.openai.com/v1``."""
+    """The URL up to the common part of all routes, such as ``https://api.openai.com/v1``."""
     dialect: Dialect = "openai"
-    """How it is spoken to."""
+    """The API that it uses."""
     key_env: str = ""
-    """The environment variable with the key; empty for a server that wants none."""
+    """The environment variable with the key; empty for a server without keys."""
     key_header: str = ""
     """The header that carries the key. Empty: ``x-api-key`` in Anthropic's dialect, else ``Authorization`` as a bearer
-    token."""
+    token.
+    """
     key_optional: bool = False
-    """Whether a request goes without a key where the variable is not set, as with servers that can be set up either
-    way."""
+    """Whether to send requests without a key if the variable is not set, for servers that may or may not need one."""
     plain_http: bool = False
-    """Whether the key may go over ``http://`` to another machine, where everyone on the way can read it."""
+    """Whether to send the key over ``http://`` to another machine; it is then readable on the network."""
     headers: tuple[tuple[str, str], ...] = field(default=(), converter=_pairs)
-    """More headers of every request, as pairs or a mapping. Keys have no place here."""
+    """Additional headers of every request, as pairs or a mapping. They must not contain keys."""
     timeouts: Timeouts = Timeouts()
     prices: tuple[tuple[str, Price], ...] = field(default=(), converter=_pairs)
-    """Models with their prices, as pairs or a mapping; a name may end in ``*``. The first that fits holds. A model
-    that none fits counts as free, and ``describe().warnings`` says so."""
+    """Models with their prices, as pairs or a mapping; a name may end in ``*``. The first match counts. A model
+    without a match counts as free, and ``describe().warnings`` reports it.
+    """
     habits: Habits = Factory(lambda self: _usual_habits(self.dialect), takes_self=True)
-    """What this server takes. By default, of a server that speaks OpenAI's chat completions, what all such servers do,
-    or what its kind does if it turns out to be one that is known; in the other dialects what their own servers take."""
+    """The request features that this server supports. Default for OpenAI's chat completions: those of its kind of
+    server if recognised, else those common to all. Default for other dialects: those of the original server.
+    """
     context_tokens: int | None = field(default=None, validator=_positive)
-    """The context length where the server doesn't tell it; None: not known."""
+    """The context length, used if the server does not report one; None: unknown."""
     one_model: bool = False
-    """Whether it serves a single model, so that its name may be left out."""
+    """Whether it serves a single model, so that the model name is optional."""
 
     def __attrs_post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -201,7 +201,7 @@ class Backend:
                 )
 
     def price_of(self, model: str) -> Price | None:
-        """The price of a model; None where it isn't known."""
+        """Return the price of a model, or None if unknown."""
         for pattern, price in self.prices:
             if model == pattern or (pattern.endswith("*") and model.startswith(pattern[:-1])):
                 return price
@@ -239,7 +239,7 @@ def _built_in() -> Iterator[Backend]:
 @checked
 @frozen
 class Backends:
-    """A registry of backends. A value: adding gives another one."""
+    """A registry of backends, immutable: adding returns another."""
 
     each: tuple[Backend, ...] = ()
 
@@ -251,11 +251,11 @@ class Backends:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The backends' names, in their order."""
+        """The backends' names, in order."""
         return tuple(one.name for one in self.each)
 
     def get(self, name: str) -> Backend | None:
-        """The backend of this name; None if there is none."""
+        """Return the backend of this name, or None."""
         return next((one for one in self.each if one.name == name), None)
 
     def __getitem__(self, name: str) -> Backend:
@@ -265,22 +265,21 @@ class Backends:
         return found
 
     def adding(self, more: Iterable[Backend]) -> Backends:
-        """A registry with these too; each takes the place of one that has its name.
+        """Return a registry with these too; each replaces a backend of the same name.
 
         Raises:
-            ConfigError: two of ``more`` have one name.
+            ConfigError: two of ``more`` have the same name.
         """
         new = Backends(tuple(more))
         return Backends((*new.each, *(one for one in self.each if one.name not in new.names)))
 
     def setting(self, name: str, **changes: Any) -> Backends:
-        """A registry in which the backend ``name`` has other values, such as ``base_url=`` or ``prices=``.
+        """Return a registry with changed values of the backend ``name``, such as ``base_url=`` or ``prices=``.
 
         Raises:
-            ConfigError: there is no such backend, or the values can't be.
+            ConfigError: there is no such backend, or a value is invalid.
         """
         return self.adding([evolve(self[name], **changes)])
 
 
 BACKENDS = Backends((*_built_in(),))
-"""The backends that are known without anybody naming them."""

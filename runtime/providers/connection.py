@@ -1,4 +1,4 @@
-"""The connections to one backend: a pool that all threads share, and the requests that go over it."""
+"""The connections to one backend: a pool shared by all threads, and the requests over it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from runtime.providers.failing import compressed, failure_of
 from runtime.providers.proxies import proxy_for
 
 LONGEST_ERROR = 1 << 16
-"""Bytes of the body of an answer that is no reply; the rest of a longer one is not read."""
+"""Maximum bytes to read of an error response's body."""
 
 LONGEST_ANSWER = 1 << 24
-"""Bytes of an answer to a question, such as a list of all models."""
+"""Maximum bytes of an answer to a question, such as a list of all models."""
 
 KEPT_IDLE = 16
-"""Connections that are kept open for the next request, for ``IDLE`` seconds."""
+"""Maximum idle connections to keep open for later requests, for ``IDLE`` seconds."""
 IDLE = 15.0
 
 AGENT = "cogstep"
@@ -36,10 +36,10 @@ Headers = Sequence[tuple[str, str]]
 
 
 class FailedError(Exception):
-    """A request has failed before its reply began.
+    """A request failed before its reply began.
 
     Attributes:
-        failure: how.
+        failure: the failure.
     """
 
     def __init__(self, failure: Failure) -> None:
@@ -49,25 +49,25 @@ class FailedError(Exception):
 
 @frozen
 class Answer:
-    """A response whose head has come. Its body is to be iterated to its end, or closed."""
+    """A response after its head. Iterate its body to the end, or close it."""
 
     status: int
     headers: Mapping[str, str]
-    """By names in small letters."""
+    """By lower-case name."""
     response: httpcore2.Response
 
     @property
     def body(self) -> Iterator[bytes]:
-        """The pieces of the body as they come."""
+        """The pieces of the body, as they arrive."""
         stream: Any = self.response.stream
         return iter(stream)
 
     def close(self) -> None:
-        """Leave it; a connection whose reply is not over is closed."""
+        """Abandon it; this closes the connection unless the response is complete."""
         self.response.close()
 
     def read(self, most: int) -> bytes:
-        """The body, of which no more than about so many bytes are read."""
+        """Return the body, but not much more than ``most`` bytes."""
         pieces, size = list[bytes](), 0
         try:
             for piece in self.body:
@@ -84,7 +84,6 @@ class Connection:
     """All connections to one backend. From any thread."""
 
     def __init__(self, backend: Backend) -> None:
-        """Open none yet."""
         self.backend = backend
         LOGS.add(backend)
         parts = urlsplit(backend.base_url)
@@ -110,9 +109,9 @@ class Connection:
         return made
 
     def leave_to_parent(self) -> None:
-        """In a process that was forked: go on over connections of its own.
+        """Switch to new connections in a forked process.
 
-        Over one that both have, either would be answered what the other has asked.
+        On a shared connection each process could receive the other's responses.
         """
         _LEFT.append(self._pool)
         self._pool = self._opened()
@@ -120,18 +119,18 @@ class Connection:
     def send(
         self, exchange: Exchange, path: str, headers: Headers = (), body: str | None = None, *, root: bool = False
     ) -> Answer:
-        """Send a request and wait for the head of its response, whatever its status is.
+        """Send a request and wait for the head of its response, with any status.
 
         Args:
-            exchange: what it is; it may be stopped meanwhile.
-            path: behind the base URL's; with ``root``, behind its host.
-            headers: besides those of the backend.
+            exchange: the exchange; another thread may stop it.
+            path: after the base URL's path; with ``root``, after its host.
+            headers: beside those of the backend.
             body: JSON text; None for a GET.
             root: see ``path``.
 
         Raises:
-            FailedError: there is no response. Of an exchange that was stopped, this too.
-            NoKeptLineError: as the exchange asks.
+            FailedError: there is no response, or the exchange was stopped.
+            NoKeptLineError: no idle connection is left, and ``exchange.only_kept`` is set.
         """
         backend = self.backend
         try:
@@ -163,27 +162,27 @@ class Connection:
         return Answer(response.status, names, response)
 
     def has_idle(self) -> bool:
-        """Whether a connection seems to be open that the next request can go over."""
+        """Return whether an idle connection seems available for the next request."""
         return any(one.is_idle() for one in self._pool.connections)
 
     def failure(self, error: BaseException, exchange: Exchange) -> Failure:
-        """The failure that an error of a connection is."""
+        """Convert a connection error to a failure."""
         return scrubbed_failure(failure_of(error, exchange, self.backend), self.backend)
 
     def ask(self, exchange: Exchange, path: str, question: Any = None, *, root: bool = False) -> Any:
-        """The JSON that a server answers a question with; None where it has no answer to it.
+        """Return the JSON of a server's answer, or None if it has no answer.
 
         Raises:
-            FailedError: it can't be asked.
+            FailedError: the server cannot be reached.
         """
         status, answer = self.answer(exchange, path, question, root=root)
         return answer if status == 200 else None
 
     def answer(self, exchange: Exchange, path: str, question: Any = None, *, root: bool = False) -> tuple[int, Any]:
-        """The status of a server's answer to a question, and its JSON; None where it has none.
+        """Return the status and the JSON of a server's answer; the JSON is None if there is none.
 
         Raises:
-            FailedError: it can't be asked.
+            FailedError: the server cannot be reached.
         """
         body = None if question is None else json.dumps(question, ensure_ascii=False)
         headers = (("content-type", "application/json"), *self.backend.habits.headers)
@@ -198,15 +197,16 @@ class Connection:
             return answer.status, None
 
     def close(self) -> None:
-        """Close what is open. What is on its way then fails."""
+        """Close all connections. Running requests then fail."""
         self._pool.close()
 
 
 _ALL: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 _LEFT: list[httpcore2.ConnectionPool] = []
-"""The parent's, in a process that was forked. They are kept, since to close one takes locks, which may have been held
-by threads that this process doesn't have."""
+"""The parent's connections, in a forked process. They stay referenced, since closing them takes locks that threads of
+the parent may have held at the fork.
+"""
 
 
 def _forked() -> None:

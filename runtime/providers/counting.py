@@ -1,7 +1,7 @@
-"""How many tokens prompts and texts have, asked from servers that can count; an estimate elsewhere.
+"""Token counts of prompts and texts, from servers that can count; otherwise an estimate.
 
-A count is asked for while a turn waits, so that it has little time, and what fails is not tried again for a while: an
-estimate is better than a turn that stands still.
+A turn waits for its count, so counting has short timeouts. After a failure, counting pauses for a while: an estimate is
+better than a blocked turn.
 """
 
 from __future__ import annotations
@@ -26,72 +26,71 @@ from runtime.providers.exchanges import Exchange
 from runtime.providers.facts import ServerKind
 
 COUNTING: frozenset[ServerKind] = frozenset({"llama-server", "llama-server-responses", "vllm", "anthropic"})
-"""Servers that count prompts."""
 
 COUNTING_TEXTS: frozenset[ServerKind] = frozenset({"llama-server", "llama-server-responses"})
-"""Those that count any number of bare texts in one round trip, so that sessions may know all their sizes."""
+"""Servers that count any number of plain texts in one round trip, so that sessions know all sizes."""
 
 PATIENCE = Timeouts(connect=2.0, first=5.0, silence=5.0, whole=5.0)
-"""For a count."""
 
 PAUSE = 60.0
-"""Seconds in which no count is asked for behind one that failed."""
+"""Seconds without counting after a failure."""
 
 REMEMBERED = 512
-"""Counts that are not asked for again: a session that is resumed brings what another one has counted."""
+"""Maximum cached counts: a resumed session repeats counts of an earlier one."""
 
 OF_TEMPLATE = ("messages", "tools", "tool_choice", "chat_template_kwargs", "parallel_tool_calls", "response_format")
-"""What of a request is shown to a chat template."""
+"""Request fields that a chat template sees."""
 
 OF_RESPONSES = ("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text")
-"""The same of a request for a response."""
+"""The same for a request to the responses API."""
 
 REFUSED = (400, 422, 500)
-"""The status with which llama-server answers where the model's template refuses a conversation."""
+"""Statuses of llama-server if the model's template rejects a conversation."""
 
 BETWEEN = -1
-"""No token is called so. llama-server takes numbers for tokens among the texts that it is to make tokens of, and gives
-them back where they stood: so it tells where one text ends."""
+"""Not a valid token. llama-server accepts numbers as tokens between the texts to tokenize and returns them in place, so
+this separates the texts.
+"""
 
 
 def estimated_tokens(request: ModelRequest) -> int:
-    """By characters, as the core estimates sizes."""
+    """Estimate by characters, as the core does."""
     return math.ceil(request_size(request) + sum(map(message_size, request.messages)))
 
 
 class _UncountedError(Exception):
-    """The server has not counted; the message says why."""
+    """The server did not count; the message has the reason."""
 
 
 class Counts:
-    """Asks one server. From any thread."""
+    """Asks one server for counts. From any thread."""
 
     def __init__(self, connection: Connection, kind: ServerKind, model: str) -> None:
-        """Ask nothing yet. ``model`` is its name in errors."""
+        """Create it without asking. ``model`` is the name in errors."""
         self.closed = False
-        """Set by the runtime when it is closed."""
+        """Set by the runtime on close."""
         self._connection = connection
         self._kind = kind
         self._model = model
         self._problem = ""
         self._until = 0.0
         self._in_one = True
-        """Whether llama-server is taken to know a route that renders and counts at once; older ones have two."""
+        """Whether llama-server may have a route that renders and counts in one request; older versions need two."""
         self._known: OrderedDict[bytes, int] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
     def problem(self) -> str:
-        """Why nothing is counted just now; empty where counts are the server's."""
+        """Why counting is paused; empty if it is not."""
         return self._problem if self._problem and time.monotonic() < self._until else ""
 
     def of_request(self, wire: WireRequest) -> int | None:
-        """The tokens of a prompt; None where the server doesn't count, or does not just now.
+        """Return the token count of a prompt; None if the server cannot count, or counting is paused.
 
         Raises:
-            TemplateError: llama-server says that the model's template refuses these messages.
+            TemplateError: llama-server reports that the model's template rejects these messages.
             RuntimeClosedError: after the runtime's ``close()``.
-            RealModelBlockedError: a test run keeps real models out.
+            RealModelBlockedError: a test run blocks real models.
         """
         self._check()
         if self._kind not in COUNTING or self.problem:
@@ -114,7 +113,7 @@ class Counts:
             return None
 
     def of_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
-        """As ``runtime.protocol.TextCounter`` promises, of llama-server: none where it does not count just now."""
+        """See ``runtime.protocol.TextCounter``; only for llama-server. Returns ``()`` while counting is paused."""
         self._check()
         if not texts or self.problem:
             return ()
@@ -157,7 +156,7 @@ class Counts:
         return tokens
 
     def _asked(self, path: str, question: Any, *, root: bool = False, unknown: Sequence[int] = ()) -> Any:
-        """The server's answer, in JSON; None of a status that is ``unknown``."""
+        """Return the server's answer, in JSON; None for a status in ``unknown``."""
         try:
             status, answer = self._connection.answer(Exchange(PATIENCE), path, question, root=root)
         except FailedError as error:

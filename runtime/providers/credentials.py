@@ -1,9 +1,8 @@
-"""Keys: read from the environment when a request is sent, kept nowhere, and taken out of whatever comes back.
+"""Keys: read from the environment for each request, never stored, and masked in everything that comes back.
 
-A server may repeat a key in its error, as it is or as its gateway writes it (in a URL, in base64, in JSON), and a
-library may repeat a header that it can't send. Texts of theirs are cut where they are long, and a key may be cut with
-them. So no such text becomes a failure, or a line of a log, before ``scrubbed`` has been over it, which finds parts of
-a key too. What the model says is its own, and is not looked through.
+A server may repeat a key in its error, plain or encoded by its gateway (URL, base64, JSON). A library may repeat a
+header that it cannot send. Their texts are truncated, possibly within a key. So ``scrubbed`` processes each such text
+before it becomes a failure or a log line, and also finds parts of a key. Text from the model is not processed.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from cognition import Failure
 from runtime.providers.backends import Backend
 
 LONGEST_PIECE = 12
-"""Characters of a part of a key that does not stay in a text; of a short key, a third of it."""
+"""Parts of a key with this many characters are masked; of a short key, a third of it."""
 
 SHORTEST_SECRET = 6
-"""Characters. A shorter value is a placeholder such as ``none``, and stands in ordinary texts."""
+"""Characters. A shorter value is a placeholder such as ``none``, and occurs in ordinary texts."""
 
 
 class NoKeyError(Exception):
-    """A request can't be sent for want of a key. Becomes the failure of that request."""
+    """A request lacks its key. Becomes the failure of that request."""
 
 
 def key_of(backend: Backend) -> str:
-    """The key of a backend; empty where it needs none.
+    """Return the key of a backend; empty if it needs none.
 
     Raises:
-        NoKeyError: its variable is not set, or holds what no header can carry; the message doesn't repeat it.
+        NoKeyError: its variable is not set, or has characters invalid in a header; the message does not repeat it.
     """
     if not backend.key_env:
         return ""
@@ -52,7 +51,7 @@ def key_of(backend: Backend) -> str:
 
 
 def key_headers(backend: Backend, key: str) -> list[tuple[str, str]]:
-    """The headers that carry a key."""
+    """Return the headers that carry a key."""
     if not key:
         return []
     header = backend.key_header or ("x-api-key" if backend.dialect == "anthropic" else "Authorization")
@@ -60,7 +59,7 @@ def key_headers(backend: Backend, key: str) -> list[tuple[str, str]]:
 
 
 def scrubbed(text: str, backend: Backend) -> str:
-    """A text without the backend's key: in none of the forms that it may be written in, and no longer part of it."""
+    """Return a text with the backend's key masked, in all encodings, including long parts of it."""
     return _scrubbed(text, backend.key_env)
 
 
@@ -74,7 +73,7 @@ def _scrubbed(text: str, key_env: str) -> str:
 
 
 def forms_of(key: str) -> list[str]:
-    """A key as it is, and as it stands in URLs, in JSON, in HTML, in hexadecimal digits, and in base64 of any text."""
+    """Return a key as plain text, and encoded for URLs, JSON, HTML, hexadecimal, and base64 at any offset."""
     whole = key.encode()
     forms = [key, json.dumps(key)[1:-1], key.replace("/", "\\/"), html.escape(key), whole.hex(), whole.hex().upper()]
     forms += ["".join(f"\\u{ord(character):04x}" for character in key)]
@@ -89,7 +88,7 @@ def forms_of(key: str) -> list[str]:
 
 
 def _without(text: str, secret: str, mark: str) -> str:
-    """A text with a mark in place of each part of a secret that has the length of a piece or more."""
+    """Replace each sufficiently long part of a secret by ``mark``."""
     size = max(min(len(secret), SHORTEST_SECRET), min(LONGEST_PIECE, len(secret) // 3))
     found: list[tuple[int, int]] = []
     for at in range(len(secret) - size + 1):
@@ -105,17 +104,16 @@ def _without(text: str, secret: str, mark: str) -> str:
 
 
 class KeysKeptOut(logging.Filter):
-    """Takes keys out of what the library of the connections logs, which has the heads of responses in it."""
+    """A logging filter that masks keys in the HTTP library's logs, which include response headers."""
 
     def __init__(self, loggers: Iterable[str]) -> None:
-        """Look through what these loggers say."""
         super().__init__()
         self._key_envs: frozenset[str] = frozenset()
         for name in loggers:
             logging.getLogger(name).addFilter(self)
 
     def add(self, backend: Backend) -> None:
-        """Know of a backend's key."""
+        """Also mask this backend's key."""
         if backend.key_env:
             self._key_envs |= {backend.key_env}
 
@@ -131,5 +129,5 @@ LOGS = KeysKeptOut(f"httpcore2.{name}" for name in ("connection", "http11", "htt
 
 
 def scrubbed_failure(failure: Failure, backend: Backend) -> Failure:
-    """A failure without the backend's key in its texts."""
+    """Return a failure with the backend's key masked in its texts."""
     return evolve(failure, message=scrubbed(failure.message, backend), code=scrubbed(failure.code, backend))

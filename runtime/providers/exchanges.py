@@ -1,8 +1,8 @@
-"""One request and its response, which any thread may stop at any time, and the sockets that make that possible.
+"""One request and its response, stoppable from any thread at any time, and the sockets for it.
 
-``Lines`` is a network backend of httpcore (the part of httpx that holds connections): its streams know whose exchange
-they carry at the moment, wait no longer than that one allows, and are shut down when it is stopped. So a reply that is
-waited for ends at once, and the server sees the connection close, also where it has not said a word yet.
+``Lines`` is a network backend of httpcore (httpx's connection library). Its streams know their current exchange, obey
+its timeouts, and shut down when it is stopped. So a stopped reply ends immediately, and the server sees the connection
+close, even before its first byte.
 """
 
 from __future__ import annotations
@@ -23,46 +23,48 @@ from runtime.providers.backends import Timeouts
 StopReason = Literal["cancelled", "late"]
 
 Wait = Literal["connect", "first", "silence", "heartbeats", "whole"]
-"""What is waited for: the fields of ``Timeouts``."""
+"""The current wait, named after a field of ``Timeouts``."""
 
 
 LONGEST_WAIT = 0.5
-"""Seconds of one wait. Python runs a signal's handler when a wait ends or is interrupted; one that comes in the
-microseconds before the wait begins would otherwise be seen much later."""
+"""Seconds of one wait. Python runs signal handlers when a wait ends or is interrupted. A signal in the microseconds
+before a wait would otherwise be handled much later.
+"""
 
 HURRY = 0.2
-"""Seconds for the bytes that end a response, which come with the last ones of its reply, or at once behind them."""
+"""Seconds for the bytes that end a response; they arrive with the last bytes of its reply, or right after them."""
 
 
 STALE = 2.0
-"""Seconds within which a connection that had been closed by the server shows it, once it is used again."""
+"""A reused connection that fails within this many seconds counts as already closed by the server."""
 
 
 class _Carried(threading.local):
-    """The exchange that this thread begins, for the lines that it gets."""
+    """The exchange that this thread is starting, for the connections that it opens or reuses."""
 
     exchange: Exchange | None = None
     request: object = None
-    """Stands for the one request of it that is sent now."""
+    """A marker object for the request being sent."""
 
 
 _now = _Carried()
 
 
 class NoKeptLineError(Exception):
-    """No connection is open that the request can go over, and its thread is not to wait for a new one."""
+    """No idle connection is available, and the thread must not wait for a new connection."""
 
 
 class Exchange:
-    """One request on its way. ``stop`` is for any thread; all else for the one that sends or reads just now."""
+    """One request in progress. ``stop`` may be called from any thread, the rest only from the thread that sends or
+    reads.
+    """
 
     def __init__(self, timeouts: Timeouts) -> None:
-        """Begin to count its time."""
         self.stopped: StopReason | None = None
         self.waits: Wait = "connect"
-        """What it waited for last, and so what took too long where that is the failure."""
+        """The last wait; after a timeout, the reason."""
         self.only_kept = False
-        """Whether it is sent by a thread that can't be woken while it connects, and so must not."""
+        """Whether it may only use an idle connection, since its thread cannot be woken while it connects."""
         self._timeouts = timeouts
         self._process = os.getpid()
         self._lock = threading.RLock()  # a signal handler may stop what its own thread is just stopping
@@ -70,25 +72,25 @@ class Exchange:
         self._due = None if timeouts.whole is None else time.monotonic() + timeouts.whole
         self._waits: Wait = "first"
         self._seconds = timeouts.first
-        """What the socket is waited for, and how long."""
+        """The current wait for the socket, and its limit."""
         self._words = 0.0
-        """When the reply said something last."""
         self._head_due: float | None = None
-        """When the head of the response has to be there, once it is waited for."""
+        """Deadline of the response's head, set when waiting for it starts."""
 
     @property
     def ours(self) -> bool:
-        """Whether it was begun in this process.
+        """Whether this process created it.
 
-        One that has been forked since has the same connection, which it must neither read nor end, and locks that
-        nobody may ever release in it.
+        A forked process shares the connection but must neither read nor close it. Locks in the fork may never be
+        released.
         """
         return self._process == os.getpid()
 
     def stop(self, reason: StopReason) -> bool:
-        """End it soon, if it isn't over yet. From any thread, a signal handler too; whether it was the first to.
+        """End it soon, unless it is over; return whether this call was the first. From any thread, also from a signal
+        handler.
 
-        In a process that has been forked since, it does nothing.
+        In a forked process it does nothing.
         """
         if not self.ours:
             return False
@@ -103,7 +105,7 @@ class Exchange:
 
     @contextlib.contextmanager
     def on_this_thread(self) -> Iterator[None]:
-        """What is connected or sent within is this exchange's."""
+        """Assign connections opened and requests sent in the block to this exchange."""
         before, _now.exchange = _now.exchange, self
         _now.request = object()
         self._head_due = None
@@ -113,12 +115,12 @@ class Exchange:
             _now.exchange = before
 
     def answered(self) -> None:
-        """The reply has begun: from now on silence is measured."""
+        """The reply has begun: start to measure silence."""
         self._waits, self._seconds = "silence", self._timeouts.silence
         self._words = time.monotonic()
 
     def only_lives(self, said: bool) -> bool:
-        """Whether what came shows for too long that the server lives, and no more; ``said``: it said something."""
+        """Return whether the server has sent only signs of life for too long; ``said``: this piece had content."""
         now = time.monotonic()
         if said:
             self._words = now
@@ -128,18 +130,18 @@ class Exchange:
         return False
 
     def hurry(self) -> None:
-        """The reply is whole: what still comes is waited for no longer than ``HURRY``."""
+        """The reply is complete: limit the remaining wait to ``HURRY``."""
         now = time.monotonic() + HURRY
         self._due = now if self._due is None else min(self._due, now)
 
     def left(self) -> float | None:
-        """Seconds until the whole of it has to be over; None without a limit."""
+        """Return the seconds until the deadline of the whole exchange; None without a limit."""
         return None if self._due is None else self._due - time.monotonic()
 
     def patience(self, connecting: bool = False, reading: bool = False) -> float:
-        """Seconds to wait for the socket now.
+        """Return the seconds to wait for the socket now.
 
-        A head that comes byte by byte is waited for no longer than one that does not come.
+        A head that arrives byte by byte has the same limit as a missing head.
         """
         self.waits, seconds = ("connect", self._timeouts.connect) if connecting else (self._waits, self._seconds)
         if reading and self._waits == "first":
@@ -154,7 +156,7 @@ class Exchange:
         return seconds
 
     def holds(self, line: Line) -> None:
-        """It is carried by this line from now on."""
+        """Assign this line to the exchange."""
         with self._lock:
             self._line = line
             stopped = self.stopped is not None
@@ -163,32 +165,33 @@ class Exchange:
 
 
 class Line(httpcore2.NetworkStream):
-    """A connection that one exchange after another goes over.
+    """A connection that carries one exchange after another.
 
-    A server may close a connection behind a reply without a word: llama-server does so after each. The next request
-    then meets its end in place of an answer, and goes over another connection, as it does in curl and in browsers. That
-    is no retry: a connection that was not used before, or on which a byte has come, is never replaced.
+    A server may silently close a connection after a reply: llama-server does so after each. The next request then finds
+    the connection closed before any answer, and moves to another connection, as in curl and browsers. This is not a
+    retry: a new connection, or one that has received a byte, is never replaced.
     """
 
     def __init__(self, inner: httpcore2.NetworkStream, exchange: Exchange | None, *, direct: bool = True) -> None:
-        """Carry the exchange that has opened it; None: until the first writes, nobody's.
+        """Carry the exchange that opened it; with None, the first that writes.
 
-        Without ``direct``, all goes through ``inner``.
+        Without ``direct``, all data goes through ``inner``.
         """
         self._inner = inner
         self._socket: socket.socket | None = inner.get_extra_info("socket") if direct else None
-        """What is read and written here, without the layers of ``inner``, which take longer than the calls to the
-        system. None: TLS within TLS, which has no socket of its own."""
+        """The socket to read and write directly: the layers of ``inner`` take longer than the system calls. None for
+        TLS within TLS, which has no own socket.
+        """
         self._lock = threading.RLock()
         self._exchange = exchange
         self._head = b""
-        """The head of a request, which goes out with its body: one packet, and one call to the system."""
+        """The head of a request, sent together with its body: one packet, one system call."""
         self._request: object = _now.request
         self._used_until = 0.0
-        """Until when the end of the connection is taken for one that had come before: 0 while it is new."""
+        """Until this time, a closed connection counts as closed before the request; 0 for a new connection."""
         self._shut = False
         self._twin: socket.socket | None = None
-        """During a handshake, another handle of the connection: the one that ``inner`` has is given away there."""
+        """A second handle of the connection during a TLS handshake, which detaches the first."""
         if exchange is not None:
             exchange.holds(self)
 
@@ -259,8 +262,7 @@ class Line(httpcore2.NetworkStream):
     def _take_over(self, exchange: Exchange) -> None:
         """Carry another request.
 
-        The last one may have been stopped in the instant in which it ended by itself; then this line is of no use any
-        more, and the pool takes another.
+        The previous one may have been stopped right at its end. The line is then unusable, and the pool takes another.
         """
         with self._lock:
             if self._shut:
@@ -271,7 +273,9 @@ class Line(httpcore2.NetworkStream):
         exchange.holds(self)
 
     def shut_down(self, exchange: Exchange) -> None:
-        """End the connection both ways, which wakes whoever waits at it, unless it carries another exchange by now."""
+        """Shut the connection down in both directions, which wakes its reader, unless it already carries another
+        exchange.
+        """
         with self._lock:
             if self._exchange is not exchange or self._shut:
                 return
@@ -302,7 +306,7 @@ class Line(httpcore2.NetworkStream):
 
     @contextlib.contextmanager
     def _stoppable(self, bare: socket.socket) -> Iterator[None]:
-        """Within, ``shut_down`` ends the connection though its socket object is made another one meanwhile."""
+        """Keep ``shut_down`` working in the block while its socket object is replaced."""
         try:
             twin = bare.dup()
         except OSError as error:  # closed by now, or no more files may be open
@@ -323,7 +327,6 @@ class Lines(httpcore2.NetworkBackend):
     """Opens lines."""
 
     def __init__(self) -> None:
-        """Open none yet."""
         self._inner = httpcore2.SyncBackend()
 
     def connect_tcp(

@@ -1,18 +1,14 @@
-"""What a server tells of a model, where it tells anything: its context, what it takes, what sort of server it is.
+"""Facts that a server reports about a model, if any: context length, inputs, kind of server.
 
-Each answer is other people's data: a field that is missing or of another type is one that wasn't told.
+Answers are untrusted: a missing field, or one of the wrong type, counts as not reported.
 
-===============  ==============================  ==================================================================
-server           asked at                        what it tells
-===============  ==============================  ==================================================================
-llama-server     ``/v1/models``, ``/props``      ``n_ctx`` of a slot, pictures, how it samples by default
-vLLM             ``/v1/models``                  ``max_model_len``
-Ollama           ``/api/show``                   the model's ``context_length``, ``num_ctx``, ``capabilities``
-llama_cpp.server ``/v1/models``                  nothing
-mlx_lm.server    ``/v1/models``, ``/health``     nothing
-Anthropic        ``/v1/models/NAME``             ``max_input_tokens``
-others           ``/v1/models``                  ``context_length``, ``context_window`` or ``max_context_length``
-===============  ==============================  ==================================================================
+- llama-server, at ``/v1/models`` and ``/props``: ``n_ctx`` of a slot, pictures, default sampling
+- vLLM, at ``/v1/models``: ``max_model_len``
+- Ollama, at ``/api/show``: the model's ``context_length``, ``num_ctx``, ``capabilities``
+- llama_cpp.server, at ``/v1/models``: nothing
+- mlx_lm.server, at ``/v1/models`` and ``/health``: nothing
+- Anthropic, at ``/v1/models/NAME``: ``max_input_tokens``
+- others, at ``/v1/models``: ``context_length``, ``context_window`` or ``max_context_length``
 """
 
 from __future__ import annotations
@@ -35,47 +31,45 @@ ServerKind = Literal[
 ]
 
 PATIENCE = Timeouts(connect=5.0, first=10.0, silence=10.0, whole=15.0)
-"""For a question about a model."""
 
 OWNERS: dict[str, ServerKind] = {"llamacpp": "llama-server", "vllm": "vllm", "me": "llama-cpp-python"}
-"""What servers call themselves in their lists of models (``owned_by``)."""
+"""Server kinds by ``owned_by`` in their lists of models."""
 
 OWNERS_OF_RESPONSES: dict[str, ServerKind] = {"llamacpp": "llama-server-responses"}
-"""The same of servers that are spoken to in responses."""
+"""The same for servers with the responses API."""
 
 CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
 
 GREEDY = GenerationOptions(temperature=0.0)
-"""How a model is sampled by default that nobody has said anything else of, as a local one is."""
+"""Default sampling of a model if neither user nor model sets any, as for a local model."""
 
 PLAIN_GREEDY = evolve(GREEDY, repeat_penalty=1.0)
-"""The same of a server that would penalise repetitions, which JSON is full of: llama_cpp.server, by 1.1."""
+"""The same for llama_cpp.server, which would apply a repetition penalty of 1.1; JSON is full of repetitions."""
 
 LLAMA_DEFAULTS = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
-"""How llama-server samples where neither its command line nor the model's file says anything. They are nobody's
-choice."""
+"""llama-server's built-in sampling. If all values equal these, neither its command line nor the model's file sets any.
+"""
 
 
 @frozen
 class Facts:
-    """What is known of a model and its server."""
+    """Known facts about a model and its server."""
 
     kind: ServerKind = ""
-    """Empty: not known."""
+    """Empty: unknown."""
     model: str = ""
-    """The name of the one model that the server has, where nobody has named one."""
+    """The name of the server's only model, if the user named none."""
     context_tokens: int | None = None
     media: tuple[MediaType, ...] | None = None
     tools: bool | None = None
     thinking: bool | None = None
     sampling: GenerationOptions = GenerationOptions()
-    """What holds where a request says nothing."""
+    """Sampling if the request sets none."""
     problem: str = ""
-    """Why the server could not be asked."""
 
 
 def ask_facts(connection: Connection, model: str) -> Facts:
-    """What a server tells of a model. Takes ``PATIENCE`` at most, and never fails."""
+    """Ask a server about a model. Takes at most ``PATIENCE``, and never raises."""
     exchange = Exchange(PATIENCE)
     try:
         match connection.backend.dialect:
@@ -143,7 +137,7 @@ def _of_ollama(connection: Connection, exchange: Exchange, model: str) -> Facts:
 
 
 def _parameters(text: Any) -> dict[str, float]:
-    """The numbers among a Modelfile's parameters, which Ollama tells as lines of text."""
+    """Return the numbers among a Modelfile's parameters, which Ollama reports as lines of text."""
     found: dict[str, float] = {}
     for line in text.splitlines() if isinstance(text, str) else ():
         if match := re.fullmatch(r"(\w+)\s+(-?\d{1,9}(?:\.\d{1,9})?)", line.strip()):
@@ -152,7 +146,7 @@ def _parameters(text: Any) -> dict[str, float]:
 
 
 def _sampling(said: dict[str, float]) -> GenerationOptions:
-    """A Modelfile's own sampling; greedy, as everywhere, where it has none."""
+    """Return a Modelfile's own sampling; if it has none, greedy as for all models."""
     options: dict[str, Any] = {
         key: said[key] for key in ("temperature", "top_p", "min_p", "typical_p", "repeat_penalty") if key in said
     }

@@ -1,4 +1,4 @@
-"""What goes wrong on the way to a server and back, as failures of which the core knows what follows."""
+"""Converts connection errors to failures that the core can classify."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.providers.backends import URL, Backend
 from runtime.providers.exchanges import Exchange
 
 LONGEST = 300
-"""Characters of what a library says that a failure repeats."""
+"""Maximum characters of a library's message within a failure."""
 
 WAITED = {
     "connect": "it can't be connected to within {} s",
@@ -23,11 +23,11 @@ WAITED = {
     "heartbeats": "it has shown for {} s that it lives, and said nothing",
     "whole": "the request has taken more than {} s",
 }
-"""What has taken too long, by what was waited for."""
+"""Timeout messages, by the kind of wait."""
 
 
 def failure_of(error: BaseException, exchange: Exchange, backend: Backend) -> Failure:
-    """The failure that an error of the connection is. It repeats no header, and so no key."""
+    """Return the failure for a connection error. It contains no headers, so no key."""
     where = place_of(backend)
     cause = root_of(error)
     if isinstance(error, httpcore2.TimeoutException):
@@ -57,12 +57,12 @@ def failure_of(error: BaseException, exchange: Exchange, backend: Backend) -> Fa
 
 
 def place_of(backend: Backend) -> str:
-    """A backend as messages name it."""
+    """Return the name of a backend for messages."""
     return backend.base_url if backend.name == URL else f"{backend.name} ({backend.base_url})"
 
 
 def root_of(error: BaseException) -> BaseException:
-    """What an error came of in the first place."""
+    """Return the original cause of an error."""
     seen = 0
     while (cause := error.__cause__ or error.__context__) is not None and seen < 10:
         error, seen = cause, seen + 1
@@ -70,14 +70,14 @@ def root_of(error: BaseException) -> BaseException:
 
 
 def compressed(packed: str, status: int, backend: Backend) -> Failure:
-    """The failure that an answer is whose body is compressed, which none was asked to be."""
+    """Return the failure for a compressed response, since requests do not ask for one."""
     said = shown_name(packed, LONGEST)
     told = f"{place_of(backend)} answered with status {status}, and in a form that was not asked for ({said})"
     return Failure(told, "fatal" if status < 400 else None, status=status, code="compressed")
 
 
 def redirected(status: int, target: str, backend: Backend) -> Failure:
-    """The failure that a redirection is: to follow it could take the key and the conversation to another host."""
+    """Return the failure for a redirection: following it could send the key and the conversation to another host."""
     return Failure(
         f"{place_of(backend)} redirects to {shown_name(target or 'nowhere', LONGEST)}, which is not "
         "followed, since it would take the conversation there; set base_url= to it if it is right",

@@ -1,4 +1,4 @@
-"""A reply of a remote model on its way: sent by a worker's thread, read by the thread that iterates over it."""
+"""A reply of a remote model in progress: a worker thread sends it, the iterating thread reads it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from runtime.protocol import Runtime
 
 MOST_DRAINED = 4
-"""Pieces of a response that are read behind the end of its reply."""
+"""Maximum pieces to read after the end of a reply."""
 
 CUT = Failure("the reply was cancelled", "transient", code="cancelled")
-"""What a decoder is told that ends a reply which nobody wants any more. No ``Done`` has it."""
+"""Passed to the decoder to end a cancelled reply. It never appears in a ``Done``."""
 
 BROKEN = Failure("reading the reply was interrupted", "transient", code="interrupted")
 
@@ -39,65 +39,62 @@ class Reading(Protocol):
     """Reads a reply's bytes; see ``cognition.wire.Decoder``."""
 
     def feed(self, data: bytes, /) -> tuple[Output, ...]:
-        """What these bytes add to the reply."""
+        """Return the outputs of these bytes."""
         ...
 
     @property
     def over(self) -> bool:
-        """Whether the reply is whole, or has failed."""
+        """Whether the reply is complete, or has failed."""
         ...
 
     def finish(self, cut: Failure | None = None, /) -> WireReply:
-        """All that came."""
+        """Return the whole reply."""
         ...
 
 
 @frozen
 class Call:
-    """What one reply needs of its runtime."""
+    """The parts of the runtime that one reply uses."""
 
     send: Callable[[Exchange], Answer]
     """Sends the request. Raises FailedError."""
     quick: Callable[[], bool]
-    """Whether a connection seems to be open that the request can go over: then only the answer is waited for."""
+    """Whether an idle connection seems available: then only the answer takes time."""
     refuse: Callable[[Answer, bytes], Failure]
-    """The failure that a response is whose status is no success, by its body."""
+    """Returns the failure for an error status, from the response's body."""
     failure: Callable[[BaseException, Exchange], Failure]
-    """The failure that an error of the connection is."""
     scrub: Callable[[Failure], Failure]
-    """A failure without keys."""
     scrub_text: Callable[[str], str]
-    """The same of a warning, which may repeat a word of the server."""
+    """Masks keys in a warning, which may repeat text of the server."""
     cost: Callable[[Usage], float]
     over: Callable[[], None]
-    """To be called once, when the reply is over."""
+    """Called once, at the end of the reply."""
     decoder: Reading
     warnings: tuple[str, ...] = ()
 
 
 class RemoteGeneration:
-    """See ``runtime.Generation``. One that nobody holds any more is cancelled, so that the server may stop."""
+    """See ``runtime.Generation``. Garbage collection cancels it, so that the server can stop."""
 
     def __init__(self, runtime: Runtime, exchange: Exchange, call: Call) -> None:
-        """One that has not been sent."""
         self._runtime = runtime  # a runtime that nobody else holds lives as long as its replies
         self._exchange = exchange
         self._call = call
         self._began = time.monotonic()
         self._first: float | None = None
         self._heads: SimpleQueue[Answer | Failure | None] = SimpleQueue()
-        """Where the worker puts what came of the request, and ``cancel`` a None."""
+        """Receives the worker's result of the request, or None from ``cancel``."""
         self._answer: Answer | None = None
         self._pieces: Iterator[bytes] | None = None
         self._reading = False
         self._unsent: list[Exchange] = []
-        """Holds the exchange until somebody takes it, and so sends it: the worker, or whoever iterates before that."""
+        """Contains the exchange until a thread takes and sends it: the worker, or the iterating thread if earlier."""
         self._ready: deque[Output | Done] = deque()
         self._ended = False
         self._over = False
 
     def begin(self) -> None:
-        """Have the request sent, on another thread, unless whoever wants the reply comes before that one."""
+        """Send the request on another thread, unless the iterating thread comes first."""
         if self._call.quick():
             self._unsent.append(self._exchange)
             WORKERS.run_unless_taken(self._unsent, partial(_send_next, self._call, self._unsent, self._heads))
@@ -120,7 +117,6 @@ class RemoteGeneration:
         return self._ready.popleft()
 
     def _advance(self) -> None:
-        """Wait for what comes next."""
         if not self._exchange.ours:
             self._finish(ELSEWHERE)
             return
@@ -152,7 +148,7 @@ class RemoteGeneration:
             self._finish(self._call.failure(httpcore2.ReadTimeout(), self._exchange))
 
     def _drain(self) -> None:
-        """Read the few bytes that end the response behind its reply, so that the connection can be used again."""
+        """Read the few bytes after the reply that end the response, so that the connection can be reused."""
         assert self._pieces is not None
         self._exchange.hurry()
         with contextlib.suppress(Exception):
@@ -184,7 +180,9 @@ class RemoteGeneration:
             self._finish(head)
 
     def _send_here(self) -> None:
-        """Send the request, unless the worker has begun to, or has to: it can be left while it connects."""
+        """Send the request here, unless the worker has begun or a new connection is needed: only a worker can be
+        abandoned while connecting.
+        """
         with contextlib.suppress(IndexError):
             exchange = self._unsent.pop()
             exchange.only_kept = True
@@ -195,7 +193,7 @@ class RemoteGeneration:
                 WORKERS.run(partial(_send, self._call, exchange, self._heads))
 
     def _finish(self, failure: Failure | None) -> None:
-        """Nothing more comes: because of a failure, or because the response has ended."""
+        """End the reply, after a failure or the end of the response."""
         stopped = self._exchange.stopped
         self._leave()
         if stopped == "cancelled":
@@ -235,12 +233,11 @@ class RemoteGeneration:
     # ------------------------------------------------------------------------------------------------ on any thread
 
     def cancel(self) -> None:
-        """As ``Generation`` promises. The connection is closed, by which the server knows."""
+        """See ``Generation.cancel``. It closes the connection, so the server notices."""
         if not self._ended and self._exchange.stop("cancelled"):
             self._heads.put(None)
 
     def _leave(self) -> None:
-        """Nothing more is read. What has not come to its end is closed."""
         if self._over:
             return
         self._over = True
@@ -269,7 +266,7 @@ def _send_next(call: Call, unsent: list[Exchange], heads: SimpleQueue[Answer | F
 
 
 def _send(call: Call, exchange: Exchange, heads: SimpleQueue[Answer | Failure | None]) -> None:
-    """Put what comes of a request into a queue. Holds no generation, so that one that nobody wants can go."""
+    """Send a request and queue its result. References no generation, so an abandoned one can be collected."""
     try:
         answer = call.send(exchange)
     except FailedError as error:
@@ -289,7 +286,7 @@ def _send(call: Call, exchange: Exchange, heads: SimpleQueue[Answer | Failure | 
 
 
 def _empty(heads: SimpleQueue[Answer | Failure | None]) -> None:
-    """Close a response that nobody has taken."""
+    """Close responses that were not taken."""
     with contextlib.suppress(Empty):
         while True:
             head = heads.get_nowait()

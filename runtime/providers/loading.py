@@ -1,4 +1,4 @@
-"""From the name of a remote model to its runtime. What that takes is only imported where there is one."""
+"""From the name of a remote model to its runtime. Imports the necessary modules only for a remote model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def names_remote(spec: str | Path | None, backends: Sequence[Backend]) -> RemoteName | None:
-    """The remote model that is meant, if it is one: what is there under that name as a file is a local one.
+    """Return the remote model that a spec names, or None. An existing file of that name takes precedence.
 
     Raises:
-        ModelSpecError: it is that of a remote model, and nothing can be meant by it.
-        ConfigError: one of ``backends`` is none.
+        ModelSpecError: it has the form of a remote model's name, but no valid meaning.
+        ConfigError: an item of ``backends`` is not a backend.
     """
     if not isinstance(spec, str):
         return None
@@ -37,15 +37,15 @@ def names_remote(spec: str | Path | None, backends: Sequence[Backend]) -> Remote
 def load_remote(
     name: RemoteName, refused: Mapping[str, object], context_tokens: int | None, queue_limit: int
 ) -> RemoteRuntime:
-    """A runtime for it.
+    """Return the runtime of a remote model.
 
     Args:
-        name: what it is.
-        refused: the options that a remote model has no use for, with what was given for them.
-        context_tokens: of ``load_model``, as ``queue_limit``.
+        name: the model's name.
+        refused: options that a remote model does not support, with their values.
+        context_tokens: as in ``load_model``, like ``queue_limit``.
 
     Raises:
-        ModelOptionsError: one of those options was given, or the backend's key is missing.
+        ModelOptionsError: an unsupported option is set, or the backend's key is missing.
         ExtraMissingError: the HTTP library is not installed.
     """
     given = [option for option, value in refused.items() if value]

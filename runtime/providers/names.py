@@ -1,13 +1,11 @@
-"""From a model's name to a backend and what the model is called there. Pure: nothing is looked up, nothing is asked.
+"""From a model's name to a backend and the model's name there. Pure: no look-ups, no requests.
 
-==========================  =====================================================================
-``openai/gpt-5``            a model of a backend of the registry
-``openrouter/a/b``          the same: only the first slash parts, the rest is the model's own name
-``llama-server``            a backend that serves one model
-``openai/gpt-oss-20b@groq`` the model ``openai/gpt-oss-20b`` of the backend ``groq``
-``http://host/v1|model``    a model of any server that speaks OpenAI's chat completions
-``http://host/v1``          the one model of such a server
-==========================  =====================================================================
+- ``openai/gpt-5``: a model of a backend in the registry
+- ``openrouter/a/b``: the same; only the first slash separates, the rest is the model's own name
+- ``llama-server``: a backend that serves one model
+- ``openai/gpt-oss-20b@groq``: the model ``openai/gpt-oss-20b`` of the backend ``groq``
+- ``http://host/v1|model``: a model of any server with OpenAI's chat completions
+- ``http://host/v1``: the only model of such a server
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from runtime.providers.backends import ANY_SERVER, FREE, URL, Backend, Backends,
 FORMS = "openai/NAME (or another backend), NAME@BACKEND, http://HOST/v1|NAME"
 
 LIKE = 0.75
-"""How near an unknown word has to be to a backend's name to be taken for a misspelt one; of ``difflib``, 0 to 1."""
+"""Minimum similarity (``difflib``, 0 to 1) of an unknown word to a backend's name to count as misspelt."""
 
 
 @frozen
@@ -34,21 +32,21 @@ class RemoteName:
 
     backend: Backend
     model: str
-    """Empty: the one model that the server has."""
+    """Empty: the server's only model."""
 
     @property
     def text(self) -> str:
-        """A name that is read as this one."""
+        """A spec that parses to this name."""
         if self.backend.name == URL:
             return f"{self.backend.base_url}|{self.model}" if self.model else self.backend.base_url
         return f"{self.backend.name}/{self.model}" if self.model else self.backend.name
 
 
 def remote_name(spec: str, backends: Backends) -> RemoteName | None:
-    """What a name means as that of a remote model; None where it is that of a local one.
+    """Parse the name of a remote model; return None for a local model.
 
     Raises:
-        ModelSpecError: it is that of a remote model, and nothing can be meant by it.
+        ModelSpecError: it has the form of a remote model's name, but no valid meaning.
     """
     if re.match(r"https?:", spec, re.IGNORECASE):
         return _by_url(spec)

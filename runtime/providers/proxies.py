@@ -1,4 +1,4 @@
-"""Which proxy a server is reached by, from the variables that httpx and curl read: ``HTTPS_PROXY``, ``NO_PROXY``..."""
+"""The proxy for a server, from the variables that httpx and curl read: ``HTTPS_PROXY``, ``NO_PROXY``..."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from urllib.request import getproxies
 
 
 def proxy_for(scheme: str, host: str, port: int | None) -> str | None:
-    """The URL of the proxy for a server; None for none. The environment is read at each call.
+    """Return the URL of the proxy for a server, or None. Reads the environment at each call.
 
     Args:
         scheme: ``http`` or ``https``.
         host: its name or address, without brackets.
-        port: as the URL has it; None for the usual one.
+        port: as in the URL; None for the default.
     """
     found = getproxies()
     proxy = found.get(scheme) or found.get("all")
@@ -24,9 +24,9 @@ def proxy_for(scheme: str, host: str, port: int | None) -> str | None:
 
 
 def _passes(entry: str, host: str, port: int | None) -> bool:
-    """Whether an entry of ``NO_PROXY`` says that a host is reached without one.
+    """Whether an entry of ``NO_PROXY`` matches a host.
 
-    As httpx reads them: ``example.com`` is this host and all below it, ``.example.com`` those below it alone.
+    As in httpx, ``example.com`` means this host and all subdomains, ``.example.com`` only the subdomains.
     """
     if not entry:
         return False

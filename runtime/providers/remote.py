@@ -1,8 +1,8 @@
-"""``RemoteRuntime``: a model behind a server, as a runtime like any other. Made by ``load_model("openai/gpt-5")``.
+"""``RemoteRuntime``: a model behind a server, as a runtime. Created by ``load_model("openai/gpt-5")``.
 
-    submit ─▶ encode ─▶ a worker's thread sends it ─▶ whoever iterates reads the response ─▶ decode ─▶ outputs, Done
+    submit ─▶ encode ─▶ a worker thread sends it ─▶ the iterating thread reads the response ─▶ decode ─▶ outputs, Done
 
-It tries nothing again by itself: a failure is data in the ``Done``, and what follows from it is the core's to decide.
+It never retries: a failure is data in the ``Done``, and the core decides how to react.
 """
 
 from __future__ import annotations
@@ -38,36 +38,37 @@ from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owne
 REDIRECTS = range(300, 400)
 
 ANY_MODEL = "default_model"
-"""What a server's one model is called where neither the program nor the server has named it: ``mlx_lm.server`` knows
-that name, and others that have one model read over it."""
+"""Model name to send if neither the program nor the server names one: ``mlx_lm.server`` knows this name, and other
+one-model servers ignore it.
+"""
 
 NOTHING = WireRequest("", (), "")
-"""What is sent for a request that can't be said: it isn't."""
+"""Placeholder for a request that cannot be encoded; it is never sent."""
 
 
 class RemoteRuntime:
     """A remote model; see ``runtime.Runtime``. From any thread; usable in a ``with`` statement.
 
-    A runtime that is no longer held, or still open when the program ends, is closed.
+    It is closed on garbage collection and at the end of the program.
     """
 
     count_texts: Callable[[Sequence[str]], Sequence[int]]
-    """Of servers that count bare texts alone, as ``runtime.protocol.TextCounter`` has it."""
+    """Only set for servers that count plain texts; see ``runtime.protocol.TextCounter``."""
 
     def __init__(
         self, name: RemoteName, *, context_tokens: int | None = None, queue_limit: int = QUEUE_LIMIT, ask: bool = True
     ) -> None:
-        """Ask the server what it tells of the model, and connect to nothing else.
+        """Ask the server for facts about the model; no other request is sent.
 
         Args:
-            name: the backend, and what the model is called there.
-            context_tokens: the longest prompt and reply together; None: what the server says.
-            queue_limit: as of ``load_model``.
+            name: the backend, and the model's name there.
+            context_tokens: the maximum length of prompt and reply together; None: the server's value.
+            queue_limit: as in ``load_model``.
             ask: whether to ask the server at all.
 
         Raises:
-            ModelOptionsError: the backend's key is not in the environment, or can't be one.
-            RealModelBlockedError: a test run keeps real models out.
+            ModelOptionsError: the backend's key is missing in the environment, or invalid.
+            RealModelBlockedError: a test run blocks real models.
         """
         check_allowed(f"ask {name.text}")
         try:
@@ -83,7 +84,7 @@ class RemoteRuntime:
         facts = ask_facts(self._connection, name.model) if ask else Facts()
         self._facts = facts
         self.unreached = bool(facts.problem)
-        """Whether the server could not be asked what it is, so that less is known of it than it tells."""
+        """Whether the server could not be asked, so that some facts are unknown."""
         self._model = name.model or facts.model or ANY_MODEL
         self._habits = _habits_of(name, facts)
         self._price = name.backend.price_of(self._model)
@@ -101,11 +102,11 @@ class RemoteRuntime:
     # --------------------------------------------------------------------------------------------------- a runtime
 
     def submit(self, request: ModelRequest) -> RemoteGeneration:
-        """As every runtime does. The request is sent by a thread of its own; nothing is tried again.
+        """See ``Runtime.submit``. Another thread sends the request; there are no retries.
 
         Raises:
             RuntimeClosedError: after ``close()``.
-            RealModelBlockedError: a test run keeps real models out.
+            RealModelBlockedError: a test run blocks real models.
         """
         self._check_open()
         check_allowed(f"ask {self._name.text}")
@@ -145,15 +146,15 @@ class RemoteRuntime:
         return generation
 
     def count_tokens(self, request: ModelRequest) -> int:
-        """The tokens of a prompt: asked from the server where it can count, which takes a round trip or two.
+        """Return the prompt tokens, counted by the server if it can, which takes a round trip or two.
 
-        Elsewhere, and where the server doesn't answer within seconds, it is an estimate by the prompt's length: then
-        ``describe().features`` has ``estimated_counts``.
+        If it cannot, or does not answer within seconds, the result is an estimate by the prompt's length. Then
+        ``describe().features`` includes ``estimated_counts``.
 
         Raises:
             RuntimeClosedError: after ``close()``.
-            MediaError: a message holds what the model does not take.
-            TemplateError: the server says that the model's template refuses these messages.
+            MediaError: a message contains media that the model does not accept.
+            TemplateError: the server reports that the model's template rejects these messages.
         """
         self._check_open()
         self._check_media(request)
@@ -171,7 +172,7 @@ class RemoteRuntime:
         return evolve(self._info, features=features, warnings=(*self._info.warnings, warning))
 
     def close(self) -> None:
-        """Cancel what runs, and close the connections. A second call does nothing."""
+        """Cancel running requests and close the connections. A second call does nothing."""
         self._closed = self._counts.closed = True
         for generation in tuple(self._running):
             generation.cancel()
@@ -197,7 +198,7 @@ class RemoteRuntime:
                     raise MediaError(_not_taken(self._info, image))
 
     def _whole(self, request: ModelRequest) -> ModelRequest:
-        """The request, with what holds where it says nothing of sampling."""
+        """Return the request with default sampling for unset options."""
         options = with_own(request.options, self._facts.sampling)
         return request if options is request.options else evolve(request, options=options)
 
@@ -214,7 +215,7 @@ class RemoteRuntime:
 
 
 def _nothing() -> None:
-    """What is to be done at the end of a reply that never began."""
+    """The end callback of a reply that never began."""
 
 
 def _not_taken(info: ModelInfo, image: Image) -> str:
@@ -223,7 +224,7 @@ def _not_taken(info: ModelInfo, image: Image) -> str:
 
 
 def _habits_of(name: RemoteName, facts: Facts) -> Habits:
-    """Those that the backend has, or, of a server of which nothing was known, those of its kind."""
+    """Return the backend's own habits; if it sets none, those of the server's kind."""
     habits = name.backend.habits
     nobody_s = habits is ANY_SERVER or habits is DEFAULTS["responses"]
     found = HABITS.get(facts.kind) if nobody_s else None
@@ -231,7 +232,7 @@ def _habits_of(name: RemoteName, facts: Facts) -> Habits:
 
 
 def _with_context(habits: Habits, context_tokens: int) -> Habits:
-    """Those of a server that is told with each request how long a context to make."""
+    """Add the context length to each request, for a server that needs it there."""
     extra = json.loads(habits.extra)
     options = {"num_ctx": context_tokens, **extra.get("options", {})}
     return evolve(habits, extra=json.dumps({**extra, "options": options}))

@@ -1,1 +1,1 @@
-"""Which tokens of which sequences a model evaluates next: pure values and functions; see ``docs/scheduler.md``."""
+"""Plans which tokens of which sequences are evaluated next: pure values and functions; see ``docs/scheduler.md``."""

@@ -1,17 +1,17 @@
-"""What a KV cache holds, as a value.
+"""The content of a KV cache, as a value.
 
-A cell keeps what the model computed for one token at one position. In a pool (llama.cpp with ``kv_unified``) it may
-belong to several sequences: to share a prefix is to mark its cells for one more sequence, and copies nothing. So
-sequences can be counted apart, but cells can't; they are counted by *branches*:
+A cell stores the model's result for one token at one position. In a pool (llama.cpp with ``kv_unified``) a cell may
+belong to several sequences: sharing a prefix only marks its cells for one more sequence, without a copy. So cells
+cannot be counted per sequence; they are counted by *branches*:
 
-    sequence 0   ──── branch 1, positions 0 to 99 ──────────────── 60 ────────▶
-    sequence 1   ──── branch 1, its first 60 ─────┬── branch 2, 60 to 80 ──▶        copied at 60, then grown
-    sequence 2   ──── branch 1, its first 60 ─────┴── branch 2, its first 10        copied from 1 at 70
+        sequence 0   ──── branch 1, positions 0 to 99 ──────────────── 60 ────────▶
+        sequence 1   ──── branch 1, its first 60 ─────┬── branch 2, 60 to 80 ──▶        copied at 60, then grown
+        sequence 2   ──── branch 1, its first 60 ─────┴── branch 2, its first 10        copied from 1 at 70
 
-A cache whose copies share nothing is counted the same way: there each copy begins a branch.
+A cache whose copies share nothing is counted in the same way: each copy starts a branch.
 
-A branch is a stretch that one sequence wrote without a break. All sequences that hold some of it hold it from its
-start, so the cells in use are, for each branch, as many as the sequence needs that holds the most of it.
+A branch is a stretch that one sequence wrote without a break. Every sequence that uses a branch uses it from its start.
+So the cells in use are the sum, over all branches, of the longest use of each.
 """
 
 from __future__ import annotations
@@ -25,41 +25,40 @@ from runtime.scheduling.tokens import Tokens
 
 @frozen
 class Branch:
-    """How far a sequence goes along a branch."""
+    """How far a sequence uses a branch."""
 
     id: int
     stop: int
-    """The position behind the last one."""
+    """The position after the last token."""
 
 
 @frozen
 class Held:
-    """What one sequence holds."""
+    """The content of one sequence."""
 
     tokens: Tokens
     branches: tuple[Branch, ...]
-    """In order; the first starts at position 0, each other one where the one before it stops."""
+    """In order; the first starts at position 0, each other where its predecessor stops."""
     writes: bool
-    """Whether the last branch is this sequence's own, and it is at its end: what comes next goes on there."""
+    """Whether the sequence owns its last branch and is at its end, so that new tokens extend that branch."""
     used: int
     """When it was last extended, in batches; for a snapshot, when it was last copied from."""
     snapshot: bool = False
-    """Whether it was copied so that what it holds can be gone back to."""
+    """Whether it is a snapshot, so that other sequences can start from it."""
 
 
 @frozen
 class Cache:
-    """All sequences that hold something."""
+    """All sequences that are not empty."""
 
     held: Mapping[int, Held] = field(factory=dict)
     clock: int = 0
     """Batches evaluated so far."""
     branches: int = 0
-    """Branches begun so far."""
 
     @property
     def cells(self) -> int:
-        """How many cells are in use."""
+        """The number of cells in use."""
         most: dict[int, int] = {}
         for held in self.held.values():
             start = 0
@@ -69,12 +68,12 @@ class Cache:
         return sum(most.values())
 
     def length(self, sequence: int) -> int:
-        """How many tokens a sequence holds."""
+        """Return the number of tokens in a sequence."""
         held = self.held.get(sequence)
         return 0 if held is None else len(held.tokens)
 
     def extended(self, additions: Mapping[int, Sequence[int]]) -> Cache:
-        """After a batch: these tokens at the ends of these sequences."""
+        """Return the cache after a batch with these tokens at the ends of these sequences."""
         after, branches, clock = dict(self.held), self.branches, self.clock + 1
         for sequence, tokens in additions.items():
             held = after.get(sequence)
@@ -89,11 +88,10 @@ class Cache:
         return Cache(after, clock, branches)
 
     def copied(self, source: int, target: int, length: int, *, snapshot: bool = False, shares: bool = True) -> Cache:
-        """With the first ``length`` tokens of one sequence in another one, which is empty.
+        """Return the cache with the first ``length`` tokens of one sequence copied to another, empty sequence.
 
-        In the same cells if the copy shares them, else in as many of its own. The source does not count as used, unless
-        it is a snapshot: what both hold lives on in the copy, and nothing else of it was asked for. A snapshot is good
-        for being copied.
+        The copy uses the same cells if it shares them, else its own. The source does not count as used, unless it is a
+        snapshot: the shared part remains in the copy, and the rest was not needed. A snapshot exists to be copied.
         """
         if target in self.held:
             raise ValueError(f"sequence {target} is not empty")
@@ -104,7 +102,7 @@ class Cache:
         return Cache({**self.held, **touched, target: copy}, self.clock, self.branches + (not shares))
 
     def cut(self, sequence: int, length: int) -> Cache:
-        """With only the first ``length`` tokens of a sequence."""
+        """Return the cache with only the first ``length`` tokens of a sequence."""
         held = self.held[sequence]
         if length == len(held.tokens):
             return self
@@ -116,7 +114,6 @@ class Cache:
         return evolve(self, held={**self.held, sequence: Held(held.tokens.cut(length), branches, own, held.used)})
 
     def _beyond(self, sequence: int, branch: Branch) -> bool:
-        """Whether a sequence other than this one holds more of a branch."""
         return any(
             other != sequence and one.id == branch.id and one.stop > branch.stop
             for other, held in self.held.items()
@@ -124,14 +121,14 @@ class Cache:
         )
 
     def adopted(self, sequence: int, tokens: Tokens) -> Cache:
-        """With a sequence that came from elsewhere, such as a file."""
+        """Return the cache with a sequence from elsewhere, such as a file."""
         if sequence in self.held:
             raise ValueError(f"sequence {sequence} is not empty")
         held = Held(tokens, (Branch(self.branches + 1, len(tokens)),), True, self.clock)
         return Cache({**self.held, sequence: held}, self.clock, self.branches + 1)
 
     def dropped(self, sequence: int) -> Cache:
-        """Without a sequence."""
+        """Return the cache without a sequence."""
         return evolve(self, held={other: held for other, held in self.held.items() if other != sequence})
 
 

@@ -1,11 +1,12 @@
-"""Room for replies without a token limit: a part of it is promised when they begin, and the rest as they need it.
+"""Room for replies without a token limit: a part is promised at the start, more when they need it.
 
-If each of many replies were promised all that the context has room for, one pool of cells would hold one of them. So
-such a reply is promised ``AT_FIRST`` tokens, and ``MORE`` whenever it has used what it was promised and there are cells
-that nobody else was. Where there are none, it is held: it waits until another has ended, and nothing else begins
-meanwhile. Where all that run are held, the youngest is pushed out: it gives its cells back and waits again, with what
-its reply has so far as a part of its prompt. So the oldest comes to its end, and the others do in their turn: who is
-held has had all that it was promised, so that nobody is pushed out again before it has got further.
+If each reply were promised the whole context, one pool of cells would fit only one of many. So such a reply first gets
+``AT_FIRST`` tokens. Whenever it has used its promise and unpromised cells exist, it gets ``MORE``.
+
+If there are no such cells, the reply is held: it waits until another reply ends, and no other request begins. If all
+running replies are held, the youngest is evicted. It returns its cells and waits again, with its reply so far as a part
+of its prompt. So the oldest reply ends first, then the others in turn. A held reply has used its whole promise, so each
+makes progress between two evictions.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from attrs import evolve
 from runtime.scheduling.plan import Drop, Schedule, idle, is_held
 
 AT_FIRST = 512
-"""Tokens that a reply without a limit is promised when it begins."""
+"""Tokens promised to a reply without a limit when it begins."""
 MORE = 256
-"""Tokens that it is promised further on, each time."""
+"""Tokens of each further promise."""
 
 
 def grow(schedule: Schedule) -> tuple[Schedule, tuple[Drop, ...]]:
-    """Promise more to replies that have used what they were promised, the oldest first, and what to drop for that."""
+    """Promise more to replies that have used their promise, oldest first; return the schedule, and sequences to drop
+    for it.
+    """
     drops: list[Drop] = []
     for number, run in sorted(schedule.running.items()):
         if not is_held(schedule, run):
@@ -44,21 +47,21 @@ def grow(schedule: Schedule) -> tuple[Schedule, tuple[Drop, ...]]:
 
 
 def is_anybody_held(schedule: Schedule) -> bool:
-    """Whether a reply waits for room, so that nothing else may begin."""
+    """Return whether a reply waits for room, so that no other request may begin."""
     return any(is_held(schedule, run) for run in schedule.running.values())
 
 
 def youngest(schedule: Schedule) -> int | None:
-    """The running request that came last, whenever it began: who was pushed out before doesn't become young by that."""
+    """Return the running request that was submitted last. An earlier eviction does not make a request young."""
     return max(schedule.running, default=None)
 
 
 def push_out(schedule: Schedule, request: int) -> Schedule:
-    """Have a running request wait again, with what its reply has so far as a part of its prompt.
+    """Evict a running request: it waits again, with its reply so far as a part of its prompt.
 
-    It gets the place in the queue that it had: before what came later. What its sequence holds may be dropped from now
-    on; what is left of it by then is where it goes on from. It begins again where there is room for ``AT_FIRST`` tokens
-    more, so that it doesn't take back at once what it gave.
+    It gets its old place in the queue, before later requests. Its sequence may be dropped from now on; it later
+    continues from the part that is left. It begins again when there is room for ``AT_FIRST`` more tokens, so that it
+    does not immediately take back its cells.
     """
     run = schedule.running[request]
     known, asked = len(run.tokens), run.request
@@ -73,7 +76,7 @@ def push_out(schedule: Schedule, request: int) -> Schedule:
 
 
 def left(schedule: Schedule) -> int:
-    """How many tokens each running reply can go on by with what was promised; those with a limit end by themselves."""
+    """Return how many tokens every running reply can still append within its promise; ignores replies with a limit."""
     running = schedule.running.values()
     growing = [run for run in running if run.request.longest > run.request.most]
     return min((run.request.most - schedule.cache.length(run.sequence) for run in growing), default=sys.maxsize)

@@ -1,7 +1,7 @@
-"""Who a request is submitted for, and how many requests one owner may have open.
+"""The owner of a request, and the limit of open requests per owner.
 
-An owner is whoever takes turns with others on a model: a session of an agent, its workers included; else whoever holds
-the runtime. A session says so by ``owned_by``, which reaches the model through whatever a program puts around it.
+Owners take turns on a model. An owner is a session of an agent with its workers, or else a handle of the runtime. A
+session sets it with ``owned_by``, which works through any wrapper of the runtime.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from itertools import count
 from cognition import Failure
 
 QUEUE_LIMIT = 1024
-"""Requests of one owner that are not over, where nothing else is asked for."""
+"""Default limit of open requests of one owner."""
 
 ALL_OWNERS = 8
-"""Times the limit of one owner: the limit of all owners of a model together."""
+"""The limit of all owners of a model together, as a multiple of one owner's limit."""
 
 _numbers = count(1)
 
 
 class _Submitting(threading.local):
-    """What this thread submits now. No ``ContextVar``, which would make each task's context one of its own, for the
-    garbage collector to look through, though nothing is awaited while it is set.
+    """The owner of the requests that this thread submits. Not a ``ContextVar``: that would give each task its own
+    context for the garbage collector to scan, although nothing is awaited while the owner is set.
     """
 
     owner: int | None = None
@@ -33,18 +33,18 @@ _now = _Submitting()
 
 
 def new_owner() -> int:
-    """A number that no other owner of this process has."""
+    """Return a number that no other owner of this process has."""
     return next(_numbers)
 
 
 def owner_or(otherwise: int) -> int:
-    """The owner for whom this is called, or another one where nobody has said who that is."""
+    """Return the current owner, or ``otherwise`` if none is set."""
     owner = _now.owner
     return otherwise if owner is None else owner
 
 
 class owned_by:  # noqa: N801 - read as a function; as a class it takes a fifth of a generator's time
-    """As the context of a ``with``: what this thread submits within is this owner's."""
+    """Context manager: requests that this thread submits in the block belong to this owner."""
 
     __slots__ = ("_before", "_owner")
 
@@ -59,10 +59,10 @@ class owned_by:  # noqa: N801 - read as a function; as a class it takes a fifth 
 
 
 class OpenRequests:
-    """Counts the requests of each owner that are not over. From any thread.
+    """Counts the open requests of each owner. From any thread.
 
     Args:
-        limit: of one owner; None for none.
+        limit: maximum per owner; None for no limit.
     """
 
     def __init__(self, limit: int | None) -> None:
@@ -73,7 +73,7 @@ class OpenRequests:
         self._lock = threading.RLock()
 
     def begin(self, owner: int) -> Failure | None:
-        """One more; or why there may be no more now. The core waits and tries again."""
+        """Count one more, or return the failure of a full queue. The core waits and retries."""
         with self._lock:
             if self._limit is not None:
                 if self._open[owner] >= self._limit:
@@ -85,7 +85,7 @@ class OpenRequests:
             return None
 
     def end(self, owner: int) -> None:
-        """One of them is over."""
+        """Count one fewer."""
         with self._lock:
             self._all -= 1
             self._open[owner] -= 1

@@ -1,11 +1,11 @@
-"""The plan: which requests begin, in which sequence and on what prefix; what is evicted; what is evaluated next.
+"""The plan: the next requests with their sequence and cached prefix, the evictions, the next batch.
 
     Schedule ─ admit ─▶ Schedule, start ─ ... ─ compose ─▶ batch ─ evaluated ─▶ Schedule ─ sampled ─▶ Schedule ─ ...
                                                                     └ keep: snapshots     └ take_back: guesses
 
-``Schedule`` is a value. Whoever carries the plan out makes the changes in the real cache, evaluates the batch, samples
-a token for each piece that is a sequence's last, and tells the schedule. What holds for every plan, and why, is in
-``docs/scheduler.md``; ``tests/runtime/scheduling`` checks it.
+``Schedule`` is a value. The engine applies the changes to the real cache, evaluates the batch, samples a token for each
+piece that is the last of its sequence, and updates the schedule. ``docs/scheduler.md`` explains the invariants of every
+plan; ``tests/runtime/scheduling`` checks them.
 """
 
 from __future__ import annotations
@@ -26,37 +26,42 @@ NO_GUESSES: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 @frozen
 class Limits:
-    """What there is. ``0 < sequences <= batch``, ``sequences <= cells`` and ``0 < chunk <= batch``."""
+    """Capacities and tuning. ``0 < sequences <= batch``, ``sequences <= cells`` and ``0 < chunk <= batch``."""
 
     cells: int
-    """Tokens that the cache holds; those in cells that sequences share are counted once."""
+    """Tokens in the cache; cells that sequences share count once."""
     sequences: int = field()
-    """How many the cache keeps apart, those in use and those kept for later."""
+    """Maximum sequences in the cache, active and retained."""
     batch: int
-    """Tokens evaluated at once, at the most."""
+    """Maximum tokens of a batch."""
     chunk: int
-    """Tokens of prompts that are evaluated between two tokens of the replies that go on: so much later these come."""
+    """Prompt tokens between two tokens of running replies; these tokens are delayed by as much."""
     can_cut: bool = True
-    """Whether a part of a sequence can be kept or copied; not so with recurrent and hybrid models. Those get snapshots:
-    copies of a whole sequence as it was at a boundary of its prompt, where there is a sequence to spare."""
+    """Whether a part of a sequence can be kept or copied; False for recurrent and hybrid models. Those get snapshots:
+    copies of a whole sequence at a boundary of its prompt, if a sequence is free.
+    """
     copies_share: bool = True
-    """Whether a copy takes no cells: it shares those of what it was copied from."""
+    """Whether a copy shares the cells of its source and takes none."""
     guesses: int = 0
-    """Guessed tokens of all replies in a batch, at the most; none where ``can_cut`` is False, since they may have to be
-    taken back."""
+    """Maximum guessed tokens of all replies in a batch; 0 if ``can_cut`` is False, since wrong guesses must be cut off.
+    """
     tile: int = 64
-    """Tokens of one prompt that are best evaluated together: native code works in tiles of so many."""
+    """Best number of tokens of one prompt per batch: native code works in tiles of this size."""
     whole_tiles: bool = False
-    """Whether what goes beyond a tile is as dear as a tile of its own. Else the end of a prompt goes along with one."""
+    """Whether a partial tile costs as much as a whole tile. If not, the end of a prompt is evaluated together with a
+    tile.
+    """
     worth_waiting: int = 32
-    """Tokens that a request can save by waiting for another one's prompt, from which on it does wait."""
+    """A request waits for another's prompt if that saves at least this many tokens."""
     overtaken: int = 8
-    """How many others may begin while a request waits for a prompt that it can share; then it waits no more."""
+    """Maximum others that may begin while a request waits for a prompt that it can share; then it stops waiting."""
     looked_at: int = 64
-    """Requests that are looked at to find one that need not wait so."""
+    """Maximum requests to check for one that need not wait."""
     charged: int = 256
-    """Tokens of a reply that its owner is charged when it begins, if it may be so long; the rest as they come. So whose
-    replies have only begun don't take every sequence that comes free meanwhile: what others share would go for them."""
+    """Reply tokens charged to the owner when a request begins, at most its possible length; the rest is charged as
+    generated. Otherwise an owner with many short-running replies would take every free sequence, and prefixes that
+    others share would be dropped.
+    """
 
     @sequences.validator
     def _fit(self, _attribute: Attribute[int], sequences: int) -> None:
@@ -66,22 +71,23 @@ class Limits:
 
 @frozen
 class Request:
-    """What the plan has to know of a request."""
+    """The plan's data of a request."""
 
     id: int
     prompt: Tokens
-    """One token at least; of a request that was pushed out (``growth``), with what its reply had by then."""
+    """At least one token; of an evicted request (``growth``), including its reply so far."""
     most: int
-    """Cells that it needs at the most: prompt and longest reply, without the reply's last token."""
+    """Maximum cells: prompt and longest reply, without the reply's last token."""
     boundaries: tuple[int, ...] = ()
-    """Lengths of beginnings of the prompt that other prompts are likely to share, in ascending order: what snapshots
-    are taken of. Each greater than 0 and less than the prompt's length."""
+    """Prefix lengths of the prompt that other prompts are likely to share, ascending, for snapshots. Each is greater
+    than 0 and less than the prompt's length.
+    """
     owner: int = 0
-    """Whose it is: owners take turns (``shares``)."""
+    """Its owner: owners take turns (``shares``)."""
     longest: int = 0
-    """If greater than ``most``: how far that may still grow (``growth``)."""
+    """If greater than ``most``: the limit of ``most`` as the reply grows (``growth``)."""
     paid: int = 0
-    """Tokens at its start that its owner was charged before it was pushed out: nobody is charged for them twice."""
+    """Tokens at its start that were charged before its eviction: they are not charged twice."""
 
 
 @frozen
@@ -91,11 +97,11 @@ class Running:
     request: Request
     sequence: int
     tokens: Tokens
-    """The prompt and the reply so far, the part that is not evaluated yet included."""
+    """The prompt and the reply so far, including tokens that are not evaluated."""
     served: int
     """When some of its prompt was last in a batch, on the cache's clock."""
     reused: int = 0
-    """Tokens of its prompt that the cache held when it began."""
+    """Prompt tokens that were cached when it began."""
 
 
 @frozen
@@ -115,7 +121,7 @@ class Cut:
 
 @frozen
 class Copy:
-    """Put the first ``length`` tokens of a sequence into another one, which is empty."""
+    """Copy the first ``length`` tokens of a sequence into another, empty sequence."""
 
     source: int
     target: int
@@ -127,7 +133,7 @@ Change = Drop | Cut | Copy
 
 @frozen
 class Start:
-    """A request begins in a sequence which, after these changes, holds the first ``reused`` tokens of its prompt."""
+    """A request begins in a sequence. After these changes, it contains the first ``reused`` tokens of its prompt."""
 
     request: int
     sequence: int
@@ -143,34 +149,34 @@ class Piece:
     request: int
     sequence: int
     start: int
-    """The position of the first one."""
     tokens: tuple[int, ...]
     last: bool
-    """Whether they are all that is known of the sequence, so that a token has to be sampled."""
+    """Whether they are all known tokens of the sequence, so that the next must be sampled."""
     guesses: int = 0
-    """How many of them, at the end, are guesses at what will be sampled: what the model says behind each is wanted too,
-    and holds as far as they come true."""
+    """How many tokens at the end are guesses. The logits after each guess are needed too, and count while the guesses
+    are correct.
+    """
 
 
 @frozen
 class Schedule:
-    """Everything that the plan follows from."""
+    """The complete input of the plan."""
 
     limits: Limits
     cache: Cache = field(factory=Cache)
     running: Mapping[int, Running] = field(factory=dict)
-    """By request, in the order in which they began."""
+    """By request, in the order of their start."""
     waiting: tuple[Request, ...] = ()
-    """In the order in which they came."""
+    """In the order of their arrival."""
     prompts_next: bool = True
-    """Whether it is the prompts' turn where there are replies too."""
+    """Whether the next batch is for prompts if there are replies too."""
     shares: Shares = field(factory=Shares)
-    """What was done for each owner while any request waited: else nobody goes without, and all are level."""
+    """The work done for each owner while any request waited. If none waits, all owners are level."""
     passed: Mapping[int, int] = field(factory=dict)
-    """How many began while a request waited for a prompt that it can share, by request."""
+    """By request: how many others began while it waited for a prompt that it can share."""
 
     def submitted(self, request: Request) -> Schedule:
-        """A request came.
+        """Add a request.
 
         Raises:
             ValueError: it can never be served: it has no token, or needs more cells than there are.
@@ -182,21 +188,21 @@ class Schedule:
         return evolve(self, waiting=(*self.waiting, request))
 
     def ended(self, request: int) -> Schedule:
-        """A request is over, for whatever reason. What its sequence holds stays, for others to reuse."""
+        """End a request. The content of its sequence stays for reuse."""
         run = self.running.get(request)
         if run is None:
             return self.gone((request,))
         return evolve(self, running={id: other for id, other in self.running.items() if id != request})
 
     def gone(self, requests: Collection[int]) -> Schedule:
-        """Those of these requests that wait are not wanted any more; many at once take no longer than one."""
+        """Remove those of these requests that wait; many take no longer than one."""
         requests = set(requests)
         waiting = tuple(one for one in self.waiting if one.id not in requests)
         passed = {id: times for id, times in self.passed.items() if id not in requests} if self.passed else self.passed
         return evolve(self, waiting=waiting, passed=passed, shares=self.shares if waiting else Shares())
 
     def sampled(self, tokens: Mapping[int, Sequence[int]]) -> Schedule:
-        """The next tokens of these requests are known, by request: one each, and more where guesses came true."""
+        """Record the next tokens of these requests: one each, or more after correct guesses."""
         running = dict(self.running)
         for request, more in tokens.items():
             run = running[request]
@@ -204,7 +210,7 @@ class Schedule:
         return Schedule(self.limits, self.cache, running, self.waiting, self.prompts_next, self.shares, self.passed)
 
     def evaluated(self, batch: tuple[Piece, ...]) -> Schedule:
-        """The cache holds what was in the batch."""
+        """Add the batch to the cache."""
         cache, running = self.cache.extended({piece.sequence: piece.tokens for piece in batch}), self.running
         prompts = [piece.request for piece in batch if not piece.last or len(piece.tokens) - piece.guesses > 1]
         if prompts:
@@ -213,11 +219,11 @@ class Schedule:
         return Schedule(self.limits, cache, running, self.waiting, not prompts, shares, self.passed)
 
     def charged(self, request: Request) -> int:
-        """How many of a request's tokens its owner is charged when it begins, less those that the cache holds."""
+        """Return how many of a request's tokens are charged when it begins, cached tokens included."""
         return min(max(request.most, request.longest), len(request.prompt) + self.limits.charged)
 
     def _beyond(self, batch: tuple[Piece, ...]) -> Counter[int]:
-        """How many tokens a batch holds for each owner beyond what was charged when their requests began."""
+        """Count the tokens in a batch, per owner, that were not charged when their requests began."""
         works = Counter[int]()
         for piece in batch:
             request = self.running[piece.request].request
@@ -227,7 +233,7 @@ class Schedule:
         return works
 
     def lost(self, sequence: int) -> Schedule:
-        """A sequence that is not in use turned out to be empty."""
+        """Record that a sequence not in use turned out to be empty."""
         assert all(run.sequence != sequence for run in self.running.values())
         return evolve(self, cache=self.cache.dropped(sequence))
 
@@ -237,17 +243,17 @@ class Schedule:
         return sum(run.request.most - self.cache.length(run.sequence) for run in self.running.values())
 
     def behind(self, run: Running) -> int:
-        """How many tokens of a running request are not evaluated yet."""
+        """Return how many tokens of a running request are not evaluated."""
         return len(run.tokens) - self.cache.length(run.sequence)
 
 
 def admit(schedule: Schedule) -> tuple[Schedule, Start] | None:
-    """Let the next request begin, with the schedule after; None when none can. To be asked again until then.
+    """Start the next request; return the schedule after it, or None if none can begin. Call it until it returns None.
 
-    Owners take turns: the next is the oldest request of the one for whom the least was done (``shares``). A request
-    whose prompt begins like one that is being evaluated waits until it can share that, and those behind it don't wait
-    for it; but only so many begin meanwhile (``Limits.overtaken``), and it keeps its turn. A request that finds no room
-    holds back all behind it, so that it is not overtaken for ever.
+    - Owners take turns: the next is the oldest request of the owner with the least work done (``shares``).
+    - A request whose prompt shares a prefix with a prompt under evaluation waits until it can share that. Later
+      requests need not wait for it, but only ``Limits.overtaken`` of them may begin first, and it keeps its turn.
+    - A request without room holds back all later ones, so that they do not overtake it forever.
     """
     if len(schedule.running) == schedule.limits.sequences or not schedule.waiting:
         return None
@@ -267,14 +273,17 @@ def admit(schedule: Schedule) -> tuple[Schedule, Start] | None:
 
 
 def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSES) -> tuple[Piece, ...]:
-    """The next batch; empty when nothing runs.
+    """Return the next batch; empty when nothing runs.
 
-    Replies and prompts take turns where there are both, since native code is best at one token each of many sequences,
-    or at many of one. A batch of replies has the one token of each that goes on, with as many of its guesses as there
-    is room for: in the cells that it was promised, and in the batch. A batch of prompts has tiles of them, of those
-    first that waited longest. When there are any replies, it has a chunk in all, or up to half a tile more where a
-    whole prompt fits in with that, unless tiles are to be whole. Where a sequence can't be cut, a prompt stops at its
-    next boundary. ``guesses`` are how replies may go on, by request.
+    Batches of replies and of prompts alternate, since native code is best at one token each of many sequences, or at
+    many tokens of one.
+
+    - A batch of replies has the next token of each, and as many guesses as fit into its promised cells and the batch.
+    - A batch of prompts has tiles, longest waiting prompts first. If there are replies too, its limit is one chunk. It
+      may exceed it by half a tile to finish a whole prompt, unless ``whole_tiles``.
+    - If sequences cannot be cut, a prompt stops at its next boundary.
+
+    ``guesses`` are the likely next tokens of replies, by request.
     """
     behind = {id: schedule.behind(run) for id, run in schedule.running.items()}
     replies = [id for id, left in behind.items() if left == 1 and not is_held(schedule, schedule.running[id])]
@@ -285,7 +294,7 @@ def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSE
 
 
 def is_held(schedule: Schedule, run: Running) -> bool:
-    """Whether a reply that may grow has used what it was promised."""
+    """Return whether a reply without a limit has used its promise."""
     return run.request.longest > run.request.most <= schedule.cache.length(run.sequence)
 
 
@@ -303,7 +312,7 @@ def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Seque
 
 
 def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple[Piece, ...]:
-    """Tiles in turn, a last one of up to half as much again; no less of one that goes on, so that tiles stay whole."""
+    """Take tiles in turn. A last tile may be up to half longer; only the end of a prompt makes a shorter tile."""
     tile = min(schedule.limits.tile, room)
     half = 0 if schedule.limits.whole_tiles else tile // 2
     over = min(half, schedule.limits.batch - room)
@@ -335,28 +344,27 @@ def _piece(schedule: Schedule, id: int, size: int) -> Piece:
 
 
 def _guessing(schedule: Schedule, piece: Piece, hoped: Sequence[int]) -> Piece:
-    """A reply's piece with guesses behind it, as many as its cells have room for."""
     room = schedule.running[piece.request].request.most - piece.start - 1
     more = tuple(hoped[:room])
     return Piece(piece.request, piece.sequence, piece.start, piece.tokens + more, last=True, guesses=len(more))
 
 
 def take_back(schedule: Schedule) -> tuple[Cut, ...]:
-    """What to cut after guesses were sampled: those that did not come true, of replies that go on."""
+    """Return the cuts that remove wrong guesses of running replies from the cache."""
     over = [(run.sequence, len(run.tokens) - 1) for run in schedule.running.values() if schedule.behind(run) < 1]
     return tuple(Cut(sequence, length) for sequence, length in over)
 
 
 def cut(schedule: Schedule, change: Cut) -> Schedule:
-    """After a change of ``take_back``."""
+    """Apply a change of ``take_back``."""
     return evolve(schedule, cache=schedule.cache.cut(change.sequence, change.length))
 
 
 def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
-    """Take the next snapshot, with the schedule after; None when there is none to take. To be asked after each batch.
+    """Take the next snapshot; return the schedule after it, or None. Call it after each batch until it returns None.
 
-    One is taken of each sequence that stands at a boundary of its prompt, unless there is one of the same already. Room
-    for it is made where what was not used for the longest time is, if that is not from this batch too.
+    It copies a sequence at a boundary of its prompt, unless the same snapshot exists. To make room, the least recently
+    used sequences are dropped, unless they were used in this batch.
     """
     if schedule.limits.can_cut:
         return None
@@ -383,9 +391,9 @@ def _has_snapshot(cache: Cache, tokens: Tokens, length: int) -> bool:
 
 
 def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Drop, ...]] | None:
-    """Make room for a sequence that comes from elsewhere: the schedule with it, its number, and what to drop first.
+    """Make room for a sequence from elsewhere; return the schedule with it, its number, and the drops to do first.
 
-    None where what runs leaves no room for it. It counts as just used.
+    Returns None if running requests leave no room. The sequence counts as just used.
     """
     room = _room(schedule, len(tokens), idle(schedule))
     if room is None:
@@ -395,9 +403,9 @@ def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Drop
 
 
 def _room(schedule: Schedule, cells: int, victims: Iterable[int]) -> tuple[Cache, int, tuple[Drop, ...]] | None:
-    """A free sequence and so many cells that are not promised: the cache with that room, and what to drop for it.
+    """Find a free sequence and ``cells`` unpromised cells; return the cache, the sequence, and the drops for it.
 
-    None where dropping all the victims is not enough.
+    Returns None if dropping all the victims is not enough.
     """
     cache, drops = schedule.cache, list[Drop]()
     free, rest = list(_free(schedule)), iter(victims)
@@ -412,23 +420,22 @@ def _room(schedule: Schedule, cells: int, victims: Iterable[int]) -> tuple[Cache
 
 
 def idle(schedule: Schedule) -> list[int]:
-    """Sequences that are kept and not in use, the one that was not used for the longest time first."""
+    """Return the retained sequences that are not in use, least recently used first."""
     busy = {run.sequence for run in schedule.running.values()}
     held = schedule.cache.held
     return sorted((sequence for sequence in held if sequence not in busy), key=lambda one: (held[one].used, one))
 
 
 def _free(schedule: Schedule) -> Iterator[int]:
-    """Sequences that hold nothing and are not in use, from the lowest."""
     taken = {run.sequence for run in schedule.running.values()} | schedule.cache.held.keys()
     return (sequence for sequence in range(schedule.limits.sequences) if sequence not in taken)
 
 
 def longest_held(schedule: Schedule, prompt: Tokens) -> tuple[int | None, int]:
-    """The sequence that holds the longest beginning of a prompt, and how long that is; (None, 0) where none does.
+    """Return the sequence with the longest prefix of a prompt, and its length; (None, 0) if there is none.
 
-    The prompt's last token is never taken from the cache: what the model says after it has to be computed. Of several,
-    one that nobody uses, since it may be taken over; of those, one that can go on as it is, and the last used.
+    The prompt's last token is always evaluated, for its logits. Ties prefer an idle sequence, since it can be taken
+    over; then a sequence that can continue uncut; then the last used.
     """
     best: tuple[int, bool, bool, int] = (0, False, False, 0)
     found: int | None = None
@@ -444,7 +451,7 @@ def longest_held(schedule: Schedule, prompt: Tokens) -> tuple[int | None, int]:
 
 
 def _in_the_making(schedule: Schedule, prompt: Tokens) -> int:
-    """How much of a prompt will be in the cache when the prompts that are being evaluated are."""
+    """Return how much of a prompt the cache will contain after the running prompts are evaluated."""
     longest = 0
     for run in schedule.running.values():
         if schedule.behind(run) > 1:
@@ -459,12 +466,11 @@ def _in_the_making(schedule: Schedule, prompt: Tokens) -> int:
 def _place(
     schedule: Schedule, request: Request, source: int | None, shared: int, *, turn: int
 ) -> tuple[Schedule, Start] | None:
-    """Give a request a sequence, when it is this owner's turn; None where there is no room for it beside what runs.
+    """Give a request a sequence, in this owner's turn; return None if running requests leave no room.
 
-    It goes on in the source where it continues all that it holds and nobody uses it, and it is no snapshot; else in a
-    sequence of its own, which costs nothing for what both share, if copies share cells. To make room, idle sequences
-    are dropped in the order in which they were last used; when it is the source's turn, it loses what it does not share
-    and is taken over.
+    It continues in the source itself if the source is idle, is not a snapshot, and is a prefix of the prompt. Otherwise
+    it gets another sequence; the shared part is free if copies share cells. To make room, idle sequences are dropped,
+    least recently used first. When this order reaches the source, the source is cut to the shared part and taken over.
     """
     cache, changes, unused = schedule.cache, list[Change](), idle(schedule)
     own = source is not None and source in unused and cache.length(source) == shared and not cache.held[source].snapshot

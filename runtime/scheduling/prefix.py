@@ -1,4 +1,4 @@
-"""What two rows of tokens share."""
+"""The common prefix of two token sequences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens two sequences share from their start. Halving, since comparing slices costs next to nothing."""
+    """Return the length of the common prefix. It bisects, since comparing slices is nearly free."""
     low, high = 0, min(len(a), len(b))
     if a[:high] == b[:high]:
         return high

@@ -1,10 +1,10 @@
-"""Whose turn it is: owners of requests share a model by the work that is done for them, as a value.
+"""Whose turn it is: owners share a model by the work done for them, as a value.
 
-Each owner has an account of tokens: those of a prompt that no cache held and the first of a reply, when its request
-begins; and the rest of a reply as it comes. The next to begin is a request of the owner with the least on its account.
-Who asks for nothing saves nothing up: no account counts as less than the *level*, the least among those who waited when
-a request last began. This is start-time fair queueing (Goyal, Vin and Cheng, 1996); what it guarantees, and why, is in
-``docs/scheduler.md``.
+Each owner has an account of tokens. When a request begins, the uncached prompt tokens and the first reply tokens are
+charged; later reply tokens when generated. The next request comes from the owner with the smallest account. An idle
+owner saves nothing up: no account counts as less than the *level*. The level is the smallest account among waiting
+owners when a request last began. This is start-time fair queueing (Goyal, Vin and Cheng, 1996); ``docs/scheduler.md``
+describes its guarantees.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Protocol, TypeVar
 from attrs import field, frozen
 
 ACCOUNTS = 1024
-"""Owners that may be ahead of the level at once: past that all are level again. So a stream of new owners without end,
-each of which is level, neither fills the memory nor keeps somebody waiting for ever who was given something before."""
+"""Maximum owners ahead of the level; beyond that all become level again. So an endless stream of new owners, each
+level, neither fills the memory nor makes an owner that was served before wait forever.
+"""
 
 
 class Owned(Protocol):
@@ -31,35 +32,35 @@ Request = TypeVar("Request", bound=Owned)
 
 @frozen
 class Shares:
-    """What was done for whom, in tokens."""
+    """The work done for each owner, in tokens."""
 
     level: int = 0
-    """The least account of those who waited when a request last began."""
+    """The smallest account among waiting owners when a request last began."""
     ahead: Mapping[int, int] = field(factory=dict)
-    """The accounts that have more than that."""
+    """The accounts above the level."""
 
     def of(self, owner: int) -> int:
-        """What an owner's account counts as."""
+        """Return an owner's account, at least the level."""
         return max(self.ahead.get(owner, 0), self.level)
 
     def given(self, works: Mapping[int, int]) -> Shares:
-        """After these owners were charged so many tokens."""
+        """Charge these owners."""
         return Shares(self.level, {**self.ahead, **{owner: self.of(owner) + work for owner, work in works.items()}})
 
     def begun(self, owner: int, work: int, *, turn: int) -> Shares:
-        """After a request has begun.
+        """Charge a request that begins, and update the level.
 
         Args:
-            owner: whose request it is.
-            work: what its owner is charged.
-            turn: whose turn it was: the owner itself, or one that waits for a prompt that it can share.
+            owner: the request's owner.
+            work: the tokens to charge.
+            turn: the owner whose turn it was: ``owner``, or one that waits for a prompt that it can share.
         """
         level = self.of(turn)
         ahead = {other: account for other, account in self.ahead.items() if account > level}
         return Shares(level, ahead if len(ahead) < ACCOUNTS else {}).given({owner: work})
 
     def in_turn(self, waiting: Iterable[Request]) -> list[Request]:
-        """Requests in the order in which they may begin: of one owner, and of owners that are level, as they came."""
+        """Sort requests by their owners' accounts; requests with equal accounts stay in order of arrival."""
         accounts: dict[int, int] = {}
         for request in waiting:
             if request.owner not in accounts:

@@ -1,4 +1,4 @@
-"""Rows of tokens that grow at their end at a constant price, while older and shorter ones stay valid."""
+"""Immutable token sequences with cheap appending; shorter versions stay valid."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import overload
 
 
 class Tokens(Sequence[int]):
-    """An immutable row of tokens.
+    """An immutable sequence of tokens.
 
-    A row and what it was extended to share one list, of which each sees its own length; only the longest can go on in
-    it, and any other copies first. So the state of eight replies of thousands of tokens is made anew in every step
-    without copying one of them. Not for several threads at once.
+    A sequence and its extensions share one list, each with its own length. Only the longest can extend the list in
+    place; any other copies it first. So each step creates new states of eight replies with thousands of tokens without
+    copying them. Not thread-safe.
     """
 
     __slots__ = ("_length", "_storage")
@@ -27,7 +27,7 @@ class Tokens(Sequence[int]):
         return view
 
     def extended(self, more: Iterable[int]) -> Tokens:
-        """This row and more at its end."""
+        """Return the sequence with more tokens at its end."""
         storage = self._storage
         if len(storage) != self._length:
             storage = storage[: self._length]
@@ -35,7 +35,7 @@ class Tokens(Sequence[int]):
         return self._view(storage, len(storage))
 
     def cut(self, length: int) -> Tokens:
-        """The first ``length`` of them (0 <= length <= len)."""
+        """Return the first ``length`` tokens (0 <= length <= len)."""
         if not 0 <= length <= self._length:
             raise ValueError(f"{length} of {self._length} tokens can't be kept")
         return self._view(self._storage, length)

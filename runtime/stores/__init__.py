@@ -1,1 +1,1 @@
-"""What outlives a session, beside its recording."""
+"""Data that outlives a session, apart from its recording."""

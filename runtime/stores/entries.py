@@ -1,8 +1,7 @@
-"""Markdown in and out: a note as it is written into a file, and a file as the passages that are searched. Pure.
+"""Markdown in and out: writes a note into a file, and splits a file into searchable passages. Pure.
 
-A line that begins with ``#`` to ``######`` and a space is a heading, wherever it stands, and begins a passage. What is
-written for somebody can't forge one: such a line gets a backslash in front, which Markdown doesn't show and reading
-takes away again.
+A line that begins with ``#`` to ``######`` and a space is a heading, anywhere, and begins a passage. Written text
+cannot forge a heading: such a line gets a leading backslash. Markdown does not display it, and reading removes it.
 """
 
 from __future__ import annotations
@@ -15,67 +14,66 @@ from datetime import date
 from attrs import frozen
 
 HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
-"""A whole line."""
 
 LONGEST_HEADING = 300
-"""Characters of a line that may be a heading; a longer one is text."""
+"""Maximum characters of a heading; a longer line is text."""
 
 LIKE_HEADING = re.compile(r"^(?=\\*#{1,6}(?:[ \t]|$))", re.MULTILINE)
 ESCAPED = re.compile(r"^\\(?=\\*#{1,6}(?:[ \t]|$))", re.MULTILINE)
 
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 WHEN = re.compile(r"(?:(\d{4}-\d{2}-\d{2})\b[ T]*)?(?:\d{1,2}:\d{2}(?::\d{2})?\b)?[ \t]*[-–—:]?[ \t]*")
-"""What may stand first in a heading: a day, a time, both."""
+"""The optional start of a heading: a day, a time, or both."""
 
 CONTROL = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What no text needs and some readers take for the end of a line or a command."""
+"""Characters that no text needs, and that some readers interpret as a line end or a command."""
 
 LONGEST_PASSAGE = 2_000
-"""Characters of a passage. A longer section is several, each with its heading; nothing of it is left out."""
+"""Maximum characters of a passage. A longer section becomes several, each with its heading; nothing is omitted."""
 
 
 @frozen
 class Piece:
-    """A part of a file that is found as one."""
+    """A searchable part of a file."""
 
     line: int
-    """Where it begins, from 1."""
+    """Its first line, from 1."""
     day: str
-    """``2026-11-25``, or nothing."""
+    """``2026-11-25``, or empty."""
     title: str
-    """Its headings, the outermost first, without a day and a time in front."""
+    """Its headings, outermost first, without leading day and time."""
     text: str
 
 
 def clean(text: str) -> str:
-    """A text as it can stand in a file: its lines end in one way, and characters of control are shown as ``�``."""
+    """Return a text for a file: uniform line ends, and control characters replaced by ``�``."""
     return CONTROL.sub("�", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 def escaped(text: str) -> str:
-    """A text none of whose lines is a heading."""
+    """Escape the lines that look like headings."""
     return LIKE_HEADING.sub(r"\\", text)
 
 
 def unescaped(text: str) -> str:
-    """What ``escaped`` was given."""
+    """Undo ``escaped``."""
     return ESCAPED.sub("", text)
 
 
 def one_line(text: str, longest: int) -> str:
-    """A text on one line, cut at its end where it is longer; ``(empty)`` for nothing."""
+    """Return a text on one line, truncated if longer; ``(empty)`` for an empty text."""
     line = " ".join(clean(text).split())
     return f"{line[: longest - 1]}…" if len(line) > longest else line or "(empty)"
 
 
 def entry(heading: str, text: str) -> str:
-    """A section of a file."""
+    """Return a section of a file."""
     return f"## {heading}\n\n{escaped(text)}\n"
 
 
 @frozen
 class Heading:
-    """A heading below which the next lines stand."""
+    """The heading of the lines that follow."""
 
     level: int
     title: str
@@ -84,55 +82,54 @@ class Heading:
 
 @frozen
 class Mark:
-    """A place in a file from which it can be read on once more was appended to it: nothing that is appended changes a
-    passage before it. It stands behind a heading, or between two lines where a long section is cut.
+    """A place in a file where reading can continue after more was appended: appending never changes a passage before
+    it. It is after a heading, or between two lines at a cut of a long section.
     """
 
     offset: int = 0
-    """Bytes before it, which are whole lines."""
+    """Bytes before it; whole lines."""
     lines: int = 0
     pieces: int = 0
-    """Passages before it."""
     above: tuple[Heading, ...] = ()
-    """The headings that what follows stands below, the outermost first."""
+    """The headings of the text after it, outermost first."""
     within: bool = False
-    """Whether a passage of the section in which it stands is before it."""
+    """Whether a passage of the same section is before it."""
 
 
 BEGINNING = Mark()
 
 
 def mark_text(mark: Mark) -> str:
-    """A mark as it can be kept."""
+    """Serialize a mark."""
     above = [[one.level, one.title, one.day] for one in mark.above]
     return json.dumps([mark.offset, mark.lines, mark.pieces, above, mark.within], ensure_ascii=False)
 
 
 def mark_in(text: str) -> Mark:
-    """What ``mark_text`` was given; ValueError or TypeError where it has not written this."""
+    """Parse a mark of ``mark_text``; raises ValueError or TypeError for other texts."""
     offset, lines, pieces, above, within = json.loads(text)
     return Mark(offset, lines, pieces, tuple(Heading(*one) for one in above), within)
 
 
 def pieces_of(text: str, name: str = "") -> list[Piece]:
-    """The passages of a file in order.
+    """Return the passages of a file in order.
 
     Args:
-        text: what it holds.
-        name: its own, without an ending: the day of sections whose headings have none, if it begins with one. As the
-            first heading of the file it is no title.
+        text: its content.
+        name: its name without suffix. If it begins with a day, that is the day of sections without a dated heading. If
+            the first heading equals it, that is not a title.
     """
     sections = (section.piece for section in _sections(text, name, BEGINNING))
     return [piece for section in sections if section is not None for piece in _split(section)[0]]
 
 
 def read_on(content: bytes, name: str, since: Mark = BEGINNING) -> tuple[list[Piece], Mark]:
-    """The passages of a file behind a mark in order, and the mark from which it can be read on when it has grown.
+    """Return the passages after a mark, and the next mark, where reading continues when the file has grown.
 
     Args:
-        content: all that it holds. Bytes that are no UTF-8 are read as ``�``.
-        name: as ``pieces_of`` takes it.
-        since: a mark of the same file, which had no more than this before it was appended to.
+        content: the whole file. Bytes that are not UTF-8 are read as ``�``.
+        name: as in ``pieces_of``.
+        since: a mark of the same file, from before text was appended.
     """
     behind = content[since.offset :] if since.offset else content
     pieces: list[Piece] = []
@@ -150,14 +147,14 @@ def read_on(content: bytes, name: str, since: Mark = BEGINNING) -> tuple[list[Pi
 
 
 def notes_in(text: str, like: str, name: str) -> list[str]:
-    """The whole sections of a file of this name; none of them where a text that is looked for is not even in it."""
+    """Return the whole sections of a file; empty if the file does not contain the text ``like``."""
     if escaped(like) not in text:
         return []
     return [one.piece.text for one in _sections(text, name, BEGINNING) if one.piece is not None]
 
 
 def day_of(text: str) -> str:
-    """The text if it is a day that there is, else nothing."""
+    """Return the text if it is a valid day, else an empty text."""
     try:
         date.fromisoformat(text)
     except ValueError:
@@ -167,18 +164,18 @@ def day_of(text: str) -> str:
 
 @frozen
 class _Section:
-    """What stands between two headings, before the first one, or behind a mark."""
+    """The text between two headings, before the first heading, or after a mark."""
 
     lines: int
-    """Of the file before it."""
+    """Lines of the file before it."""
     above: tuple[Heading, ...]
-    """The headings it stands below; the last one is its own."""
+    """Its headings; the last is its own."""
     within: bool
-    """Whether it is the rest of one, of which passages stand before it."""
+    """Whether it continues a section with passages before it."""
     settled: bool
-    """Whether its heading is a whole line, so that nothing that is appended makes it another one."""
+    """Whether its heading is a complete line, which appending cannot change."""
     piece: Piece | None
-    """All of it, where it is a passage."""
+    """The whole section, if it is a passage."""
 
 
 def _sections(text: str, name: str, since: Mark) -> Iterator[_Section]:
@@ -189,7 +186,7 @@ def _sections(text: str, name: str, since: Mark) -> Iterator[_Section]:
     body: list[str] = []
 
     def piece(following: int) -> Piece | None:
-        """What stands below the newest heading; a heading without anything is a passage, unless it heads others."""
+        """Return the section of the newest heading. A heading without text is a passage, unless it has subheadings."""
         content = "\n".join(body)
         days = [one.day for one in above if one.day]
         own_day = days[-1] if days else file_day
@@ -219,11 +216,11 @@ def _sections(text: str, name: str, since: Mark) -> Iterator[_Section]:
 
 
 def _split(piece: Piece) -> tuple[list[Piece], int, int]:
-    """A section as passages: cut between paragraphs where there is one, else lines, else words.
+    """Split a section into passages, preferably between paragraphs, else lines, else words.
 
-    Also how many of them are before the last cut that nothing which is appended changes, and the line behind it. All
-    that was looked at for such a cut is in front of the last line, which may become another one; and it is between two
-    lines, so that it has a place among the bytes of the file.
+    Also return how many passages are before the last stable cut, and the line after it. A cut is stable if appending to
+    the file cannot move it. It must be between two lines, so that it has a byte offset, and depend only on text before
+    the last line, which may still grow.
     """
     text, line, at = piece.text, piece.line, 0
     settled = text.rfind("\n") + 1

@@ -1,7 +1,7 @@
-"""A memory: a folder of Markdown files that people and agents write in, and a search over them.
+"""A memory: a folder of Markdown files, written by people and agents, with a search over them.
 
-The files are the truth. They are only ever appended to here, under a lock and through to the disk; the index beside
-them is made of them and can be deleted at any time. See ``docs/memory.md``.
+The files are the source of truth. This module only appends to them, under a lock and synced to disk. The index is built
+from the files and can be deleted at any time. See ``docs/memory.md``.
 """
 
 from __future__ import annotations
@@ -44,51 +44,53 @@ Source = Literal["episodes", "knowledge", "outcomes"]
 How = Literal["succeeded", "failed", "denied", "approved"]
 
 LONGEST_NOTE = 1 << 16
-"""Characters of a note."""
+"""Maximum characters of a note."""
 
 FOUND, MOST_FOUND = 5, 100
-"""Passages that a search gives where nothing is said, and at most."""
+"""Default and maximum number of passages of a search."""
 
 MOST_RECALLED = 4_000
-"""Characters that ``recall`` gives, which is at least one passage: a small model has to have room for them."""
+"""Maximum characters of ``recall``, but at least one passage: they must fit a small model."""
 
 MOST_DAYS = 366
-"""Of which a digest tells."""
+"""Maximum days of a digest."""
 
 LEAST = 0.25
-"""Of the best passage's score, below which ``recall`` gives none: a model would take it for an answer."""
+"""Minimum score for ``recall``, as a share of the best passage's score: a model would mistake a weaker passage for an
+answer.
+"""
 
 TOPIC = re.compile(r"[^\W_][\w -]{0,62}[\w-]|[^\W_]")
 USUAL_TOPIC = "notes"
 
 SAID = 1_000
-"""Characters of what the user said and of the answer that an episode keeps."""
+"""Maximum characters of the user's text and of the answer in an episode."""
 
 R = TypeVar("R")
 
 
 @frozen
 class Passage:
-    """A part of a memory's file that was found."""
+    """A part of a memory's file, found by a search."""
 
     text: str
-    """As it stands there, up to 2,000 characters of it."""
+    """Its original text, at most 2,000 characters."""
     score: float
-    """How well it fits beside the best one that was found, which has 1."""
+    """Score relative to the best result, which has 1."""
     source: Source
     file: str
     """Within the memory, such as ``knowledge/projects.md``."""
     line: int
-    """Where it begins in its file, from 1."""
+    """Its first line in the file, from 1."""
     date: str
-    """``2026-11-25``, where its heading or its file says so; else nothing."""
+    """``2026-11-25``, from its heading or its file; else empty."""
     title: str
-    """The headings above it, without a date in front."""
+    """The headings above it, without a leading date."""
     excerpt: str
     """One line of it, around a word of the query."""
 
     def __str__(self) -> str:
-        """As ``recall`` gives it to a model: of an episode with its date, and with its title where it has one."""
+        """Return the text for a model: with its title, and with its date unless it is from ``knowledge``."""
         heading = ", ".join(part for part in (self.date if self.source != "knowledge" else "", self.title) if part)
         return f"{heading}\n{self.text}" if heading else self.text
 
@@ -101,11 +103,11 @@ class MemoryFile:
     source: Source
     passages: int
     problem: str = ""
-    """Why it can't be searched, and what to do; nothing where it can."""
+    """Why it cannot be searched, with a remedy; empty if it can."""
 
 
 class MemoryFolder:
-    """A memory that is a folder of Markdown files, searched by the words in them.
+    """A memory in a folder of Markdown files, with full-text search.
 
     >>> import tempfile
     >>> memory = MemoryFolder(tempfile.mkdtemp())
@@ -118,16 +120,15 @@ class MemoryFolder:
     >>> memory.search("invoice")[0].file
     'knowledge/work.md'
 
-    Several processes and threads may use one folder at once.
+    Several processes and threads may use one folder concurrently.
 
     Args:
-        path: the folder, made if it is not there.
-        hide: is given each text that is written here and gives what is written instead, such as
-            ``interpreters.hide_secrets``.
-        now: the time, for the dates of what is written and for how recent what is found is.
+        path: the folder, created if missing.
+        hide: transforms each text before it is written, such as ``interpreters.hide_secrets``.
+        now: the clock, for dates and recency.
 
     Raises:
-        MemoryStoreError: the folder can't be used, or this Python's SQLite has no full-text search.
+        MemoryStoreError: the folder cannot be used, or this Python's SQLite has no full-text search.
     """
 
     def __init__(
@@ -161,10 +162,10 @@ class MemoryFolder:
     # -------------------------------------------------------------------------------------------------- writing
 
     def remember(self, text: str, topic: str = USUAL_TOPIC) -> bool:
-        """Write a note into ``knowledge/TOPIC.md``; False where it stands there already.
+        """Write a note into ``knowledge/TOPIC.md``; return False if the file already contains it.
 
         Raises:
-            MemoryStoreError: it can't be written, is empty or too long, or the topic is no name of a file.
+            MemoryStoreError: it cannot be written, is empty or too long, or the topic is not a valid file name.
         """
         self._check("text", text, str)
         self._check("topic", topic, str)
@@ -185,16 +186,16 @@ class MemoryFolder:
         return True
 
     def note_episode(self, said: str, answer: str, tools: Iterable[str] = (), origin: str = "") -> None:
-        """Write what happened in one turn into ``episodes/`` of today.
+        """Write the summary of one turn into today's file in ``episodes/``.
 
         Args:
-            said: by the user.
-            answer: how the turn ended.
-            tools: of each call one line.
-            origin: where it was, such as the name of a channel.
+            said: the user's text.
+            answer: the final answer.
+            tools: one line per call.
+            origin: its place, such as the name of a channel.
 
         Raises:
-            MemoryStoreError: it can't be written.
+            MemoryStoreError: it cannot be written.
         """
         now, said, answer = self._now(), self._hidden(said), self._hidden(answer)
         heading = f"{now:%H:%M}{f' [{one_line(origin, 40)}]' * bool(origin)} — {one_line(said, 80)}"
@@ -207,16 +208,16 @@ class MemoryFolder:
             self._append(path, f"# {now:%Y-%m-%d}\n", f"## {heading}\n\n" + "\n".join(lines) + "\n")
 
     def note_outcome(self, tool: str, outcome: How, arguments: str = "", detail: str = "") -> None:
-        """Write how a call of a tool went into ``outcomes/`` of today.
+        """Write the outcome of a tool call into today's file in ``outcomes/``.
 
         Args:
             tool: its name.
-            outcome: ``succeeded``, ``failed``, ``denied``, or ``approved`` by somebody who was asked.
+            outcome: ``succeeded``, ``failed``, ``denied``, or ``approved`` by a user.
             arguments: as text.
-            detail: what it gave, or why not.
+            detail: its result, or the reason of the failure.
 
         Raises:
-            MemoryStoreError: it can't be written, or there is no such outcome.
+            MemoryStoreError: it cannot be written, or there is no such outcome.
         """
         if outcome not in OUTCOMES:
             raise self._error(f"{outcome!r} is no outcome of a call", f"use one of {', '.join(OUTCOMES)}")
@@ -229,7 +230,7 @@ class MemoryFolder:
     # ------------------------------------------------------------------------------------------------- searching
 
     def recall(self, query: str) -> tuple[str, ...]:
-        """The notes and episodes that fit a query, best first: what a model is shown, at most five and no long text."""
+        """Return the best notes and episodes for a query, best first, at most five and short enough for a model."""
         found = self.search(query, sources=("episodes", "knowledge"))
         texts = [str(one) for one in found if one.score >= LEAST]
         lengths = accumulate(map(len, texts))
@@ -244,17 +245,17 @@ class MemoryFolder:
         after: str | date = "",
         before: str | date = "",
     ) -> tuple[Passage, ...]:
-        """The passages with any of the query's words, best first. Any text is a query.
+        """Return the passages with any of the query's words, best first. Any text is a valid query.
 
         Args:
             query: words.
-            limit: how many, 100 at most.
+            limit: maximum number, up to 100.
             sources: of ``episodes``, ``knowledge``, ``outcomes``.
-            after: only those with a date, from this day on.
-            before: only those with a date, up to this day.
+            after: only passages with a date on or after this day.
+            before: only passages with a date on or before this day.
 
         Raises:
-            MemoryStoreError: a filter can't be read, or the files can't.
+            MemoryStoreError: a filter is invalid, or the files cannot be read.
         """
         self._check("query", query, str)
         self._check("limit", limit, int)
@@ -268,7 +269,7 @@ class MemoryFolder:
         return tuple(_passage(row, rows[0].score, query) for row in rows)
 
     def digest(self, days: int = 7) -> str:
-        """How calls of tools went in the last days, today's included, as a text for a prompt; nothing if none.
+        """Return a summary of the tool calls of the last days, including today, for a prompt; empty without calls.
 
         ``days``: 1 to 366.
         """
@@ -279,19 +280,19 @@ class MemoryFolder:
             return digest_of(self._tallies.of(self.path / "outcomes", asked), days)
 
     def files(self) -> tuple[MemoryFile, ...]:
-        """The files of this memory by name, with those that can't be searched.
+        """Return the files of this memory by name, including those that cannot be searched.
 
         Raises:
-            MemoryStoreError: they can't be read.
+            MemoryStoreError: they cannot be read.
         """
         known = self._with_index(lambda index: dict(index.files()))
         return tuple(MemoryFile(name, _source(name), one.passages, one.problem) for name, one in sorted(known.items()))
 
     def rebuild(self) -> int:
-        """Make the index anew, of the files alone; gives the number of passages.
+        """Rebuild the index from the files; return the number of passages.
 
         Raises:
-            MemoryStoreError: the files can't be read.
+            MemoryStoreError: the files cannot be read.
         """
         with self._mutex:
             self._renew()
@@ -326,7 +327,7 @@ class MemoryFolder:
 
     @contextlib.contextmanager
     def _writing(self, path: Path) -> Iterator[None]:
-        """What is needed around writing a file: its folder, the lock, and errors in words."""
+        """Create the folder, take the lock, and convert errors, around a write."""
         if self._closed:
             raise self._error("it is closed", "make a new MemoryFolder")
         with self._telling(path):
@@ -335,7 +336,7 @@ class MemoryFolder:
                 yield
 
     def _append(self, path: Path, beginning: str, text: str, *, apart: bool = True) -> None:
-        """Put a text behind what a file holds, durably: it is on the disk when this returns, or an error is raised."""
+        """Append a text to a file durably: it is on disk when this returns."""
         with closing(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)) as descriptor:
             size = os.fstat(descriptor).st_size
             end = os.pread(descriptor, 2, max(0, size - 2)) if size else b""
@@ -365,7 +366,7 @@ class MemoryFolder:
     # --------------------------------------------------------------------------------------------------- the index
 
     def _with_index(self, use: Callable[[Index], R]) -> R:
-        """Use the index as the files are now; where it is damaged, it is made anew, and used again."""
+        """Update the index from the files and use it; if it is damaged, rebuild it and use it again."""
         with self._mutex:
             if self._closed:
                 raise self._error("it is closed", "make a new MemoryFolder")
@@ -403,7 +404,6 @@ class MemoryFolder:
         return self._open[1]
 
     def _recover(self, error: sqlite3.Error) -> None:
-        """After an error of the index: have another one."""
         if code_of(error) in ELSEWHERE:
             if self._open is not None:
                 self._open[1].close()
@@ -472,7 +472,7 @@ def _has_fts5() -> bool:
 
 
 def _close(attributes: dict[str, object]) -> None:
-    """Connections wait for the garbage collection otherwise: they hold themselves."""
+    """Close explicitly: connections reference themselves and would wait for a garbage collection."""
     found = attributes.get("_open")
     if isinstance(found, tuple) and attributes.get("_process") == os.getpid():
         found[1].close()

@@ -1,11 +1,11 @@
-"""The files of an index: which database is the present one, and a new one in place of one that is damaged.
+"""The files of an index: the current database, and its replacement if damaged.
 
-    .index/current            the name of the present one
-    .index/3f9c...a1.sqlite   it, with what SQLite puts beside it
+    .index/current            the name of the current database
+    .index/3f9c...a1.sqlite   the database, with SQLite's own files beside it
 
-A database that others have open is never made anew under its name: SQLite would delete what it believes to be its own
-files (https://www.sqlite.org/howtocorrupt.html). So a new one gets a new name, others see at their next search that
-theirs is not the present one, and what is left of an old one can be deleted at any time.
+An open database is never recreated under its name: SQLite would delete files that it believes to be its own
+(https://www.sqlite.org/howtocorrupt.html). So a new database gets a new name. Other processes notice it at their next
+search. The remains of an old database can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ FOLDER, CURRENT = ".index", "current"
 NAME = re.compile(r"[0-9a-f]{24}\.sqlite")
 
 PATIENCE = 10.0
-"""Seconds for another process that holds a lock: each holds it for milliseconds, unless it was stopped there."""
+"""Seconds to wait for another process's lock: it lasts milliseconds, unless that process is stopped."""
 
 PAUSE = 0.002
-"""Seconds between two tries."""
+"""Seconds between two attempts."""
 
 ELSEWHERE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 ELSEWHERE |= {sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_PROTOCOL}
-"""Where no database can be written, one in this process will do."""
+"""Errors after which an in-memory database is used instead, since no database can be written."""
 
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def code_of(error: sqlite3.Error) -> int:
-    """SQLite's own number of what was wrong; 0 where Python says it of itself."""
+    """Return SQLite's primary error code; 0 for an error of Python's own."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
@@ -60,11 +60,11 @@ class Generations:
         self._folder = folder / FOLDER
 
     def open(self) -> tuple[str, Index]:
-        """The present index and its name; a new one where there is none, or it can't be opened.
+        """Return the current index and its name; a new index if it is missing or cannot be opened.
 
         Raises:
             sqlite3.Error, OSError: no database can be written here.
-            MemoryStoreError: another process holds the lock.
+            MemoryStoreError: another process has the lock.
         """
         name = self.current()
         if name:
@@ -73,7 +73,7 @@ class Generations:
         return self.replace(name)
 
     def current(self) -> str:
-        """The name of the present index; nothing where there is none."""
+        """Return the name of the current index, or an empty text."""
         try:
             name = read_regular(self._folder / CURRENT, 100, links=False).decode("ascii", "replace")
         except OSError:
@@ -81,7 +81,7 @@ class Generations:
         return name if NAME.fullmatch(name) else ""
 
     def replace(self, old: str) -> tuple[str, Index]:
-        """A new index in place of that one, unless another process has replaced it already; raises as ``open``."""
+        """Replace that index by a new one, unless another process already has. Raises like ``open``."""
         make_directory(self._folder)
         with locked(self._folder / "lock"):
             name = self.current()
@@ -108,7 +108,6 @@ class Generations:
         return Index(path)
 
     def _sweep(self, kept: str) -> None:
-        """Delete what is left of older ones."""
         for one in os.listdir(self._folder):
             if NAME.match(one) and not one.startswith(kept):
                 with contextlib.suppress(OSError):
@@ -117,11 +116,11 @@ class Generations:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes and threads out as long as the block lasts. The system unlocks for one that is killed.
+    """Lock out other processes and threads during the block. The system releases the lock of a killed process.
 
     Raises:
-        MemoryStoreError: somebody holds it for longer than ``PATIENCE``, or this disk knows no locks.
-        OSError: its file can't be made.
+        MemoryStoreError: another process has it for longer than ``PATIENCE``, or this disk does not support locks.
+        OSError: its file cannot be created.
     """
     until = time.monotonic() + PATIENCE
     with closing(open_private(path)) as descriptor:

@@ -1,10 +1,10 @@
-"""The index of a memory: SQLite's full-text search over the passages of its files, which it follows.
+"""The index of a memory: SQLite's full-text search over the passages of its files, kept up to date.
 
-Everything in it is made of the files and can be made again. A file whose size, times and number are as they were is not
-read; one that is read is taken apart only if the hash of its content is another, from the last passage on where it was
-only appended to, and of its passages only those are indexed that weren't there before.
+It is derived from the files and can be rebuilt. A file with unchanged size, times and inode is not read. A file that is
+read is only parsed if the hash of its content has changed; after a pure append, parsing starts at the last passage. Of
+the passages, only new ones are indexed.
 
-Nothing here looks after the database's own file (see ``generations``); whatever is wrong is a ``sqlite3.Error``.
+This module does not manage the database file (see ``generations``); every problem is a ``sqlite3.Error``.
 """
 
 from __future__ import annotations
@@ -26,28 +26,31 @@ from runtime.stores.present import FOLDERS, RACY, Known, Listing, Reader, Seen, 
 from runtime.stores.tables import connected, writing
 
 MOST_PASSAGES = 50_000
-"""Of one file."""
+"""Maximum of one file."""
 
 ENOUGH_ROWS = 500
-"""Passages that are weighed by a query's words, the rarest first. To weigh 20,000 of them by a word that most of them
-have, and that says next to nothing of any, would take longer than all the rest."""
+"""Passages to score, by the query's rarest words. Scoring 20,000 passages by a word that most contain, and that means
+almost nothing, would take longer than all the rest.
+"""
 
 NEXT_TO_NOTHING = 1e-6
-"""What SQLite's bm25 gives a word that is in more than half of all passages, and this to any beyond ``ENOUGH_ROWS``."""
+"""The weight that SQLite's bm25 gives a word in more than half of all passages; also used for words beyond
+``ENOUGH_ROWS``.
+"""
 
 LOOKED_AT = 50
-"""The newest passages that are looked at for words that most passages have, or that were counted before them."""
+"""Number of newest passages checked one by one for very common words; also of added passages before a full recount."""
 
 PER_DAY = 1 << 24
-"""Passages of a day have numbers from the day's own times this: a search weighs their days without a look at them."""
+"""Passage ids of a day start at the day's ordinal times this: a search gets the day from the id alone."""
 
 MOST_COUNTS = 10_000
-"""Words whose counts are kept."""
+"""Maximum words with cached counts."""
 
 
 @contextlib.contextmanager
 def _damage() -> Iterator[None]:
-    """A value that no index of ours holds, such as a day that there is not, is damage like any that SQLite notices."""
+    """Convert invalid values, such as an impossible day, to the error that SQLite raises for damage."""
     try:
         yield
     except (ValueError, TypeError, OverflowError) as error:
@@ -56,13 +59,13 @@ def _damage() -> Iterator[None]:
 
 @frozen
 class Filters:
-    """Which passages may be found."""
+    """Filters of a search."""
 
     sources: tuple[str, ...] = FOLDERS
     after: str = ""
-    """Not before this day."""
+    """On or after this day."""
     before: str = ""
-    """Not after this day."""
+    """On or before this day."""
 
 
 @frozen
@@ -70,7 +73,7 @@ class Row:
     """A passage that was found."""
 
     score: float
-    """The more, the better it fits; to be compared within one search."""
+    """Higher is better; only comparable within one search."""
     name: str
     line: int
     day: str
@@ -79,44 +82,43 @@ class Row:
 
 
 class Index:
-    """A database, open. For one thread at a time.
+    """An open database. For one thread at a time.
 
     Args:
-        path: an empty file or an index; None keeps it in this process.
+        path: an empty file or an index; None for a database in memory.
 
     Raises:
-        sqlite3.Error: it is no index, of another version, or damaged.
+        sqlite3.Error: it is not an index, has another version, or is damaged.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._file = connected(path)
         self._reader = Reader()
         self._known: dict[str, Known] | None = None
-        """The files that are indexed, as long as no other process writes."""
+        """The indexed files, valid until another process writes."""
         self._places: list[str] = list(FOLDERS)
-        """The folders that files are in."""
         self._settled: Listing | None = None
-        """What stood in them when nothing was to be done, for as long: most searches compare no more than this."""
+        """Their listing when the index was last up to date: most searches only compare this."""
         self._racy: set[str] = set()
-        """Files that had changed right before they were read: their times don't tell yet whether they changed again."""
+        """Files changed right before they were read: their times do not yet prove that they did not change again."""
         self._counts: dict[str, tuple[int, int]] = {}
-        """In how many passages words are, and how many had been added when they were counted."""
+        """Per word: the number of passages with it, and ``len(_added)`` at that count."""
         self._added: list[int] = []
-        """The numbers of passages that were added since words are counted."""
+        """Ids of the passages added since the counts are cached."""
         self._version = self._passages = 0
 
     def close(self) -> None:
-        """A second call does nothing."""
+        """Close it. A second call does nothing."""
         self._file.close()
 
     def abandon(self) -> None:
-        """In a forked child, where the parent's connection must neither be used nor closed."""
+        """Abandon it in a forked child, which must neither use nor close the parent's connection."""
         _abandoned.append(self._file)
 
     # ------------------------------------------------------------------------------------------------- the files
 
     def follow(self, folder: Path) -> None:
-        """Take in what has changed in the files since; raises sqlite3.Error and OSError."""
+        """Index the changes in the files; raises sqlite3.Error and OSError."""
         with _damage():
             self._follow(folder)
 
@@ -142,7 +144,7 @@ class Index:
         self._settled, self._places = now if places == self._places else None, places
 
     def _are_as_they_were(self, folder: Path, known: dict[str, Known]) -> bool:
-        """Whether files that were read right after they had changed have not changed once more."""
+        """Whether files that were read right after a change have not changed again."""
         for name in tuple(self._racy):
             now = self._reader.look(folder, name, known[name])
             if now is None or (now.state, now.hash) != (known[name].state, known[name].hash):
@@ -155,14 +157,13 @@ class Index:
         return True
 
     def _forget(self) -> None:
-        """The index is no longer what it was."""
         self._known = self._settled = None
         self._racy, self._counts, self._added = set(), {}, []
 
     def _changed(self, folder: Path, states: Mapping[str, State], known: Mapping[str, Known]) -> list[str]:
-        """The names of files that are not as they were indexed, in order: the outcomes first, whose last passage mostly
-        gives way to a longer one. Its number is lower than that of a new one, and SQLite writes a part of its own
-        whenever a number is lower than the one before, all of which it has to merge.
+        """Return the names of changed files, ``outcomes`` first. There a longer version usually replaces the last
+        passage, under a lower id than a new passage. SQLite writes a separate segment for each decreasing id, and must
+        merge them all.
         """
         found = list(known.keys() - states.keys())
         for name, state in states.items():
@@ -177,7 +178,7 @@ class Index:
         return sorted(found, key=lambda name: (-FOLDERS.index(name.partition("/")[0]), name))
 
     def files(self) -> Mapping[str, Known]:
-        """The files as they were indexed."""
+        """Return the files as indexed."""
         return self._files()
 
     def _files(self) -> dict[str, Known]:
@@ -193,7 +194,7 @@ class Index:
         return {name: Known(parsed(state), *rest) for name, state, *rest in rows}
 
     def _take_in(self, folder: Path, name: str, files: dict[str, Known]) -> None:
-        """Index a file as it is now, and note it among those that are known."""
+        """Index the current version of a file, and update ``files``."""
         known = files.pop(name, None)
         now = self._reader.look(folder, name, known)
         self._racy.discard(name)
@@ -215,7 +216,7 @@ class Index:
             self._racy.add(name)
 
     def _read(self, name: str, now: Seen, known: Known | None) -> tuple[int, str, str]:
-        """Index the passages of a file; their number, from where it can be read on, and why it is not indexed."""
+        """Index the passages of a file; return their number, the next mark, and why it is not indexed."""
         since = BEGINNING if known is None or known.problem or not now.kept else _mark_in(known.mark, name, known.hash)
         pieces, mark = read_on(now.content, name.rpartition("/")[2].removesuffix(".md"), since)
         count, problem = since.pieces + len(pieces), now.problem
@@ -229,9 +230,7 @@ class Index:
         return count, f"{_hash(name, now.hash.hex(), text).hex()} {text}", problem
 
     def _put(self, name: str, first: int, pieces: Sequence[Piece]) -> int:
-        """Have these passages of a file in place of those that are there from this place on, of which what is the same
-        stays; how many those were.
-        """
+        """Replace the passages of a file from ``first`` on, without touching equal ones; return the old number."""
         query = "SELECT id, line, hash FROM passages WHERE name = ? AND place >= ? ORDER BY place"
         old = self._file.execute(query, (name, first)).fetchall()
         hashes = [_hash(name, piece.day, piece.title, piece.text) for piece in pieces]
@@ -276,16 +275,16 @@ class Index:
     # ------------------------------------------------------------------------------------------------- searching
 
     def search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[Row]:
-        """The passages that fit best, best first; the same files, query and day give the same.
+        """Return the best passages, best first. The result depends only on files, query and day.
 
         Args:
-            words: of ``query_of``.
-            filters: which may be found.
-            limit: how many.
-            today: the day from which recency counts.
+            words: from ``query_of``.
+            filters: restricts the passages.
+            limit: maximum number.
+            today: the day for recency.
 
         Raises:
-            sqlite3.Error: also where a passage is not as it was indexed.
+            sqlite3.Error: of the database, or a passage is damaged.
         """
         if not words:
             return []
@@ -315,8 +314,11 @@ class Index:
         return Row(score, name, line, day, title, text)
 
     def _by_rarity(self, words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-        """The rarest words, as many as are in ``ENOUGH_ROWS`` passages together, or one in twice as many; those of the
-        others that say something all the same, being in less than half of all passages; and all others.
+        """Divide the words into three lists:
+
+        - the rarest, up to ``ENOUGH_ROWS`` passages together, or a single one with up to twice as many;
+        - of the others, those in less than half of all passages, which still carry information;
+        - all others.
         """
         counts = sorted((self._count(word), place) for place, word in enumerate(words))
         together = accumulate(count for count, _ in counts)
@@ -327,7 +329,6 @@ class Index:
         return rarer, [word for count, word in others if count < half], [word for _, word in others]
 
     def _count(self, word: str) -> int:
-        """In how many passages a word is."""
         added = len(self._added)
         count, counted = self._counts.get(word, (0, -1))
         if counted < max(added - LOOKED_AT, 0):
@@ -344,9 +345,9 @@ class Index:
     def _ranked(
         self, words: Sequence[str], others: Sequence[str], filters: Filters, today: date, limit: int
     ) -> list[tuple[float, int]]:
-        """Scores and numbers of passages with any of these words, best first, weighed by the others as well.
+        """Return scores and ids of passages with any of these words, best first, also scored by the others.
 
-        As many as are asked for, and those beside that are as good as the last of them.
+        Returns ``limit`` of them, plus those with the same score as the last.
         """
         if not words:
             return []
@@ -372,9 +373,9 @@ class Index:
         return [(scores[row[0]], row[0]) for row in rows]
 
     def _newest(self, words: Sequence[str], filters: Filters, today: date, limit: int) -> list[tuple[float, int]]:
-        """The same for words that are nearly everywhere, and so say nothing: the newest passages with any of them.
+        """Return the newest passages with any of these words, which are too common to score by.
 
-        Mostly they are among the very newest of all, which are looked at one by one; else the words choose.
+        Usually they are among the newest passages, which are checked one by one first; otherwise a query finds them.
         """
         wanted, values = _wanted(words, filters)
         allowed, match, order = wanted.partition(" AND ")[2] or "1", values[0], "ORDER BY day DESC, name, place LIMIT"
@@ -396,12 +397,11 @@ class Index:
 
 
 def _is_racy(file: Known | Seen) -> bool:
-    """Whether a file may have changed once more since it was read, though its times are what they were."""
+    """Whether a file may have changed again since it was read, although its times are the same."""
     return file.checked - max(file.state[2:]) < RACY
 
 
 def _wanted(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
-    """The condition of a search, and its values: the words first."""
     wanted, values = "words MATCH ?", [" OR ".join(words)]
     if set(filters.sources) != set(FOLDERS):
         wanted += f" AND passages.source IN ({','.join('?' * len(filters.sources))})"
@@ -413,7 +413,7 @@ def _wanted(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
 
 
 def _mark_in(text: str, name: str, hashed: bytes) -> Mark:
-    """From where a file with this hash can be read on; its own hash shows whether it is as it was written."""
+    """Parse the mark of a file with this hash; the mark's own hash detects damage."""
     own, _, mark = text.partition(" ")
     if own != _hash(name, hashed.hex(), mark).hex():
         raise sqlite3.DatabaseError("a mark in the index is damaged")
@@ -429,4 +429,4 @@ def _hash(*texts: str) -> bytes:
 
 
 _abandoned: list[sqlite3.Connection] = []
-"""Never closed: that would take away the parent's locks."""
+"""Never closed: closing would release the parent's locks."""

@@ -1,6 +1,6 @@
-"""Where notes are kept between sessions: what ``remember`` saves and ``recall`` finds.
+"""Stores of notes between sessions: ``remember`` saves, ``recall`` finds.
 
-A store keeps each text once, so that saving it again, as a resumed session may do, changes nothing.
+A store keeps each text once, so saving it again, as a resumed session may do, has no effect.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from runtime.files import check_private, make_private, reason_about
 WORD = re.compile(r"\w+")
 
 LONGEST = 1 << 24
-"""Bytes of a note, 16 MiB: neither saved nor read beyond, whoever made the file."""
+"""Maximum bytes of a note, 16 MiB, for writing and reading, in any file."""
 
 FOUND = 5
-"""Notes that one search gives: what a small model can read beside a question."""
+"""Notes per search: as many as a small model can read beside a question."""
 DAMAGE = (sqlite3.Error, UnicodeDecodeError)
-"""What is raised of a file that can not be used; the second, where SQLite says of a damaged one what stands there."""
+"""Exceptions of an unusable file; SQLite raises the second for some damaged files."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
@@ -34,22 +34,22 @@ CREATE VIRTUAL TABLE IF NOT EXISTS words
 CREATE TRIGGER IF NOT EXISTS saved AFTER INSERT ON notes
     BEGIN INSERT INTO words(rowid, text) VALUES (new.id, new.text); END;
 """
-"""The texts, and SQLite's full-text index on them (https://www.sqlite.org/fts5.html), which keeps no second copy."""
+"""The texts, and SQLite's full-text index on them (https://www.sqlite.org/fts5.html), which stores no second copy."""
 
 
 @runtime_checkable
 class Memory(Protocol):
-    """What an agent needs of a store of notes. Called from one thread at a time."""
+    """The store of notes that an agent needs. Called from one thread at a time."""
 
     def remember(self, text: str) -> object:
-        """Save a note for good. The same text twice is one note."""
+        """Save a note permanently. The same text twice is one note."""
 
     def recall(self, query: str) -> Sequence[str]:
-        """The notes that fit a query, best first; none is no error."""
+        """Return the matching notes, best first; an empty result is not an error."""
 
 
 class Notes:
-    """Notes in a SQLite file, or in this process alone, found by the words they hold.
+    """Notes in a SQLite file, or in memory, found by their words.
 
     >>> notes = Notes()
     >>> notes.remember("The user's cat is named Miu.")
@@ -57,15 +57,14 @@ class Notes:
     >>> notes.recall("my cats")
     ("The user's cat is named Miu.",)
 
-    Word forms count as one word (cat, cats), rare words count more than common ones (BM25). Usable from any thread.
+    Word forms count as one word (cat, cats), rare words count more than common words (BM25). Usable from any thread.
 
     Args:
-        path: the file, made if it is not there, for this user alone; None keeps the notes for as long as this object
-            lives. Beside it stands an empty file, its name with ``-journal`` behind, in which SQLite keeps what a
-            crash would interrupt.
+        path: the file, created if missing, readable only by this user; None for memory only. Beside it SQLite uses an
+            empty ``-journal`` file, to recover from crashes.
 
     Raises:
-        MemoryStoreError: the file can't be opened, is no store of notes, or is a link or another user's.
+        MemoryStoreError: the file cannot be opened, is not a store of notes, is a symlink, or is owned by another user.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -92,7 +91,7 @@ class Notes:
             raise self._error(error) from error
 
     def remember(self, text: str) -> None:
-        """Save a note; raises MemoryStoreError where it can't be."""
+        """Save a note. Raises MemoryStoreError on failure."""
         try:
             with self._lock:
                 self._file.execute("INSERT OR IGNORE INTO notes(text) VALUES (?)", (_storable(text),))
@@ -100,7 +99,7 @@ class Notes:
             raise self._error(error) from error
 
     def recall(self, query: str) -> tuple[str, ...]:
-        """At most ``FOUND`` notes that share a word with the query, best first."""
+        """Return at most ``FOUND`` notes that share a word with the query, best first."""
         words = " OR ".join(f'"{word}"' for word in WORD.findall(_storable(query)))
         if not words:
             return ()
@@ -130,15 +129,17 @@ class Notes:
 
 
 _opening = threading.Lock()
-"""Held from when a file is made until SQLite has it: whoever closes a descriptor of a file gives up all locks that the
-process has on it (https://www.sqlite.org/howtocorrupt.html), so nobody here may have it open when that is done."""
+"""Locked from the creation of a file until SQLite has opened it. Closing any descriptor of a file releases all locks of
+the process on it (https://www.sqlite.org/howtocorrupt.html), so no other thread may have it open then.
+"""
 
 
 def _see_to(path: str) -> None:
-    """See that SQLite opens nothing but files of this user's: it would follow links, and make files for everybody.
+    """Check that SQLite opens only private files of this user: it would follow symlinks, and create files with open
+    permissions.
 
     Raises:
-        OSError: there is something else.
+        OSError: a file is not private.
     """
     journal = f"{path}-journal"
     for name in (path, journal) if os.access(os.path.dirname(path), os.W_OK) else ():
@@ -151,7 +152,7 @@ def _see_to(path: str) -> None:
 
 
 def _schema(file: sqlite3.Connection) -> set[tuple[str, str]]:
-    """What is defined in a file under our names: a view or a trigger of somebody else's would be run by a search."""
+    """Return the definitions under our names: a search would run a foreign view or trigger."""
     return set(
         file.execute("SELECT name, sql FROM sqlite_schema WHERE tbl_name IN ('notes', 'words') AND type <> 'index'")
     )
@@ -167,5 +168,5 @@ _SCHEMA = _own_schema()
 
 
 def _storable(text: str) -> str:
-    """The text with a question mark for each half of a surrogate pair, which UTF-8 has no form for."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by question marks."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""How calls of tools went, one line each in a file a day, and the digest of them for a prompt. Pure.
+"""Outcomes of tool calls, one line each in a file per day, and their digest for a prompt. Pure.
 
 - 14:03 | fetch | failed | {"url": "https://example.com"} | HTTP 404
 """
@@ -20,33 +20,33 @@ OUTCOMES: tuple[str, ...] = get_args(How)
 LINE = re.compile(
     r"^- (\d{2}:\d{2}) \| ([^|\n]+) \| (succeeded|failed|denied|approved)(?: \| ([^\n]*))?$", re.MULTILINE
 )
-"""Whatever else stands in such a file is left alone."""
+"""Other lines in such a file are ignored."""
 
 NAME, ARGUMENTS, DETAIL = 80, 80, 200
-"""Characters of each that are kept."""
+"""Maximum characters of each."""
 
 LONGEST_DIGEST = 2_400
-"""Characters."""
+"""Maximum characters."""
 
 TOOLS, LATEST = 6, 8
-"""Tools that a digest counts, and the calls that it tells of."""
+"""Maximum tools that a digest counts, and failed calls that it lists."""
 
 
 @frozen
 class ToolOutcome:
-    """How one call went."""
+    """The outcome of one call."""
 
     day: str
     time: str
     tool: str
     outcome: str
-    """``succeeded``, ``failed``, ``denied``, or ``approved`` by somebody who was asked, before it ran."""
+    """``succeeded``, ``failed``, ``denied``, or ``approved`` by a user before it ran."""
     detail: str = ""
-    """Its arguments and what came of it, in short."""
+    """Its arguments and its result, shortened."""
 
 
 def outcome_line(time: str, tool: str, outcome: str, arguments: str, detail: str) -> str:
-    """A call as its line."""
+    """Return the line of a call."""
     parts = [time, one_line(tool, NAME).replace("|", "¦"), outcome]
     parts += [one_line(arguments, ARGUMENTS)] if arguments.strip() else []
     parts += [one_line(detail, DETAIL)] if detail.strip() else []
@@ -55,20 +55,19 @@ def outcome_line(time: str, tool: str, outcome: str, arguments: str, detail: str
 
 @frozen
 class Tally:
-    """How the calls of a time went, as much of it as a digest says."""
+    """Statistics of the calls in a period, as a digest needs them."""
 
     counts: Mapping[tuple[str, str], int] = {}
-    """How many, by tool and outcome."""
     ill: tuple[ToolOutcome, ...] = ()
-    """The latest that did not succeed, oldest first, as many as a digest tells of."""
+    """The latest unsuccessful calls, oldest first, at most ``LATEST``."""
 
     def and_then(self, later: Tally) -> Tally:
-        """Both times together."""
+        """Return the statistics of both periods together."""
         return Tally(Counter(self.counts) + Counter(later.counts), (self.ill + later.ill)[-LATEST:])
 
 
 def tally_of(text: str, day: str) -> Tally:
-    """What a file of this day says; whatever else stands in it is left alone."""
+    """Return the statistics of a file of this day; ignores other lines."""
     found = LINE.findall(text)
     ill = [one for one in found if one[2] not in ("succeeded", "approved")]
     latest = tuple(ToolOutcome(day, *one) for one in ill[-LATEST:])
@@ -76,11 +75,11 @@ def tally_of(text: str, day: str) -> Tally:
 
 
 def digest_of(tally: Tally, days: int) -> str:
-    """What a model may know of how calls went, the same for the same calls; nothing where there were none.
+    """Return a summary of the calls for a model, deterministic; empty without calls.
 
     Args:
         tally: of these days.
-        days: how many, for its first line.
+        days: their number, for the first line.
     """
     made = Counter[str]()
     for (tool, outcome), count in tally.counts.items():

@@ -1,4 +1,4 @@
-"""The files of a memory as they are now, and whether one is another than it was."""
+"""The current files of a memory, and whether a file has changed."""
 
 from __future__ import annotations
 
@@ -14,58 +14,57 @@ from attrs import define, frozen
 from runtime.files import UnusableFileError, read_regular
 
 FOLDERS = ("episodes", "knowledge", "outcomes")
-"""What a memory consists of: the folders with its files, which are the sources of what is found."""
+"""The folders of a memory; also the sources of search results."""
 
 LONGEST_FILE = 1 << 24
-"""Bytes of a file that is indexed, 16 MiB."""
+"""Maximum bytes of an indexed file, 16 MiB."""
 
 RACY = 2_000_000_000
-"""Nanoseconds for which the time of a file's last change is not enough to tell that it did not change again."""
+"""Within this many nanoseconds after a change, an equal modification time does not prove that the file is unchanged."""
 
 State = tuple[int, int, int, int]
-"""What tells that a file is another than it was, without reading it: number, size, and the times of its last changes,
-in nanoseconds."""
+"""Metadata that shows a change without reading the file: inode, size, and the times of its last changes in nanoseconds.
+"""
 
 
 HELD = 1 << 22
-"""Bytes of files that are kept to be compared, 4 MiB together: days of episodes, little beside what SQLite keeps."""
+"""Maximum bytes of retained file contents, 4 MiB together: days of episodes, and little compared with SQLite's cache.
+"""
 
 
 @frozen
 class Known:
-    """A file as it was indexed."""
+    """A file as indexed."""
 
     state: State
     checked: int
     """When it was read, in nanoseconds."""
     length: int
-    """Bytes that it had, which may be more than its state says: it may have grown until it was read."""
+    """Its bytes; possibly more than in ``state``, if it grew before it was read."""
     hash: bytes
-    """Of them all; nothing where it could not be read."""
+    """Hash of all its bytes; empty if it could not be read."""
     problem: str = ""
-    """Why it is not indexed."""
     passages: int = 0
     mark: str = ""
-    """From where it can be read on, as it stands in the index."""
+    """The mark where reading can continue, as stored in the index."""
 
 
 @frozen
 class Seen:
-    """A file as it is now."""
+    """The current version of a file."""
 
     state: State
     checked: int
     """When it was read, in nanoseconds."""
     hash: bytes
     problem: str = ""
-    """Why it can't be read."""
     content: bytes = b""
     kept: int = 0
-    """Bytes in front that are all of those that it had when it was indexed; 0 where these were others."""
+    """Length of the indexed content if it is unchanged at the start of the file; 0 if it was changed."""
 
 
 def parsed(text: str) -> State:
-    """What stands in the index of a state."""
+    """Parse a state stored in the index."""
     inode, size, modified, changed = map(int, text.split(":"))
     return inode, size, modified, changed
 
@@ -78,30 +77,28 @@ def _state(about: os.stat_result) -> State:
 class _Held:
     content: bytes
     hasher: blake2b
-    """Of the content."""
     hash: bytes
 
 
 class Reader:
-    """Reads the files of a memory, again and again, and tells what they only were appended to from what is another.
+    """Reads the files of a memory repeatedly, and distinguishes appended files from changed ones.
 
-    Nothing but reading a file tells whether somebody has changed a letter in its middle, so each is read whole. But
-    what was read last is kept of those that are read again, up to ``HELD``: to read and compare them takes a tenth of
-    the time that hashing takes (0.1 and 1.1 ms a MiB), and only what is behind is hashed.
+    Only reading a file proves that its middle is unchanged, so each is read whole. The last contents of repeatedly read
+    files are retained, up to ``HELD``. Comparing with them takes a tenth of the time of hashing (0.1 and 1.1 ms a MiB),
+    and only the appended part is hashed.
     """
 
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
         self._size = 0
-        """Bytes that are kept."""
 
     def look(self, folder: Path, name: str, known: Known | None) -> Seen | None:
-        """A file as it is now; None where it is gone.
+        """Return the current version of a file, or None if it is gone.
 
         Args:
             folder: the memory's.
-            name: its own, such as ``knowledge/notes.md``.
-            known: how it was indexed.
+            name: its name, such as ``knowledge/notes.md``.
+            known: its indexed version.
         """
         held = self._dropped(name)
         path, checked = folder / name, time.time_ns()
@@ -142,13 +139,14 @@ class Reader:
 
 
 Listing = list[tuple[list[str], list[os.stat_result]] | None]
-"""What stands in some folders, in the order in which the system gives it. Compared, times count in whole seconds: that
-is enough for files that had not changed for ``RACY`` when they were read, since what changes later has a later time."""
+"""The entries of some folders, in the system's order. Comparing uses times in whole seconds. That is enough for files
+that had not changed for ``RACY`` when they were read, since later changes have a later time.
+"""
 
 
 def listing(folder: Path, places: Sequence[str]) -> Listing | None:
-    """What stands in these folders of a memory, to be compared with what stood there: it takes half of the time of
-    ``states_in``. None where something goes meanwhile.
+    """List these folders of a memory, for comparison with an earlier listing; twice as fast as ``states_in``. Returns
+    None if an entry disappears in between.
     """
     found: Listing = []
     for place in places:
@@ -164,9 +162,9 @@ def listing(folder: Path, places: Sequence[str]) -> Listing | None:
 
 
 def states_in(folder: Path) -> tuple[dict[str, State], list[str]]:
-    """The Markdown files of a memory, such as ``knowledge/notes.md``, also of folders within its folders; and those.
+    """Return the Markdown files of a memory, such as ``knowledge/notes.md``, including subfolders; and the folders.
 
-    Not those whose names, or whose folders' names, begin with a dot, and none beyond a link.
+    Skips names that begin with a dot, and everything behind symlinks.
     """
     found: dict[str, State] = {}
     places = list(FOLDERS)
@@ -192,5 +190,5 @@ def states_in(folder: Path) -> tuple[dict[str, State], list[str]]:
 
 
 def _is_text(name: str) -> bool:
-    """Names of other bytes than UTF-8 have no form in the database."""
+    """The database cannot store names that are not UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in name)

@@ -1,4 +1,4 @@
-"""The database of a memory's index: its tables, and whether a file holds these and no others."""
+"""The database of a memory's index: its tables, and a check that a file has exactly these."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 VERSION = 3
-"""Of the tables and of how texts become words. An index of another is made again."""
+"""Version of the tables and of the word splitting. An index of another version is rebuilt."""
 
 CACHE = 1 << 15
-"""KiB of the database that may be kept in memory, 32 MiB: what 20,000 passages need while they are searched."""
+"""KiB of the database to cache in memory, 32 MiB: enough to search 20,000 passages."""
 
 WAIT = 10_000
-"""Milliseconds for another process that writes the index."""
+"""Milliseconds to wait for another process that writes the index."""
 
 TABLES = """
 CREATE TABLE about (version INTEGER NOT NULL);
@@ -31,18 +31,19 @@ CREATE INDEX by_day ON passages(day DESC, name, place, source);
 CREATE INDEX by_id ON passages(id, day, name, place, source);
 CREATE VIRTUAL TABLE words USING fts5(title, text, tokenize = "porter ascii tokenchars '+#'");
 """
-"""``words`` holds the words of ``passages`` as ``words_of`` gives them, with spaces between: SQLite adds the English
-stems (https://www.sqlite.org/fts5.html)."""
+"""``words`` contains the words of ``passages`` from ``words_of``, separated by spaces. SQLite adds English stemming
+(https://www.sqlite.org/fts5.html).
+"""
 
 
 def connected(path: Path | None) -> sqlite3.Connection:
-    """A connection to the database of an index, which statements of its own open and end transactions of.
+    """Return a connection to an index database. Transactions are explicit.
 
     Args:
-        path: an empty file or an index; None keeps it in this process.
+        path: an empty file or an index; None for a database in memory.
 
     Raises:
-        sqlite3.Error: it is no index, of another version, or a part of it is missing.
+        sqlite3.Error: it is not an index, has another version, or is incomplete.
     """
     file = sqlite3.connect(
         ":memory:" if path is None else path, check_same_thread=False, isolation_level=None, timeout=WAIT / 1000
@@ -76,7 +77,7 @@ def connected(path: Path | None) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def writing(file: sqlite3.Connection) -> Iterator[None]:
-    """A transaction: all of it, or nothing."""
+    """A transaction: all or nothing."""
     file.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -88,9 +89,9 @@ def writing(file: sqlite3.Connection) -> Iterator[None]:
 
 
 def _schema(file: sqlite3.Connection) -> set[tuple[str, str]]:
-    """What is defined in a file, but for FTS5's own tables, which each version may define in its way.
+    """Return the definitions in a file, except FTS5's own tables, which differ between versions.
 
-    A view or a trigger of somebody else's would be run by a search.
+    A search would run a foreign view or trigger.
     """
     rows: Iterable[tuple[str, str]] = file.execute(
         "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'words_*')"

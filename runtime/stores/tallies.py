@@ -1,7 +1,7 @@
-"""How the calls of some days went, by the files of a memory.
+"""Tool outcomes per day, counted from a memory's files.
 
-Each file is read whole, since nothing else tells whether somebody has changed a letter in its middle; but of one that
-was only appended to no more than the new lines are taken apart.
+Each file is read whole, since only that proves that its middle is unchanged. After a pure append, only the new lines
+are parsed.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ class _Day:
     length: int
     """Bytes of its file that are whole lines."""
     hash: bytes
-    """Of these."""
     tally: Tally
 
 
 class Tallies:
-    """Reads what the files of days say. For any number of threads: a day that two read at once is read twice."""
+    """Reads and caches the outcomes of days. Thread-safe: two threads may read the same day twice."""
 
     def __init__(self) -> None:
         self._days: dict[str, _Day] = {}
 
     def of(self, folder: Path, days: Sequence[str]) -> Tally:
-        """How the calls of these days went, the oldest first; without those that have no file that can be read.
+        """Return the outcomes of these days, oldest first; skips days without a readable file.
 
         Raises:
-            OSError: a file is there and can't be read.
+            OSError: a file exists but cannot be read.
         """
         read: dict[str, _Day] = {}
         whole = Tally()
@@ -51,7 +50,7 @@ class Tallies:
 
 
 def _whole_lines(content: bytes, day: str, known: _Day | None) -> _Day:
-    """What the whole lines of a file say, where it may begin with what is known of it."""
+    """Return the outcomes in the whole lines of a file; reuses ``known`` if the file starts with it."""
     end, view = content.rfind(b"\n") + 1, memoryview(content)
     length, tally = (0, Tally()) if known is None else (known.length, known.tally)
     hasher = blake2b(view[:length], digest_size=16)

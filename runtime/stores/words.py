@@ -1,4 +1,4 @@
-"""The words of queries as the index of a memory takes them, and a line around where a text has them."""
+"""Splits queries into words for a memory's index, and finds an excerpt around them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from cognition.context.words import asked_in
 
 
 def query_of(text: str) -> list[str]:
-    """The words of a query as FTS5 reads them: each a phrase of its own, in quotes, which no word holds."""
+    """Return the words of a query as FTS5 phrases, each in quotes, which no word contains."""
     return [f'"{word}"' for word in asked_in(text)]
 
 
 EXCERPT = 160
-"""Characters of an excerpt."""
+"""Maximum characters of an excerpt."""
 
 
 def excerpt_of(text: str, query: str, length: int = EXCERPT) -> str:
-    """One line of a text, around where it first holds a word of a query; of its beginning where it is not found."""
+    """Return one line of a text around the first word of a query, or its beginning if none is found."""
     line = " ".join(text.split())
     if len(line) <= length:
         return line

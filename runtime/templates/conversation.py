@@ -174,7 +174,7 @@ def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[st
 
 
 def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
-    """With a text protocol a reply's text holds its calls, and a result is told in the user's role."""
+    """In a text protocol, a reply's text includes its calls, and a result has the user's role."""
     if isinstance(message, AssistantMessage):
         return {"role": "assistant", "content": shield.text(message.text or _told_calls(message))}
     if isinstance(message, ToolMessage):

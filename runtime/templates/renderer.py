@@ -70,7 +70,7 @@ class Renderer:
         self._now = datetime.min
 
     def run(self) -> NoReturn:
-        """Until the parent wants no more, or is there no more."""
+        """Run until the parent sends ``Close`` or is gone."""
         while True:
             length, processor, most = HEAD.unpack(self._read(HEAD.size))
             body = self._read(length)

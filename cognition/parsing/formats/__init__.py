@@ -92,4 +92,4 @@ FORMATS: Mapping[str, FormatSpec] = {
         SOLAR_OPEN,
     )
 }
-"""All written formats by name, in the order in which they are tried on a template that was not understood."""
+"""All handwritten formats by name, in the order of trial on a template that could not be derived."""

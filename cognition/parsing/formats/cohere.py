@@ -1,4 +1,4 @@
-"""Command R7B, Command A and North: a JSON list of actions; text and reasoning stand between tokens too.
+"""Command R7B, Command A and North: a JSON list of actions; text and reasoning are between tokens too.
 
 ::
 

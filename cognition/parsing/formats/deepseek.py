@@ -11,7 +11,7 @@ V3.1::
 
     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>multiply<｜tool▁sep｜>{"a": 17}<｜tool▁call▁end｜><｜tool▁calls▁end｜>
 
-V3.2, with parameters that say whether they are text; V4 the same with ``tool_calls`` for ``function_calls``::
+V3.2, whose parameters declare whether they are text. V4 writes the same, with ``tool_calls`` for ``function_calls``::
 
     <｜DSML｜function_calls>
     <｜DSML｜invoke name="multiply">

@@ -1,4 +1,4 @@
-"""FireFunction v2: a JSON list of calls behind a word that is no token.
+"""FireFunction v2: a JSON list of calls behind a word that is not a token.
 
 ::
 

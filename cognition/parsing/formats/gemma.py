@@ -1,4 +1,4 @@
-"""Gemma 4 and FunctionGemma: an object whose keys stand bare and whose texts stand between tokens.
+"""Gemma 4 and FunctionGemma: an object with bare keys, and strings between tokens.
 
 Gemma 4::
 
@@ -9,7 +9,7 @@ FunctionGemma::
 
     <start_function_call>call:multiply{a:17,unit:<escape>cm<escape>}<end_function_call>
 
-Gemma 2 and 3 have no calls of their own.
+Gemma 2 and 3 have no call format.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """GigaChat 3: one call a reply, a JSON object behind a token.
 
-3.0 writes it as a message of its own, 3.1 behind a token::
+3.0 writes it as a separate message, 3.1 behind a token::
 
     <|message_sep|>
 

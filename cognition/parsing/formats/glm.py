@@ -1,4 +1,4 @@
-"""GLM 4.5 to 4.7, Ling 3, Laguna: the name, then keys and values, each in a tag of its own.
+"""GLM 4.5 to 4.7, Ling 3, Laguna: the name, then keys and values, each in its own tag.
 
 ::
 

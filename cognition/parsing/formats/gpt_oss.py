@@ -1,4 +1,4 @@
-"""gpt-oss (Harmony): every part of a reply is a message in a channel; a call is one that names its recipient.
+"""gpt-oss (Harmony): every part of a reply is a message in a channel; a message that names a recipient is a call.
 
 ::
 
@@ -8,13 +8,13 @@
 
     <|start|>assistant<|channel|>final<|message|>It is 391.<|return|>
 
-Written here on several lines; there are none between messages. The recipient may stand before the channel too, which
-is how the template writes calls::
+Shown here with line breaks; the model writes none between messages. The recipient may also come before the channel, as
+the template writes calls::
 
     <|start|>assistant to=functions.multiply<|channel|>commentary json<|message|>{"a": 17, "b": 23}<|call|>
 
-The generation prompt is ``<|start|>assistant``, so a reply may begin in the middle of a marker.
-Source: https://cookbook.openai.com/articles/openai-harmony
+The generation prompt is ``<|start|>assistant``, so a reply may begin in the middle of a marker. Source:
+https://cookbook.openai.com/articles/openai-harmony
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Kimi K2 and K3.
 
-K2 makes ids of its own, ``functions.NAME:COUNT``::
+K2 writes ids of the form ``functions.NAME:COUNT``::
 
     <|tool_calls_section_begin|><|tool_call_begin|>functions.multiply:0<|tool_call_argument_begin|>{"a": 17, "b": 23}
     <|tool_call_end|><|tool_calls_section_end|><|im_end|>
 
-K3 opens and closes everything with tokens, and says each parameter's type (written here on several lines; in names,
-``&quot;`` and ``&amp;`` stand for these signs)::
+K3 opens and closes everything with tokens, and declares each parameter's type. Shown here with line breaks; in names,
+``"`` and ``&`` are written as ``&quot;`` and ``&amp;``::
 
     <|open|>think<|sep|>The user wants a product.<|close|>think<|sep|>
     <|open|>response<|sep|>Let me multiply.<|close|>response<|sep|>

@@ -1,4 +1,4 @@
-"""LFM2 and LFM2.5: calls as Python would write them, in a list.
+"""LFM2 and LFM2.5: calls as in Python, in a list.
 
 ::
 

@@ -4,9 +4,9 @@
 
     {"name": "multiply", "parameters": {"a": 17, "b": 23}}<|eom_id|>
 
-No marker announces it, so a reply that begins with ``{`` is held back until its keys tell what it is; any other JSON
-is text. Several calls follow one another, as they are or with a semicolon or a comma between two. Replies to a built-in
-tool begin with ``<|python_tag|>``.
+No marker announces a call, so the parser holds back a reply that begins with ``{`` until its keys show whether it is
+one; any other JSON is text. Several calls may follow each other, also separated by a semicolon or a comma. Calls of a
+built-in tool begin with ``<|python_tag|>``.
 """
 
 from __future__ import annotations

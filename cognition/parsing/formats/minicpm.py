@@ -4,7 +4,7 @@
 
     <function name="multiply"><param name="a">17</param><param name="b">23</param></function><|im_end|>
 
-A text with signs of XML in it stands in ``<![CDATA[`` and ``]]>``.
+A string that contains XML characters is written between ``<![CDATA[`` and ``]]>``.
 """
 
 from __future__ import annotations

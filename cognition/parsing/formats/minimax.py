@@ -16,7 +16,7 @@ M2, names as attributes::
     </invoke>
     </minimax:tool_call>[e~[
 
-M3, a token of its own before every tag, and objects and lists as tags in tags (written here on several lines)::
+M3, a special token before every tag, and objects and lists as nested tags (shown here with line breaks)::
 
     ]<]minimax[>[<tool_call>
     ]<]minimax[>[<invoke name="multiply">]<]minimax[>[<a>17]<]minimax[>[</a>

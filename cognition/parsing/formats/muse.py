@@ -19,7 +19,7 @@ from __future__ import annotations
 from cognition.parsing.spec import CallFormat, FormatSpec, ParameterMarkers, ReasoningMarkers
 
 ANSWERS = ("<|start|>assistant to=user<|message|>", "<|start|>assistant<|message|>")
-"""To nobody is to the user."""
+"""Messages without a recipient are for the user."""
 
 MUSE = FormatSpec(
     "muse",

@@ -1,4 +1,4 @@
-"""Olmo 3: calls as Python would write them, one a line, without a list around them.
+"""Olmo 3: calls as in Python, one per line, without a list around them.
 
 ::
 

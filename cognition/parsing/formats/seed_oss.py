@@ -1,4 +1,4 @@
-"""Seed-OSS: as Qwen3-Coder, with tags of its own and values as Python prints them.
+"""Seed-OSS: as Qwen3-Coder, with other tags around calls, and values as Python prints them.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Solar Open: parts of a reply with a token for each kind; calls with ids of the model's own making.
+"""Solar Open: parts of a reply with a token for each kind; calls with ids that the model generates.
 
 ::
 
@@ -8,7 +8,7 @@
 
     <|begin|>assistant<|content|>It is 391.<|end|>
 
-Written here on several lines; there are none. The generation prompt is ``<|begin|>assistant``.
+Shown here with line breaks; the model writes none. The generation prompt is ``<|begin|>assistant``.
 """
 
 from __future__ import annotations

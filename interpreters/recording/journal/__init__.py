@@ -1,4 +1,4 @@
-"""Sessions on file: one JSON object a line, a header and then a record an input with its decisions.
+"""Sessions on file: one JSON object per line, first a header, then a record for each input with its decisions.
 
     {"format":"cogstep-journal","version":1,"session":"4f...","engine":"llm","config":{...},"created":1790000000.0,
         "sum":"5f2e..."}
@@ -6,16 +6,16 @@
         "digest":"0c..."}],"sum":"e41d..."}
     {"seq":2,"input":{"type":"model_replied","effect_id":"1.1.0",...},"decisions":[...],"sum":"07aa..."}
 
-A record is written after the pure step and before any of its decisions is carried out: whatever may have happened in
-the world stands on file, and the fold of the inputs gives the state. A request is recorded by its digest, since the
-fold gives it again in full, and written out a session would cost the square of its length. Large texts stand in files
+A record is written after the pure step and before any of its decisions is carried out. So every effect that may have
+happened is on file, and a replay of the inputs gives the state. A record contains only the digest of a request, since
+the replay recreates the request. Complete requests would make the size of a session quadratic. Large texts are in files
 of their own (``payloads``).
 
-Each line ends with a sum over itself and all lines before it (``format``), so that a changed byte is found where it is.
-A line that has no line break at its end was torn by a crash: it is dropped with a warning, since its decisions were
-never carried out. Any other damage is an error that names the line.
+Each line ends with a sum over itself and all earlier lines (``format``), so a changed byte is found at its place. A
+last line without a line break was torn by a crash. It is dropped with a warning, since its decisions were never carried
+out. Any other damage is an error that names the line.
 
-Before the sum stands a seal, which shows whether this user wrote the line and all lines before it (``seals``).
+Before the sum is a seal, which proves that this user wrote the line and all earlier lines (``seals``).
 """
 
 from __future__ import annotations

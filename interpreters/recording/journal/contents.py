@@ -1,7 +1,7 @@
-"""Files that are named by the SHA-256 of what is in them, in one directory beside a journal, for its user alone.
+"""Files named by the SHA-256 of their content, in a private directory beside a journal.
 
-What is put there ten times stands there once. A file is whole before it has its name, so that one which has it holds
-what it says, or has been changed by somebody; that is found when it is read.
+Equal contents are stored once. A file gets its name only after it is complete. So a file with a wrong content was
+changed by others, which is found when it is read.
 
     session.jsonl.payloads/9f86d0...    the large texts of a recording: see ``payloads``
     session.jsonl.files/60303a...       what files held before its tools changed them: see ``interpreters.workspace``
@@ -27,23 +27,23 @@ from runtime.files import (
 )
 
 PART = ".part"
-"""The end of a file's name while it is written."""
+"""Suffix of a file that is being written."""
 
 CHANGES = "changes"
-"""The name of the one file among what tools have overwritten that is not named by what is in it."""
+"""Name of the list of changes, the only file of the undo data not named by its content."""
 
 
 class ContentError(Exception):
-    """A file is missing, can't be read, or is not what its name says."""
+    """A file is missing, unreadable, or does not match its name."""
 
 
 class Contents:
     """The files of one directory.
 
     Args:
-        directory: is made when something is put there.
-        what: the word for one of the files in errors.
-        others: files beside them that are ours too.
+        directory: created when a content is stored.
+        what: word for such a file in errors.
+        others: names of further files that belong to the directory.
     """
 
     def __init__(self, directory: Path, what: str, others: tuple[str, ...] = ()) -> None:
@@ -53,32 +53,32 @@ class Contents:
         self._place = self.directory
         with contextlib.suppress(OSError):  # the working directory is gone, and what is named from there with it
             self._place = self.directory.absolute()
-        """Where that is, though the program goes to another working directory meanwhile; the journal itself is open."""
+        """Absolute path, for when the program changes its working directory. The journal itself stays open."""
         self._there: set[str] = set()
-        """What is known to be there, whole."""
+        """Names of contents known to be stored completely."""
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[int]:
-        """The descriptor of the directory, which is made if it is not there.
+        """Yield the descriptor of the directory, which is created if necessary.
 
         Raises:
-            OSError: it can't be made or opened, or is none of ours.
+            OSError: the directory can't be created or opened, or is not this user's.
         """
         make_directory(self._place)
         with closing(open_directory(self._place)) as directory:
             yield directory
 
     def put(self, content: bytes, *, force: bool, name: str = "", named: bool = True) -> str:
-        """See that a content is there, and give its name.
+        """Store a content, and return its name.
 
         Args:
-            content: it.
-            force: whether it has to be on the disk before this returns.
-            name: its SHA-256, where that is known.
-            named: whether its name has to be there too; else ``force_names`` sees to that, for many at once.
+            content: the content.
+            force: whether to force it to disk before this returns.
+            name: its SHA-256, if known.
+            named: whether to force its name too; otherwise ``force_names`` does that for many contents together.
 
         Raises:
-            OSError: it can't be written.
+            OSError: the content can't be written.
         """
         name = name or sha256(content).hexdigest()
         if name in self._there:
@@ -107,13 +107,13 @@ class Contents:
         return name
 
     def force_names(self, *, own: bool = True) -> None:
-        """See that the names of all that is there are on the disk.
+        """Force the names of all files in the directory to disk.
 
         Args:
-            own: whether the directory's own name has to be, too.
+            own: whether to force the directory's own name too.
 
         Raises:
-            OSError: it can't be done.
+            OSError: it failed.
         """
         with self.opened() as directory:
             self._force_names(directory, own=own)
@@ -124,10 +124,10 @@ class Contents:
             force_directory(self._place.parent)
 
     def get(self, name: str, longest: int) -> bytes:
-        """The content of a name.
+        """Return the content with a name.
 
         Raises:
-            ContentError: it is missing, longer, or was changed.
+            ContentError: it is missing, longer than ``longest``, or was changed.
         """
         path = self.directory / name
         try:
@@ -139,14 +139,14 @@ class Contents:
         return content
 
     def remove(self, *, dir_fd: int | None = None) -> None:
-        """Delete all of them, and their directory unless something else lies in it. No link is followed.
+        """Delete all files, and the directory unless it contains other files. Links are not followed.
 
         Args:
-            dir_fd: the open directory of the journal, if not the one that its path leads to.
+            dir_fd: open directory of the journal, if it is not the one at the path.
 
         Raises:
-            UnusableFileError: their directory is none of ours.
-            OSError: one can't be deleted.
+            UnusableFileError: the directory is not this user's.
+            OSError: a file can't be deleted.
         """
         name = self.directory if dir_fd is None else self.directory.name
         try:
@@ -161,7 +161,7 @@ class Contents:
             os.rmdir(name, dir_fd=dir_fd)
 
     def size(self) -> int:
-        """The bytes of all that can be seen. A session may be writing some, and give them their names meanwhile."""
+        """Return the bytes of all visible files. A session may be writing and naming files at the same time."""
         size = 0
         with contextlib.suppress(OSError), os.scandir(self.directory) as entries:
             for entry in entries:
@@ -171,7 +171,7 @@ class Contents:
 
 
 def _content(name: str, directory: int, longest: int) -> bytes | None:
-    """What stands in a file of a directory, if that can be read, is no link, and not longer."""
+    """Return the content of a file, or None if it is unreadable, a link, or longer than ``longest``."""
     try:
         return read_regular(name, longest, dir_fd=directory, links=False)
     except OSError:
@@ -179,10 +179,10 @@ def _content(name: str, directory: int, longest: int) -> bytes | None:
 
 
 def is_name(name: Any) -> bool:
-    """Whether it is the name of a content."""
+    """Whether a value is the name of a content."""
     return isinstance(name, str) and len(name) == 64 and not set(name) - set("0123456789abcdef")
 
 
 def kept_files(journal: Path) -> Contents:
-    """What files held before the tools of a session changed them, and the list of its changes."""
+    """Return the undo data of a session: saved file contents, and the list of changes."""
     return Contents(journal.parent / f"{journal.name}.files", "kept content", (CHANGES,))

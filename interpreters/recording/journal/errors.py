@@ -1,4 +1,4 @@
-"""What can be wrong with a journal: each case has its own error, and all of them are ``JournalError``."""
+"""Errors of journals: one class for each case, all derived from ``JournalError``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1000
-"""Characters of what an error says: it may repeat what stands in a file, where anything may stand."""
+"""Maximum characters of an error message, because it may repeat text from an untrusted file."""
 
 
 def shortened(message: str) -> str:
-    """A message that somebody can read; of a longer one, both ends."""
+    """Return a message of readable length: of a long one, both ends."""
     return message if len(message) <= LONGEST else f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
 
 
@@ -25,8 +25,8 @@ class JournalError(CogstepError):
 
     Attributes:
         path: the file.
-        line: the line that it is about, from 1; None for the file as a whole.
-        problem: what is wrong, for where the file's name stands already.
+        line: number of the line, from 1; None for the whole file.
+        problem: the problem without the file's name.
     """
 
     def __init__(self, message: str, *, path: Path, line: int | None = None) -> None:
@@ -38,19 +38,19 @@ class JournalError(CogstepError):
 
 
 class NotAJournalError(JournalError):
-    """The file is something else."""
+    """The file is not a journal."""
 
 
 class JournalVersionError(JournalError):
-    """The journal was written by a cogstep whose format this one can't read."""
+    """A cogstep with an unsupported journal version wrote this journal."""
 
 
 class JournalDamagedError(JournalError):
-    """A line is no record or was changed, records are missing, or a payload is.
+    """A line is not a record or was changed, or records or a payload are missing.
 
     Attributes:
-        record: what stands in the line now, where it was changed and still is a record; for a replay, which shows how
-            its decisions differ.
+        record: the present content of a changed line, if it is still a record. A replay uses it to show how the
+            decisions differ.
     """
 
     def __init__(self, message: str, *, path: Path, line: int | None = None, record: Record | None = None) -> None:
@@ -59,17 +59,17 @@ class JournalDamagedError(JournalError):
 
 
 class UnknownTagError(JournalError):
-    """A record holds an input of a type that this version doesn't know."""
+    """A record contains an input of a type that this version does not know."""
 
 
 class ForeignRecordingError(JournalError):
-    """The recording was not written by this user, or nothing shows that it was, and can't be gone on with as one's own.
+    """There is no proof that this user wrote the recording, so it can't be continued as this user's own.
 
-    What it says of policy, tools, limits and approvals is somebody else's word. Its conversation can be taken over into
-    a session of one's own: ``Agent.fork(path, ..., foreign=True)``.
+    Its policy, tools, limits and approvals come from a stranger. To use its conversation in your own session, call
+    ``Agent.fork(path, ..., foreign=True)``.
 
     Attributes:
-        reason: why it doesn't count as the user's own.
+        reason: why it does not count as this user's own.
     """
 
     def __init__(self, what: str, reason: str, *, path: Path) -> None:
@@ -83,7 +83,7 @@ class ForeignRecordingError(JournalError):
 
 
 class JournalExistsError(JournalError):
-    """The file is there already; a recording is never overwritten."""
+    """The file already exists. A recording is never overwritten."""
 
 
 class JournalLockedError(JournalError):
@@ -91,8 +91,8 @@ class JournalLockedError(JournalError):
 
 
 class JournalWriteError(JournalError):
-    """A record can't be written. Everything before it is on file, and its decisions were not carried out."""
+    """A record can't be written. All earlier records are on file, and the decisions of this one were not carried out."""
 
 
 class TakenOverError(JournalWriteError):
-    """Another process has taken the session over. Nothing was written, and nothing can be by whoever gets this."""
+    """Another process has taken over the session. The record was not written, and this process can't write to it again."""

@@ -14,31 +14,34 @@ from interpreters.recording.journal.locking import LockedFile
 from runtime.files import PRIVATE_FILE, force_directory, open_regular, reason_about
 
 LOOK_HOLDS = 0.001
-"""Seconds within which the file's place is not looked at again. Whatever replaces a file between a look and the write
-behind it is seen by the next look only, and a thread may be held up there for as long; while a look at each line of a
-fast turn takes a tenth of what the whole turn costs."""
+"""Seconds before the file's path is checked again.
+
+A check before each line would take a tenth of the cost of a fast turn. A file replaced between a check and the next
+write is noticed only by the following check, and a thread may pause there for as long anyway.
+"""
 
 NEVER = float("-inf")
 
 
 class FileRecorder:
-    """A ``Recorder`` that keeps its lines in a file: what a path stands for wherever a session is recorded.
+    """A ``Recorder`` that stores its lines in a file. Wherever a recorder is expected, a path means this class.
 
-    Beyond what every recorder does, large texts of the session stand in files beside it (``payloads``).
+    In addition, large texts of the session are in files beside it (``payloads``).
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._place = ""
-        """The whole path of the file that is open."""
+        """Absolute path of the open file."""
         self._file: LockedFile | None = None
         self._identity: tuple[int, int] | None = None
-        """Device and number of the file that is open; None until the first line is appended."""
+        """Device and inode of the open file; None until the first line is appended."""
         self._end = (-1, 0)
-        """The number of the newest line that was appended here, and where it ends: one value, which no interrupt
-        halves. Before the first one is appended, nobody knows."""
+        """Number and end of the newest appended line, in one value that an interrupt can't split. Unknown before the
+        first append.
+        """
         self._looked = NEVER
-        """When the file was last seen in its place."""
+        """Time of the last check of the path."""
 
     @property
     def name(self) -> str:
@@ -47,14 +50,14 @@ class FileRecorder:
 
     @property
     def beside(self) -> Path:
-        """See ``recorder.Beside``: the file that is open, wherever the program stands by now; else the path."""
+        """See ``recorder.Beside``: absolute path of the open file, or else the given path."""
         return Path(self._place or self.path)
 
     def lock(self, new: bool) -> bool:
         """See ``Recorder.lock``.
 
         Raises:
-            JournalError: the file can't be opened or locked; says what to do.
+            JournalError: the file can't be opened or locked; the message explains what to do.
         """
         if self._file is not None and self._file.descriptor >= 0:  # by a session that was given the same recorder
             return False
@@ -100,7 +103,7 @@ class FileRecorder:
         """See ``Recorder.append``.
 
         Raises:
-            JournalWriteError: it is not on file, and the file ends with the line before it.
+            JournalWriteError: the line is not on file, and the file ends with the previous line.
         """
         if self._file is None:
             raise JournalWriteError("the file is not open for writing", path=self.path)
@@ -137,16 +140,14 @@ class FileRecorder:
             ) from error
 
     def look_again(self) -> None:
-        """Look at the file's place before the next line, whenever that comes: a turn begins, and before it the program
-        may have done anything.
-        """
+        """Check the path again before the next line. A turn begins, and the program may have changed files before it."""
         self._looked = NEVER
 
     def _look(self, descriptor: int, now: float) -> None:
-        """See that the file is the one that stands under the path: what is written to another is lost.
+        """Check that the path still leads to the open file. Lines written to another file are lost.
 
         Raises:
-            JournalWriteError: it was replaced or deleted.
+            JournalWriteError: the file was replaced or deleted.
         """
         self._looked = NEVER
         if self._identity is None:  # of an open file it never changes
@@ -171,16 +172,16 @@ class FileRecorder:
         )
 
     def stands(self, number: int, end: int) -> None:
-        """A whole line of this number is known to end here: whoever goes on has read the file anyway."""
+        """Note that a complete line with this number ends here, because the caller has already read the file."""
         self._end = (number, end)
 
     @property
     def holds_something(self) -> bool:
-        """Whether there is anything in the file that was locked."""
+        """Whether the locked file contains data."""
         return self._file is not None and os.fstat(self._file.descriptor).st_size > 0
 
     def _start_of(self, number: int) -> int:
-        """Where the line of this number begins, or will begin, where it does not follow the newest one."""
+        """Return the start of the line with this number if it does not follow the newest line."""
         newest, _ = self._end
         if newest >= 0 and number != newest:  # the newest again: an interrupt came when it stood there
             raise JournalWriteError(f"line {number} can't follow line {newest}", path=self.path)
@@ -191,7 +192,7 @@ class FileRecorder:
         return start
 
     def lines(self) -> Iterator[bytes]:
-        """See ``Recorder.lines``. A last line that a crash has torn has no line break at its end."""
+        """See ``Recorder.lines``. A last line that a crash has torn has no line break."""
         with contextlib.suppress(FileNotFoundError), open_regular(self.path) as file:
             while line := file.readline(LONGEST + 1):
                 yield line

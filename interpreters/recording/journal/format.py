@@ -1,4 +1,4 @@
-"""What stands in a journal: the header, the records, how decisions are written, and how each line ends."""
+"""Contents of a journal: the header, the records, the format of decisions, and the end of each line."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ from interpreters.recording.journal.seals import BEFORE, BEHIND, DIGITS_FROM, SU
 
 FORMAT = "cogstep-journal"
 ENGINES: dict[type, str] = {LLMEngine: "llm", EchoEngine: "echo"}
-"""Engines that a reader can make again from the header; others are named by their class and have to be given."""
+"""Engines that a reader can recreate from the header. Others are named by their class and must be passed in."""
 
 REPORTS = (ContextAssembled, ContextChosen)
-"""Decisions that only tell how another one came about. They are not recorded: what they tell of shows in the request,
-and a better estimate of its size is no divergence."""
+"""Decisions that only explain another decision. They are not recorded, since the request shows their content.
+
+A better estimate of a request's size is therefore not a divergence.
+"""
 
 
 @frozen
 class Origin:
-    """The session that a fork comes from, and the turn after which it goes its own way."""
+    """Origin of a fork: the session, and the last common turn."""
 
     session: str
     turn: int
     foreign: bool = False
-    """It was not the user's own recording, so that nothing but its conversation was taken over."""
+    """Whether the recording was not the user's own, so that only its conversation was used."""
 
 
 @frozen
@@ -52,51 +54,53 @@ class Header:
     session: str
     engine: str
     config: AgentConfig | None
-    """What the engine was made from; None for engines that have no such configuration."""
+    """Configuration of the engine; None for engines without one."""
     created: float
     start: AgentState = AgentState()
-    """What the session began with: of a fork, the state it was forked from."""
+    """Initial state; for a fork, the forked state."""
     origin: Origin | None = None
-    """Of a fork: where it comes from."""
+    """Origin of a fork."""
     redacted: tuple[Any, ...] = ()
-    """What of the configuration was hidden: as data, each with its ``field``, ``kind`` and ``count``."""
+    """Secrets hidden in the configuration: dicts with ``field``, ``kind`` and ``count``."""
 
 
 @frozen
 class Record:
-    """One input with its decisions, as they stand on file."""
+    """One input with its recorded decisions."""
 
     seq: int
-    """Counts the records from 1."""
+    """Number of the record, from 1."""
     input: Input
     decisions: list[Any] = field(eq=False)
-    """Plain data: a replay compares them with what it decides."""
+    """Plain data, which a replay compares with its own decisions."""
     redacted: tuple[Any, ...] = ()
-    """What of the input was hidden: as data, each with its ``field``, ``kind`` and ``count``."""
+    """Secrets hidden in the input: dicts with ``field``, ``kind`` and ``count``."""
 
 
 @frozen
 class Place:
-    """Where a whole line ends."""
+    """The end of a complete line."""
 
     end: int
-    """In bytes from the beginning of the file."""
+    """Bytes from the beginning of the file."""
     number: int
-    """Of its record; the header has 0."""
+    """Number of the record; 0 for the header."""
     sum: int
-    """The line's sum, with which that of the next one begins."""
+    """Sum of the line, from which the sum of the next line starts."""
     seal: blake2b | None = field(default=None, eq=False, repr=False)
-    """The hash with which the next line is sealed, and which is copied for it; None: it gets no seal."""
+    """Hash that seals the next line, to be copied before use; None for a line without a seal."""
 
 
 class DecisionWriter:
-    """Decisions as the journal has them: plain data, requests by their digest. One a session: the digest is a chain."""
+    """Converts decisions to plain data, with digests of requests. Use one writer per session, since the digest is a
+    chain.
+    """
 
     def __init__(self) -> None:
         self._digest = RequestDigest()
 
     def data(self, decisions: Iterable[Decision]) -> list[Any]:
-        """The decisions of one step, reports left out."""
+        """Return the decisions of one step without reports."""
         return [self._data(decision) for decision in decisions if not isinstance(decision, REPORTS)]
 
     def _data(self, decision: Decision) -> Any:
@@ -118,22 +122,22 @@ HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def line_of(value: dict[str, Any], before: int = 0, seal: blake2b | None = None) -> tuple[bytes, int, blake2b | None]:
-    """An object as a line of the journal, which ends with a seal and with a sum over it and all lines before it.
+    """Return an object as a line of the journal, with a seal and a sum over it and all earlier lines.
 
-    The sum is the CRC-32 of what stands before ``,"sum":``, begun with the sum of the line before (of the header: 0).
-    It finds every change of up to 32 bits in a row, and others but for one in 4 billion. That nobody changed a journal
-    on purpose, the seal shows: see ``seals``.
+    The sum is the CRC-32 of the text before ``,"sum":``, started with the sum of the previous line (0 for the header).
+    It finds every change of up to 32 adjacent bits, and all but 1 in 4 billion of other changes. The seal proves that
+    nothing was changed on purpose: see ``seals``.
 
     Args:
         value: must not be empty.
-        before: the sum of the line before.
-        seal: the hash of all lines before, which is left as it is; None for a line without a seal.
+        before: sum of the previous line.
+        seal: hash of all earlier lines, not modified; None for a line without a seal.
 
     Returns:
-        The line with its line break, its sum, and the hash of all lines with this one.
+        The line with its line break, its sum, and the hash of all lines including this one.
 
     Raises:
-        ValueError: JSON has no form for it.
+        ValueError: JSON can't represent the value.
     """
     text = ENCODE(value)[:-1]
     try:
@@ -157,6 +161,6 @@ def line_of(value: dict[str, Any], before: int = 0, seal: blake2b | None = None)
 
 
 def sum_of(line: bytes, before: int) -> int | None:
-    """The sum of a line, or None if what stands in it is not what was written."""
+    """Return the sum of a line, or None if the line was changed."""
     total = zlib.crc32(memoryview(line)[:-SUM_LENGTH], before)
     return total if line[-SUM_LENGTH:] == b',"sum":"%08x"}\n' % total else None

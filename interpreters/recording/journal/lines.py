@@ -1,7 +1,7 @@
-"""What a line of a journal may hold: strict JSON, read without trust.
+"""Contents of a journal line: strict JSON, read without trust.
 
-A line may come from anybody, with a sum that fits. So what JSON readers usually let through is no line of a journal: a
-key that stands there twice, numbers that are none, brackets so deep that whoever walks them runs out of stack.
+A line may come from a stranger, with a correct sum. So a journal rejects some input that JSON readers usually accept:
+duplicate keys, numbers that are not finite, and nesting deep enough to exhaust the stack.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from math import isfinite
 from typing import Any
 
 LONGEST = 1 << 26
-"""Bytes of a line, 64 MiB: neither written nor read beyond. Texts of 16,384 characters stand in files of their own, so
-that only the header of a fork, which holds a conversation, comes anywhere near."""
+"""Maximum bytes of a line, 64 MiB, both for writing and reading.
+
+Texts of 16,384 characters are in separate files, so only the header of a fork, with a conversation, is similarly large.
+"""
 
 DEEPEST = 200
-"""Brackets within one another. A record has a dozen; the schema of a tool, which stands in the header, has its own."""
+"""Maximum nesting. A record uses about 12 levels. Only a tool's schema in the header may have any number."""
 
 
 DIGITS = 100
-"""Of a whole number. With many more of them no float can stand for it, as whoever reckons with it needs."""
+"""Maximum digits of an integer. Much larger ones have no float value, which calculations need."""
 
 
 def decoded(line: bytes) -> Any:
-    """The value of a line, or None if it holds none that a journal may hold."""
+    """Return the value of a line, or None if a journal can't contain it."""
     try:
         # As a text: of bytes, json would first find out how they are coded.
         return read_strictly(line.decode("utf-8", "surrogatepass"))
@@ -33,10 +35,10 @@ def decoded(line: bytes) -> Any:
 
 
 def read_strictly(text: str) -> Any:
-    """The value of a JSON text, which can be worked with whoever wrote it.
+    """Return the value of an untrusted JSON text.
 
     Raises:
-        ValueError: it is none, or none of ours.
+        ValueError: the text is invalid, or not allowed in a journal.
     """
     try:
         value = _value(text)
@@ -48,7 +50,7 @@ def read_strictly(text: str) -> Any:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Whether brackets stand within one another deeper than a journal has them."""
+    """Whether the nesting is deeper than a journal allows."""
     level = [value]
     for _ in range(DEEPEST):
         level = [inner for one in level for inner in _inner(one)]
@@ -89,9 +91,7 @@ _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse
 
 
 def _value(text: str) -> Any:
-    """What ``decode`` gives. It searches for blanks at both ends, which takes a tenth of the time, and a line of ours
-    has none but its line break.
-    """
+    """Return the same as ``decode``, in 90% of its time. ``decode`` searches for white space at both ends."""
     if text.startswith("{"):
         value, end = _decoder.raw_decode(text)
         if text[end:] in ("", "\n"):

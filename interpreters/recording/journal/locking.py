@@ -1,13 +1,12 @@
-"""One writer a session: a file that is locked for as long as it is open, and by nobody for longer than that.
+"""One writer per session: the file is locked exactly while it is open.
 
 ``flock`` belongs to an open file and not to a process: it ends when the last copy of the descriptor is closed. A crash
-closes them all, but for those that a child got by a fork, and a descriptor that is dropped is closed by nobody. So
+closes all descriptors, except copies in forked children. A dropped descriptor stays open. Therefore:
 
-- a child that is forked, by a tool say, closes its copies at once and can't write what its parent writes;
-- a file that nobody holds any more is closed by its finalizer, and before a lock is refused, what waits for the garbage
-  collection is collected;
-- whoever only looks whether a file is locked shares a lock for some microseconds. A writer tells that from another
-  writer, who shares nothing, and tries again.
+- A forked child, for example of a tool, closes its copies immediately and can't write to its parent's file.
+- A finalizer closes a file without references. Before a lock is refused, garbage is collected.
+- A process that only checks for a lock takes a shared lock for some microseconds. A writer distinguishes this from
+  another writer, whose lock is exclusive, and tries again.
 """
 
 from __future__ import annotations
@@ -25,31 +24,32 @@ from weakref import WeakSet
 from runtime.files import open_private, open_regular
 
 PATIENCE = 10.0
-"""Seconds that a writer goes on trying while others look at the file: so long only if one of them was stopped there."""
+"""Seconds that a writer retries while others check the file. It takes that long only if one of them was stopped."""
 
 LONGEST_PAUSE = 0.005
-"""Seconds between two tries, at most. Of chance, so that two who try at once don't meet again and again."""
+"""Maximum seconds between two attempts. The pause is random, so that two writers do not collide repeatedly."""
 
 CHANCE = SystemRandom()
-"""Of our own: a thread in the background takes no number from the one that the program has seeded."""
+"""A separate generator, so that a background thread does not change the sequence that the program has seeded."""
 
 
 COLLECTIONS = 5
-"""How often garbage is collected for a file that this process itself has open: a thread may just be letting go."""
+"""Number of garbage collections for a file that this process has open itself, perhaps in a thread that is about to end.
+"""
 
 
 class LockedFile:
-    """A file of this user's that is open for appending; one that is made here is the user's alone.
+    """A file of this user, open for appending. A file created here is private.
 
     Raises:
-        OSError: by the constructor, if it can't be opened, or is a link, no regular file, or somebody else's.
+        OSError: by the constructor, if the file can't be opened, is a link, is not regular or belongs to another user.
     """
 
     def __init__(self, path: Path, flags: int) -> None:
         self.descriptor = -1
-        """Below zero once it is closed."""
+        """The descriptor; negative once closed."""
         self.forked = False
-        """In a child of the process that had it open: closed here, and open there."""
+        """Whether this is a forked child: the file is closed here and open in the parent."""
         _collection.look()
         while True:  # no lock is held meanwhile: to open a file may take as long as a disk likes
             newest = _forks.newest
@@ -61,10 +61,10 @@ class LockedFile:
             time.sleep(0.0)
 
     def lock(self) -> bool:
-        """Lock it for as long as it is open; False if another session has it.
+        """Lock the file while it is open. Return False if another session has locked it.
 
         Raises:
-            OSError: this disk knows no locks.
+            OSError: the disk does not support locks.
         """
         until = time.monotonic() + PATIENCE
         collections = COLLECTIONS
@@ -83,13 +83,13 @@ class LockedFile:
         return True
 
     def _is_open_here(self) -> bool:
-        """Whether this process has it open a second time."""
+        """Whether this process has the file open a second time."""
         about = os.fstat(self.descriptor)
         others = [other.descriptor for other in list(_open_files) if other is not self and other.descriptor >= 0]
         return any(os.path.samestat(about, os.fstat(other)) for other in others)
 
     def close(self) -> None:
-        """Close it, which unlocks it, also where a child of this process has a copy. A second call does nothing."""
+        """Unlock and close the file, even if a child of this process has a copy. A second call does nothing."""
         descriptor = self.descriptor
         if descriptor >= 0:
             try:  # an interrupt between these lines leaves it unlocked, or open for another call
@@ -107,7 +107,7 @@ class LockedFile:
         return True
 
     def _is_written(self) -> bool:
-        """Whether another one has it for itself, and is not just looking."""
+        """Whether another process has an exclusive lock, and is not only checking."""
         try:
             shared = self._try(fcntl.LOCK_SH)
         except OSError:  # as on NFS, where a file that is open for writing alone can't be shared
@@ -120,7 +120,7 @@ class LockedFile:
         self.close()
 
     def _abandon(self) -> None:
-        """In a forked child: close the copy, and leave the lock with the parent."""
+        """Close the copy in a forked child, and leave the lock with the parent."""
         descriptor, self.descriptor, self.forked = self.descriptor, -1, True
         if descriptor >= 0:
             with contextlib.suppress(OSError):
@@ -132,30 +132,30 @@ _releasing: list[threading.Thread] = []
 
 
 class _Collection:
-    """Sees to it that the files of sessions that nobody holds any more are not many.
+    """Limits the number of open files of sessions without references.
 
-    A session that refers to itself, as one with an observer of its own may, goes with the garbage. Python collects that
-    by the number of objects, so that a thousand such sessions could use up all descriptors of a process before.
+    A session in a reference cycle, for example through its observer, is garbage. Python collects garbage by the number
+    of objects, so a thousand such sessions could use up all descriptors of the process first.
     """
 
     def __init__(self) -> None:
         self._at = FEWEST
 
     def look(self) -> None:
-        """Before a file is opened: collect the garbage whenever twice as many are open as were still held last time."""
+        """Collect garbage before a file is opened, if the number of open files has doubled since the last collection."""
         if len(_open_files) >= self._at:
             gc.collect()
             self._at = max(FEWEST, 2 * len(_open_files))
 
 
 FEWEST = 64
-"""Files that may be open before anything is done about it."""
+"""Number of open files below which no collection is necessary."""
 
 _collection = _Collection()
 
 
 def released_by(thread: threading.Thread) -> None:
-    """Somebody is ending sessions that were dropped, and has done so when this thread ends."""
+    """Note a thread that ends dropped sessions."""
     _releasing[:] = [one for one in _releasing if one.is_alive()]
     _releasing.append(thread)
 
@@ -167,10 +167,10 @@ def _wait_for_releases(until: float) -> None:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether a session has a journal open for writing now.
+    """Whether a session has a journal open for writing.
 
     Raises:
-        OSError: it can't be opened.
+        OSError: the file can't be opened.
     """
     with open_regular(path) as file:
         descriptor = file.fileno()
@@ -185,13 +185,13 @@ def is_being_written(path: Path) -> bool:
 
 
 class _Forks:
-    """What a file that is being opened has to know of forks on other threads."""
+    """Tracks forks on other threads while a file is opened."""
 
     def __init__(self) -> None:
         self.under_way: set[int] = set()
-        """The threads that fork right now."""
+        """Threads that are forking now."""
         self.newest = object()
-        """Another one after each fork."""
+        """Identity of the latest fork; replaced after each fork."""
 
     def begin(self) -> None:
         self.under_way.add(threading.get_ident())

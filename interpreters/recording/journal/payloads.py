@@ -1,12 +1,12 @@
-"""Large texts of a journal: each in a file of its own, named by the SHA-256 of what is in it.
+"""Large texts of a journal: each in its own file, named by the SHA-256 of its content.
 
     session.jsonl                       {"seq":3,"input":{...,"content":{"$payload":"9f86d0..."}},...}
     session.jsonl.payloads/9f86d0...    the text, as UTF-8
 
-So lines stay short, and what a tool gives ten times stands there once. A file is whole before a record names it; one
-that no record names, as a crash may leave it, does no harm.
+So lines stay short, and a repeated text is stored once. A file is complete before a record refers to it. A file without
+a record, as a crash may leave it, does no harm.
 
-Other recorders may keep them too, by the same names and with the same lines: see ``recorder.KeepsPayloads``.
+Other recorders may store payloads too, with the same names and lines: see ``recorder.KeepsPayloads``.
 """
 
 from __future__ import annotations
@@ -23,71 +23,71 @@ from interpreters.recording.recorder import KeepsPayloads, Recorder, path_of
 from interpreters.tools.failures import describe
 
 LARGE = 16_384
-"""Characters from which on a text gets a file of its own: the time to write a line of that length is about that of
-making a file."""
+"""Minimum characters of a text with its own file. Writing a line of that length takes about as long as creating a file.
+"""
 
 LONGEST_WITH_PAYLOADS = 1 << 28
-"""Bytes of all large texts that one line names, 256 MiB: neither written nor read beyond."""
+"""Maximum bytes of all large texts of one line, 256 MiB, both for writing and reading."""
 
 REFERENCE = "$payload"
-"""The only key of what stands in a record instead of a text. No value of the core has an object with such a key."""
+"""Only key of the object that replaces a text in a record. No value of the core contains an object with this key."""
 MARK = b'"$payload"'
-"""Whether a line holds one: within a text the quotes would be escaped."""
+"""Shows that a line contains a reference. Inside a text the quotes would be escaped."""
 
 Map = Callable[[Any], Any]
 
 
 def directory_of(journal: Path) -> Path:
-    """Where the large texts of a journal are, if it has any."""
+    """Return the directory of a journal's large texts."""
     return journal.parent / f"{journal.name}.payloads"
 
 
 class PayloadError(Exception):
-    """A payload is not what the record says."""
+    """A payload does not match its record."""
 
 
 class LargeTexts(ABC):
-    """The large texts of one journal, wherever they are."""
+    """The large texts of one journal, in any kind of place."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[str, int]] = {}
-        """Texts that were read and are kept, by their name, with their length in bytes."""
+        """Cached texts by name, with their length in bytes."""
         self._brought: set[str] = set()
-        """What stands where it is together with a line that was written here."""
+        """Names of contents already stored together with a line."""
 
     @abstractmethod
     def place(self, name: str, content: bytes, force: bool) -> bool:
-        """See that a content is there, unless it has to be kept together with its line, which is what this tells.
+        """Store a content; return whether it must instead be stored together with its line.
 
         Raises:
-            OSError: it can't be written.
+            OSError: the content can't be written.
         """
 
     @abstractmethod
     def found(self, name: str, longest: int) -> bytes:
-        """The content of a name, its sum checked.
+        """Return the content with a name, its sum verified.
 
         Raises:
-            PayloadError: it is missing, longer, or was changed.
+            PayloadError: it is missing, longer than ``longest``, or was changed.
         """
 
     @abstractmethod
     def shown(self, name: str) -> str:
-        """What errors call it."""
+        """Return the payload's name for errors."""
 
     def kept(self, names: Iterable[str]) -> None:
-        """What had to be kept together with a line is kept."""
+        """Note that these contents are stored together with a line."""
         self._brought.update(names)
 
     def moved_out(self, data: Any, *, force: bool) -> tuple[Any, dict[str, bytes]]:
-        """The plain data of a line with its large texts replaced by references.
+        """Replace the large texts in the plain data of a line by references.
 
         Args:
-            data: is not changed.
-            force: whether files have to be on the disk before this returns.
+            data: not modified.
+            force: whether files must be on disk before this returns.
 
         Returns:
-            The data, and what has to be kept together with the line, by its name: nothing where it is in files.
+            The new data, and the contents to store together with the line, by name. Contents in files are not included.
 
         Raises:
             OSError: a file can't be written.
@@ -114,19 +114,19 @@ class LargeTexts(ABC):
         return _mapped(data, lambda value: move(value) if isinstance(value, str) else None), brings
 
     def brought_back(self, data: Any, look: Callable[[bytes], object] = len, *, keep: bool = False) -> Any:
-        """The plain data of a line with its references replaced by the texts.
+        """Replace the references in the plain data of a line by their texts.
 
         Args:
-            data: is not changed; no deeper than a line may be.
-            look: is shown the bytes of each text that is read.
-            keep: whether to keep the texts for the lines that follow. Whoever holds a whole conversation then holds
-                each text once, however often it is named.
+            data: not modified; at most as deep as a line.
+            look: called with the bytes of each text.
+            keep: whether to cache the texts for later lines. A caller that stores a whole conversation then has each
+                text in memory once.
 
         Raises:
-            PayloadError: one is missing or was changed, or they are too long; says which.
+            PayloadError: a text is missing or was changed, or the texts are too long; the message names it.
         """
         known: dict[str, tuple[str, int]] = {}
-        """What is named twice in a line is held once."""
+        """Texts of this line, so that a repeated reference shares one text."""
         room = LONGEST_WITH_PAYLOADS
 
         def bring(value: Any) -> Any:
@@ -158,7 +158,7 @@ class LargeTexts(ABC):
 
 
 class Payloads(Contents, LargeTexts):
-    """Those of a journal that is a file, in files beside it."""
+    """The payloads of a file journal, in files beside it."""
 
     def __init__(self, journal: Path) -> None:
         Contents.__init__(self, directory_of(journal), "payload")
@@ -177,12 +177,12 @@ class Payloads(Contents, LargeTexts):
             raise PayloadError(str(error)) from error
 
     def shown(self, name: str) -> str:
-        """The file's path."""
+        """Return the file's path."""
         return str(self.directory / name)
 
 
 class RecorderPayloads(LargeTexts):
-    """Those that a recorder keeps; of one that keeps none, none are found."""
+    """The payloads of a recorder. If it does not support payloads, all are missing."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class RecorderPayloads(LargeTexts):
         """See ``LargeTexts.found``.
 
         Raises:
-            JournalError: the recorder can't read it.
+            JournalError: the recorder can't read the payload.
         """
         if not isinstance(self._recorder, KeepsPayloads):
             raise PayloadError(f"the payload {name} is missing: what records this session keeps none")
@@ -217,7 +217,7 @@ class RecorderPayloads(LargeTexts):
         return content
 
     def shown(self, name: str) -> str:
-        """Its name: where it is, the error of the journal says."""
+        """Return the name. The journal's error contains the place."""
         return name
 
     def _unreadable(self, why: str) -> JournalError:
@@ -225,7 +225,7 @@ class RecorderPayloads(LargeTexts):
 
 
 def _mapped(data: Any, change: Map) -> Any:
-    """A copy of plain data; ``change`` gives what stands for a value, or None to look inside it."""
+    """Return a copy of plain data. ``change`` returns the replacement of a value, or None to look inside it."""
     changed = change(data)
     if changed is not None:
         return changed

@@ -1,4 +1,4 @@
-"""The reading end of a journal."""
+"""Reads journals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INPUT_TAGS = tags_of(Input)
 
 FIELDS = {"seq", "input", "decisions", "sum"}
 OPTIONAL = {"redacted", "seal"}
-"""Fields of a record that stand there only when there is something to say, or a key to seal with."""
+"""Optional fields of a record: hidden secrets, and the seal."""
 USUAL = FIELDS | {"seal"}
 HEADER_FIELDS = {
     "format",
@@ -46,11 +46,13 @@ HEADER_FIELDS = {
 }
 
 SHOWN = 1 << 20
-"""Bytes of a line that is looked at though its sum is wrong, to show what stands there. To decode takes thirty times a
-line's length of memory, and a longer one has nothing to show."""
+"""Maximum bytes of a line with a wrong sum that is still decoded, to show its content.
+
+Decoding needs 30 times the line's length of memory.
+"""
 
 LOOKS = 3
-"""How often a line is read that is not whole: a session may be writing it, or putting one right, at that moment."""
+"""Number of reads of an incomplete line. A session may be writing or repairing it at that moment."""
 
 
 CRLF = "its line ends were changed to CRLF, as git's autocrlf does; copy it byte by byte"
@@ -59,11 +61,11 @@ CHANGED = "the record was changed after it was written"
 
 
 class JournalReader:
-    """The reading end: the header at once, then record by record, so that memory does not grow with the file.
+    """Reads a journal: the header immediately, then one record at a time, so that memory does not grow with the file.
 
     Attributes:
         header: the first line.
-        warnings: what was found and left out, such as a torn last line; complete once all records were read.
+        warnings: skipped problems, such as a torn last line; complete after the last record.
 
     Raises:
         NotAJournalError, JournalVersionError, JournalDamagedError: by the constructor, about the first line.
@@ -76,14 +78,14 @@ class JournalReader:
         self._recorder = where if isinstance(where, Recorder) else None
         self.warnings: list[str] = []
         self.secrets = 0
-        """The highest number of a placeholder for a secret in what was read so far."""
+        """Highest placeholder number of a secret read so far."""
         self._payloads: LargeTexts = Payloads(self.path) if self._recorder is None else RecorderPayloads(self._recorder)
         self._input = reader_of(Input)
         self._file = self._open()
         try:
             self.header, total, line = self._read_header()
             self._newest = (self._file.tell(), 0, total)
-            """Where the newest record that was read ends, its number and its sum; at first those of the header."""
+            """End, number and sum of the newest record read; initially those of the header."""
             self.seals = SealCheck(line)
         except BaseException:
             self._file.close()
@@ -97,26 +99,26 @@ class JournalReader:
 
     @property
     def foreign(self) -> str:
-        """Why what was read so far doesn't count as this user's own; empty if it does.
+        """Why the lines read so far do not count as this user's own; empty if they do.
 
-        Each line vouches for all before it, so that this may be asked at any record.
+        Each line certifies all earlier lines, so this is valid at any record.
         """
         return self.seals.foreign
 
     def check_own(self, what: str) -> None:
-        """See that what was read so far was written by this user.
+        """Check that this user wrote the lines read so far.
 
         Args:
-            what: what can't be done with it otherwise, such as "resumed".
+            what: the operation to refuse otherwise, such as "resumed".
 
         Raises:
-            ForeignRecordingError: it was not.
+            ForeignRecordingError: there is no proof of that.
         """
         if reason := self.foreign:
             raise ForeignRecordingError(what, reason, path=self.path)
 
     def __iter__(self) -> Iterator[Record]:
-        """The records, in order, for who holds the conversation: a large text is held once, however often it is named.
+        """Yield the records in order. A large text is in memory once, however often it occurs.
 
         Raises:
             JournalDamagedError, UnknownTagError: at the line in question.
@@ -131,11 +133,11 @@ class JournalReader:
 
     @property
     def place(self) -> Place:
-        """Where the newest record that was read by iterating ends; at first, the header."""
+        """End of the newest record from the iteration; initially of the header."""
         return Place(*self._newest)
 
     def lines(self) -> Iterator[bytes]:
-        """The records as they stand on file, found to be whole by their sums and not read: a fifth of the time.
+        """Yield the lines of the records without decoding them, checked by their sums. Takes a fifth of the time.
 
         Raises:
             JournalDamagedError: at the line in question.
@@ -146,12 +148,14 @@ class JournalReader:
             yield line
 
     def record(self, line: bytes, number: int) -> Record:
-        """Record ``number`` from its line, as ``lines`` gives it; raises as reading does."""
+        """Decode record ``number`` from a line of ``lines``. Raises as iterating does."""
         return self._record(number + 1, line, number, intact=True)
 
     def _lines(self) -> Iterator[tuple[tuple[int, int, int], bytes, bool]]:
-        """Each whole line: where it ends, its number and its sum, as ``Place`` has them, which takes longer to make;
-        the line; and whether its sum is right. Behind one where it is not, nothing is.
+        """Yield each complete line.
+
+        The first part is a tuple of its end, number and sum, as in ``Place``, which takes longer to create. Then follow
+        the line, and whether its sum is correct. A line with a wrong sum is the last.
         """
         end, number, before = self._newest
         number += 1
@@ -172,14 +176,14 @@ class JournalReader:
             number += 1
 
     def _line(self, number: int) -> bytes:
-        """Of record ``number``, up to a length that none has."""
+        """Read the line of record ``number``, up to more than the maximum length."""
         try:
             return self._file.readline(LONGEST + 1)
         except OSError as error:
             raise JournalError(f"can't be read: {error.strerror}", path=self.path, line=number + 1) from error
 
     def _looked_at_again(self, line: bytes, start: int, before: int, number: int) -> tuple[bytes, int | None]:
-        """A line that is not whole as it stands there now, and its sum if it is whole by now."""
+        """Read an incomplete line again. Return it, and its sum if it is complete now."""
         for _ in range(LOOKS):
             self._file.seek(start)
             again = self._line(number)
@@ -303,16 +307,16 @@ class JournalReader:
 
 
 def why_foreign(where: Where, what: str, *, allowed: bool = False) -> str:
-    """Why a recording doesn't count as this user's own; empty if it does. Found by its lines, which are not decoded.
+    """Return why a recording does not count as this user's own; empty if it does. The lines are not decoded.
 
     Args:
         where: the journal.
-        what: what can't be done with it otherwise, such as "resumed".
-        allowed: whether it may be somebody else's.
+        what: the operation to refuse otherwise, such as "resumed".
+        allowed: whether another user's recording is allowed.
 
     Raises:
-        JournalError: it can't be read, or is damaged.
-        ForeignRecordingError: it is somebody else's, which is not allowed.
+        JournalError: the journal can't be read or is damaged.
+        ForeignRecordingError: the recording is foreign, and ``allowed`` is False.
     """
     with JournalReader(where) as reader:
         for _ in reader.lines():  # each vouches for those before it
@@ -323,7 +327,7 @@ def why_foreign(where: Where, what: str, *, allowed: bool = False) -> str:
 
 
 def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:
-    """What is said of hidden secrets: a field, a kind and a count each."""
+    """Return the notes about hidden secrets: a field, a kind and a count each."""
     return tuple(
         {"field": one.field, "kind": one.kind, "count": one.count}
         for one in from_data(data["redacted"], tuple[Redacted, ...])

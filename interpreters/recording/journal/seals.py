@@ -1,14 +1,14 @@
-"""Who wrote a recording: a seal at the end of each line, made with a key that only its user has.
+"""Proof of authorship: a seal at the end of each line, computed with a key that only this user has.
 
     {"seq":1,"input":{...},"decisions":[...],"seal":"6c0e...","sum":"e41d90b7"}
 
-A line's seal is a keyed hash (BLAKE2b, RFC 7693, 2.9) of all bytes of the file that stand before its digits: of the
-header, of every line with its seal and its sum, and of the line itself. So the newest seal vouches for all before it,
-and nobody without the key can change, reorder, leave out or splice in a line, or seal one more. What is left when a
-file is cut behind a line was written by its user too, and is their own.
+The seal of a line is a keyed hash (BLAKE2b, RFC 7693, 2.9) of all bytes of the file before its digits: the header,
+every earlier line with its seal and sum, and the line itself. So the newest seal certifies all earlier lines. Without
+the key, a line can't be changed, moved, removed or inserted, and new lines can't be sealed. If a file is cut after a
+line, the rest is still the user's own.
 
-The key is drawn once for each user and stands in ``seal.key`` of the state directory, or where the environment says
-(``runtime.keys``). Without a key that can be relied on, recordings have no seals, and none counts as the user's own.
+The key is generated once per user and is in ``seal.key`` of the state directory, or at a place set in the environment
+(``runtime.keys``). Without a reliable key, recordings have no seals, and none counts as the user's own.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from runtime.keys import (
 )
 
 SIZE = 16
-"""Bytes of a seal: to guess one takes 2**128 tries."""
+"""Bytes of a seal. Guessing one takes 2**128 attempts."""
 
 PURPOSE = b"cogstep journal"
-"""Keeps these hashes apart from whatever else the key may be used for one day."""
+"""Separates these hashes from any other future use of the key."""
 
 BEFORE, BEHIND = b',"seal":"', b'"'
 SUM_LENGTH = len(',"sum":"01234567"}\n')
 DIGITS_FROM = 2 * SIZE + len(BEHIND) + SUM_LENGTH
-"""Where the digits begin, counted from the end of a line."""
+"""Position of the digits, counted from the end of a line."""
 DIGITS_TO = len(BEHIND) + SUM_LENGTH
 
 NO_SEAL = "it has no seal, as those of earlier versions and those of programs that could keep no key"
@@ -43,18 +43,18 @@ OTHER_KEY = "its seal was not made with this user's key"
 
 
 def begun(key: bytes) -> blake2b:
-    """The hash at the beginning of a file, with which the seals of its lines are made."""
+    """Return the initial hash for the seals of a file."""
     return blake2b(key=key, digest_size=SIZE, person=PURPOSE)
 
 
 class SealCheck:
-    """Follows the lines of a recording from its first, and says whether they were sealed with this user's key."""
+    """Checks, line by line from the first, whether this user's key sealed a recording."""
 
     def __init__(self, header: bytes) -> None:
         self._newest = header
-        """Of the whole lines; not hashed yet, since the digits of its seal are not part of what that vouches for."""
+        """The newest complete line. It is not hashed yet, since its seal does not certify its own digits."""
         self._before: blake2b | None = None
-        """The hash of all lines before it; None where there is nothing to find out."""
+        """Hash of all earlier lines; None if there is nothing to check."""
         self._reason = ""
         if header[-DIGITS_FROM - len(BEFORE) : -DIGITS_FROM] != BEFORE:
             self._reason = NO_SEAL
@@ -67,14 +67,14 @@ class SealCheck:
             self._reason = f"this user's key can't be read: {said_of(error)}"
 
     def add(self, line: bytes) -> None:
-        """Take the next whole line."""
+        """Add the next complete line."""
         if self._before is not None:
             self._before.update(self._newest)
             self._newest = line
 
     @property
     def foreign(self) -> str:
-        """Why the lines so far don't count as this user's own; empty if they do."""
+        """Why the lines so far do not count as this user's own; empty if they do."""
         if self._before is None:
             return self._reason
         seal, line = self._before.copy(), self._newest
@@ -82,7 +82,7 @@ class SealCheck:
         return "" if compare_digest(seal.hexdigest().encode(), line[-DIGITS_FROM:-DIGITS_TO]) else OTHER_KEY
 
     def whole(self) -> blake2b | None:
-        """The hash of all lines so far, with which the next one is sealed; None if they are not this user's own."""
+        """Return the hash of all lines so far, for the seal of the next; None if they are not this user's own."""
         if self._before is None or self.foreign:
             return None
         whole = self._before.copy()
@@ -91,5 +91,5 @@ class SealCheck:
 
 
 def said_of(error: OSError) -> str:
-    """What is wrong, with the file's name."""
+    """Return the problem with the file's name."""
     return str(error) if isinstance(error, UnusableFileError) else f"{error.filename}: {error.strerror}"

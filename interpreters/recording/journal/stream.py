@@ -1,4 +1,4 @@
-"""The lines of a recorder as a file that is read line by line."""
+"""The lines of a recorder, as a file for line-by-line reading."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from interpreters.tools.failures import describe
 
 
 class LineStream:
-    """What a reader needs of a file, of the lines that a recorder gives.
+    """The part of the file interface that a reader uses, over a recorder's lines.
 
     Raises:
-        JournalError: by each method, for whatever the recorder raises, and for what is no line.
+        JournalError: by each method, for any exception of the recorder, and for an invalid line.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -23,10 +23,10 @@ class LineStream:
         self._newest = b""
         self._end = 0
         self._again = False
-        """Whether the newest line is read once more."""
+        """Whether to return the newest line again."""
 
     def readline(self, _longest: int) -> bytes:
-        """The next line; empty at the end."""
+        """Return the next line; empty at the end."""
         if self._again:
             self._again = False
             return self._newest
@@ -52,15 +52,15 @@ class LineStream:
         return JournalError(f"can't be read: {why}", path=path_of(self._recorder))
 
     def tell(self) -> int:
-        """Where the newest line ends."""
+        """Return the end of the newest line."""
         return self._end
 
     def seek(self, _place: int) -> None:
-        """Go back to where the newest line begins."""
+        """Go back to the beginning of the newest line."""
         self._again = True
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Stop reading."""
         close = getattr(self._lines, "close", None)  # of a generator, which may hold something open
         if close is not None:
             with suppress(Exception):  # what was read was read

@@ -1,4 +1,4 @@
-"""The writing end of a journal."""
+"""Writes journals."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Fsync = Literal["record", "turn", "never"]
-"""When what was written is forced to the disk. Without it a crash of the program loses nothing, one of the machine the
-last seconds."""
+"""When to force records to disk. Without it, a crash of the program loses nothing; a crash of the machine loses the
+last seconds.
+"""
 
 UNSEALED = (
     "{path} is recorded without seals, because there is no key of this user's to seal it with: {reason}. So it won't "
@@ -60,29 +61,32 @@ UNSEALED = (
 
 
 class Journal:
-    """The writing end. Holds a lock on its place for as long as it is open; a crash releases it, and so does whoever
-    drops it.
+    """Writes a journal. It locks its place while it is open; a crash or the loss of all references releases the lock.
 
-    It makes the lines, and a ``Recorder`` keeps them: a file, or what the program gives.
+    It formats the lines, and a ``Recorder`` stores them: a file, or the program's own.
     """
 
     def __init__(self, where: Where, fsync: Fsync) -> None:
         self.path = path_of(where)
         self._recorder: Recorder = where if isinstance(where, Recorder) else FileRecorder(where)
         self._files = self._recorder if isinstance(self._recorder, FileRecorder) else None
-        """The same where it is a file, which does more than other recorders do."""
+        """The recorder if it is a file, which supports more than other recorders."""
         self._slow = self._recorder if isinstance(self._recorder, MayWait) else None
-        """The same where it may have to wait for more than the disk."""
+        """The recorder if it may have to wait for more than the disk."""
         self._process = os.getpid()
         self._released = False
-        """The place is another session's, which may have it by the same recorder: it is not to be closed here."""
+        """Whether the place belongs to another session, perhaps through the same recorder. It must not be closed here
+        then.
+        """
         self._fsync = fsync
         self._writing = threading.Lock()
-        """Held while a record is written: by then the file is not closed, since its descriptor may be another's next.
-        What can't be done now is left to who holds it: a signal's handler may have come in the midst of a write."""
+        """Lock while a record is written. The file is not closed in the meantime, since its descriptor could be reused.
+
+        A call that finds it locked leaves its work to the owner: it may be a signal handler that interrupted a write.
+        """
         self._closed = False
         self._end = Place(0, -1, 0)
-        """Where the last whole line ends: one value, which no interrupt halves."""
+        """End of the last complete line, in one value that an interrupt can't split."""
         self._payloads: LargeTexts | None = None
         if self._files is not None:
             self._payloads = Payloads(self._files.path)
@@ -90,11 +94,11 @@ class Journal:
             self._payloads = RecorderPayloads(self._recorder)
         self._decisions = DecisionWriter()
         self.veil: Veil | None = None
-        """Hides what is not to be written here."""
+        """Hides secrets in this recording."""
         self.warning = ""
-        """Why the recording has no seals, and what that means; empty where it has them."""
+        """Why the recording has no seals, with the consequences; empty if it has them."""
         self._read: JournalReader | None = None
-        """Of a journal that goes on, until the first line is written: it has seen what stands before."""
+        """Reader of a continued journal, until the first line is written."""
 
     @classmethod
     def create(
@@ -110,12 +114,12 @@ class Journal:
         origin: Origin | None = None,
         redacted: Sequence[Redacted] = (),
     ) -> Journal:
-        """Begin a journal in a file, or another place, that must not hold anything yet.
+        """Begin a journal in an empty file or another empty place.
 
-        ``start`` and ``origin`` are for forks; ``redacted`` says what is hidden in ``config``.
+        ``start`` and ``origin`` are for forks; ``redacted`` describes the secrets hidden in ``config``.
 
         Raises:
-            JournalExistsError, JournalLockedError, JournalWriteError: each says what to do.
+            JournalExistsError, JournalLockedError, JournalWriteError: each message explains what to do.
         """
         header: dict[str, Any] = {
             "format": FORMAT,
@@ -141,12 +145,12 @@ class Journal:
 
     @classmethod
     def reopen(cls, where: Where, *, fsync: Fsync = "turn") -> tuple[Journal, JournalReader]:
-        """Go on with a journal. The records are to be read to their end before the first one is written.
+        """Continue a journal. Read all its records before writing the first new one.
 
-        From here on no other session can write it; what a crash left of a torn record goes with the first new one.
+        From now on other sessions can't write to it. The first new record replaces a torn last record.
 
         Raises:
-            JournalError: it can't be read or written, or another session is writing it.
+            JournalError: the journal can't be read or written, or another session is writing it.
         """
         journal = cls(where, fsync)
         try:
@@ -168,7 +172,7 @@ class Journal:
             raise JournalLockedError(otherwise, path=self.path)
 
     def _asked(self, ask: Callable[[], T], what: str) -> T:
-        """What the recorder says; whatever it raises, as an error of this journal."""
+        """Return the recorder's answer. Any exception is raised as an error of this journal."""
         try:
             return ask()
         except JournalError:
@@ -199,31 +203,31 @@ class Journal:
 
     @property
     def where(self) -> Where:
-        """The place, for whoever reads what is recorded there."""
+        """The place, for readers of the recording."""
         return self._recorder if self._files is None else self._files.beside
 
     @property
     def beside(self) -> Path | None:
-        """Beside which path old contents of files are kept; None where the recorder has no place for them."""
+        """Path of the undo data; None if the recorder has no place for it."""
         return beside(self._recorder)
 
     @property
     def forces(self) -> bool:
-        """Whether anything is forced to the disk, and not only the system's."""
+        """Whether records are ever forced to disk, beyond the system's cache."""
         return self._fsync != "never"
 
     @property
     def written(self) -> int:
-        """How many records stand on file."""
+        """The number of records on file."""
         return self._end.number if self._read is None else self._read.place.number
 
     @property
     def may_wait(self) -> bool:
-        """Whether whatever is asked of the recorder may take long, as far as it says so."""
+        """Whether a call of the recorder may take long, if the recorder reports it."""
         return self._slow is not None and self._slow.may_wait
 
     def waits(self, event: Input, transition: Transition) -> bool:
-        """Whether ``write`` will wait for the disk or a database, as far as that is known beforehand."""
+        """Whether ``write`` is expected to wait for the disk."""
         if self.may_wait:
             return True
         if self._fsync == "never":
@@ -245,12 +249,12 @@ class Journal:
     def write(
         self, event: Input, transition: Transition, redacted: Sequence[Redacted] = (), *, force: bool = False
     ) -> None:
-        """Append an input with its decisions, and with what a veil has hidden in it.
+        """Append an input with its decisions, and the notes of secrets that a veil has hidden in it.
 
-        ``force``: have it on the disk, unless nothing of this recording is ever forced.
+        ``force``: force it to disk, unless ``fsync`` is "never".
 
         Raises:
-            JournalWriteError: it is not on file, and the file ends with the record before it.
+            JournalWriteError: the record is not on file, and the file ends with the previous record.
         """
         record = {
             "seq": self.written + 1,
@@ -264,7 +268,7 @@ class Journal:
         self._put(record, force=self._forces(transition) or (force and self.forces))
 
     def close(self) -> None:
-        """Release its place; once the record is written that a thread is writing. A second call does nothing."""
+        """Release the place, after a record that another thread is writing. A second call does nothing."""
         self._closed = True
         self._close_if_nobody_writes()
 
@@ -321,8 +325,9 @@ class Journal:
             self._payloads.kept(brings)
 
     def _line(self, value: dict[str, Any]) -> tuple[bytes, int, blake2b | None, dict[str, bytes]]:
-        """The line for a value, its sum and seal, and the large texts that have to be kept together with it. Those
-        that stand in files are there when this returns.
+        """Return the line for a value, its sum and seal, and the large texts to store together with it.
+
+        Large texts that belong into files are already stored there.
         """
         before, sealed = self._end.sum, self._end.seal
         brings: dict[str, bytes] = {}

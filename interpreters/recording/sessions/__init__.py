@@ -1,4 +1,4 @@
-"""Recorded sessions as a collection: to list, read, search, export, prune and move them."""
+"""Recorded sessions as a collection: list, read, search, export, prune and move them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Recorded sessions in the forms of others: JSON, a Markdown transcript, OpenAI messages.
+"""Exports recorded sessions: JSON, a Markdown transcript, OpenAI messages.
 
-What was redacted stays redacted: placeholders are all that a recording has.
+Redacted texts stay redacted, since a recording contains only placeholders.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from cognition.shown import LONGEST_LINE, shown_json, shown_name, shown_text
 from interpreters.recording.sessions.transcript import Entry, Transcript, TranscriptTurn, outcome_text
 
 NO_RESULT = "(no result: the session was interrupted)"
-"""Stands for the result of a call that was under way when the recording ended: each call has to be answered."""
+"""Result for a call that was running when the recording ended, because each call needs an answer."""
 
 
 def as_data(transcript: Transcript) -> dict[str, Any]:
-    """A session as one JSON object: header, turns with their entries, outcomes and usage. Times are seconds since the
-    epoch; messages and outcomes are written as in the journal, with a ``type`` each.
+    """Return a session as one JSON object: header, turns with their entries, outcomes and usage.
+
+    Times are seconds since the epoch. Messages and outcomes are written as in the journal, each with a ``type``.
     """
     header = transcript.header
     return {
@@ -64,19 +65,19 @@ def _entry_data(entry: Entry) -> dict[str, Any]:
 
 
 def as_openai(transcript: Transcript, *, reasoning: bool = False) -> list[dict[str, Any]]:
-    """A session as bodies of OpenAI chat requests, ``{"messages": [...], "tools": [...]}``.
+    """Return a session as bodies of OpenAI chat requests, ``{"messages": [...], "tools": [...]}``.
 
-    There is one for each conversation in it, since a reset begins a new one. One a line they are the format of files
+    There is one body per conversation, since a reset begins a new conversation. Written one per line, they are a file
     for fine-tuning.
 
-    Every call is answered by exactly one ``tool`` message with its id, in the order of the calls, right behind the
-    message that asked for it. Notes of the engine's to the model have the role ``user``, as the model saw them.
+    Each call has exactly one ``tool`` message with its id, in the order of the calls, directly after the message that
+    asked for it. The engine's notes to the model have the role ``user``, as the model saw them.
     https://platform.openai.com/docs/api-reference/chat/create
 
     Args:
         transcript: the session.
-        reasoning: whether to add what the model thought, as ``reasoning_content``: several servers know that field,
-            and OpenAI's own refuses it.
+        reasoning: whether to add the model's reasoning as ``reasoning_content``. Several servers accept this field, but
+            OpenAI's own refuses it.
     """
     config = transcript.header.config or AgentConfig()
     tools = [
@@ -101,7 +102,7 @@ def _openai_system(prompt: str) -> Iterator[dict[str, Any]]:
 
 
 def _openai_content(message: UserMessage) -> str | list[dict[str, Any]]:
-    """A message's text, or its parts with each picture as an URL that holds it."""
+    """Return the text of a message, or its parts with each picture as a data URL."""
     if not message.parts:
         return message.text
     return [
@@ -151,26 +152,25 @@ def _unanswered(calls: list[str]) -> Iterator[dict[str, Any]]:
 # ---------------------------------------------------------------------------------------------------------- Markdown
 
 ACTIVE = re.compile(r"<[A-Za-z/!?]|!\[|\](?:\(|:)(?!\s*https?://)|\]\[")
-"""What Markdown may make more of than text: HTML, images, and links that lead elsewhere than to a page of the web."""
+"""Text that Markdown renders as more than text: HTML, images, and links other than to web pages."""
 
 
 def as_markdown(transcript: Transcript, *, turn: int | None = None) -> str:
-    """A session to read: a heading for each turn, what was said as quotations, calls and results in blocks of code.
+    """Return a session as Markdown: a heading for each turn, messages as quotations, calls and results as code blocks.
 
-    Nothing that was said or named can be taken for part of the page, run in it or load anything: a text with HTML,
-    images or strange links in it stands in a block of code, and what would steer a terminal is shown
-    (``cognition.shown``).
+    No recorded text can look like part of the page, run in it or load anything. A text with HTML, images or unusual
+    links becomes a code block, and terminal control characters become visible (``cognition.shown``).
 
     Args:
         transcript: the session.
-        turn: this one only.
+        turn: only this turn.
     """
     return "".join(f"{part}\n" for part in markdown_parts(transcript, turn=turn))
 
 
 def markdown_parts(transcript: Transcript, *, turn: int | None = None) -> Iterator[str]:
-    """The same in parts of some lines each, without the last line's end: a text that is said a hundred times is never
-    held a hundred times.
+    """Yield ``as_markdown`` in parts of some lines, each without its last line break. Repeated texts are not all in
+    memory.
     """
     header = transcript.header
     recorded = f"Recorded {_time(header.created)}."
@@ -232,7 +232,7 @@ def _message_lines(message: Message) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """As a quotation, out of which no text gets, or as a block of code where it is more than text."""
+    """Return a text as a quotation that it can't leave, or as a code block if it is more than text."""
     text = shown_text(text)
     if ACTIVE.search(text):
         return _block(text)
@@ -240,14 +240,14 @@ def _quoted(text: str) -> str:
 
 
 def _block(text: str, language: str = "") -> str:
-    """As code, in a fence longer than any in it."""
+    """Return code in a fence longer than any fence inside."""
     text = shown_text(text)
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _code(name: str) -> str:
-    """A name as code within a line."""
+    """Return a name as inline code."""
     name = shown_name(name) or " "
     mark = "`" * (_longest_run(name) + 1)
     space = " " if name[0] == "`" or name[-1] == "`" else ""

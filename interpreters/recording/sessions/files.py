@@ -1,4 +1,4 @@
-"""Files as recordings among others: looked at, deleted and made without following a link."""
+"""Files as recordings of a place: inspected, deleted and created without following links."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from interpreters.recording.sessions.parts import begun, clear_parts, part_of
 from runtime.files import PRIVATE_DIRECTORY, closing, force_directory, read_regular, reason_about
 
 BEGINNING = (0.0, 0.01, 0.1)
-"""Seconds after which a file that holds nothing yet is looked at again: a session may have made it this very moment."""
+"""Seconds to wait before each new look at an empty file, which a session may just have created."""
 JUST_NOW = 10.0
-"""Seconds for which that may be: an older file is not waited for."""
+"""Maximum age in seconds of an empty file that is worth waiting for."""
 
 
 @frozen
@@ -44,7 +44,7 @@ class FileRecording:
 
     @property
     def not_ours(self) -> str:
-        """See ``Recording.not_ours``: a link, or another user's."""
+        """See ``Recording.not_ours``: a link, or another user's file."""
         about = self.path.lstat()
         if stat.S_ISLNK(about.st_mode):
             return "it is a link"
@@ -100,7 +100,7 @@ class FileRecording:
         """See ``Recording.payloads``.
 
         Raises:
-            JournalError: one can't be read, or was changed.
+            JournalError: a payload can't be read, or was changed.
         """
         payloads = Payloads(self.path)
         for name in sorted(filter(is_name, self._payload_names(payloads))):
@@ -146,7 +146,7 @@ class FileRecording:
         changed: float,
         payloads: Callable[[], Iterable[tuple[str, bytes]]] = tuple,
     ) -> None:
-        """See ``Recording.begin``: the file has its name when it is whole and on the disk, and so are its payloads."""
+        """See ``Recording.begin``. The file gets its name when it and its payloads are complete and on disk."""
         clear_parts(self.path.parent, self.path.name)
         beside, made, part, copy = Payloads(self.path), False, part_of(self.path), None
         try:

@@ -1,4 +1,4 @@
-"""Which sessions there are: found in directories and stores, looked at without reading more than a list needs."""
+"""Lists the sessions in directories and stores, reading only as much as a list needs."""
 
 from __future__ import annotations
 
@@ -18,47 +18,48 @@ from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions.files import FileRecording
 
 Status = Literal["open", "interrupted", "idle"]
-"""``open``: a session writes it now. ``interrupted``: it ends in the middle of a turn, such as one
-that waits for an answer. ``idle``: it ends behind one."""
+"""Status of a session. ``open``: a session is writing it. ``interrupted``: it ends inside a turn, for example one that
+waits for an answer. ``idle``: it ends after a turn.
+"""
 
 SUFFIX = ".jsonl"
-"""Which files of a directory are looked at."""
+"""Suffix of the files that a directory's list includes."""
 
 
 @frozen
 class SessionInfo:
-    """A recorded session at a glance."""
+    """Summary of a recorded session."""
 
     path: Path
-    """The file; of a session in a store, what errors call it."""
+    """The file; for a session in a store, its name in errors."""
     session: str
     created: float
-    """Seconds since the epoch, like the next."""
+    """Time of creation, in seconds since the epoch."""
     changed: float
-    """When it was last written."""
+    """Time of the last write, in seconds since the epoch."""
     status: Status
     turns: int
-    """The number of turns that have ended."""
+    """Number of finished turns."""
     records: int
     bytes: int
-    """The size of the journal and of all that stands beside it."""
+    """Size of the journal and of all data beside it."""
     title: str
     """The user's first message; empty if there is none yet."""
     origin: Origin | None
     redacted: int
-    """The number of secrets that were hidden."""
+    """Number of hidden secrets."""
     damage: str
-    """What is wrong with a record, of which and behind which nothing was counted. Empty for a whole journal."""
+    """Problem with a record. Neither it nor later records are counted. Empty for an intact journal."""
     warnings: tuple[str, ...]
     foreign: str
-    """Why it doesn't count as this user's own; empty if it does."""
+    """Why the recording does not count as this user's own; empty if it does."""
     name: str
-    """What its place calls it: the path of a file, or the name of a session in its store."""
+    """The path of the file, or the name of the session in its store."""
 
 
 @frozen
 class BadFile:
-    """A file, or a session of a store, that is no readable journal."""
+    """A file, or a session of a store, that is not a readable journal."""
 
     path: Path
     reason: str
@@ -67,12 +68,11 @@ class BadFile:
 
 
 def journals_in(places: Iterable[Place]) -> Iterator[Recording]:
-    """The files that are named, those of the directories that are named whose names end in ``.jsonl``, and the sessions
-    of stores.
+    """Yield the named files, the ``.jsonl`` files of the named directories, and the sessions of stores.
 
     Raises:
-        OSError: a place can't be looked at.
-        CogstepError: a store can't, or it has no session of a name.
+        OSError: a place can't be read.
+        CogstepError: a store can't be read, or has no session with a name.
     """
     for place in places:
         if isinstance(place, str | os.PathLike):
@@ -101,15 +101,15 @@ def _files_of(place: Path) -> Iterator[Path]:
 
 
 def list_sessions(*places: Place, newest: int | None = None) -> Iterator[SessionInfo | BadFile]:
-    """Every journal at these places, by name; what is none comes with the reason.
+    """Yield every journal at these places, by name. Unreadable files come with the reason.
 
     Args:
-        places: files, directories, a ``SqlStore``, or what its ``recording`` gives.
-        newest: how many, those that were written last, the newest first; the others are not read. None: all.
+        places: files, directories, a ``SqlStore``, or a result of its ``recording``.
+        newest: yield only this number of last written journals, newest first; the others are not read. None: all.
 
     Raises:
-        OSError: a place can't be looked at.
-        CogstepError: a store can't.
+        OSError: a place can't be read.
+        CogstepError: a store can't be read.
     """
     found: Iterable[Recording] = journals_in(places)
     if newest is not None:
@@ -134,10 +134,10 @@ def _changed(recording: Recording) -> float:
 
 
 def opened(recording: Recording) -> JournalReader | None:
-    """The reader of a recording; None if it was deleted meanwhile, or a session is about to write its first line.
+    """Return the reader of a recording; None if it was deleted, or a session is about to write its first line.
 
     Raises:
-        JournalError: its header can't be read.
+        JournalError: the header can't be read.
     """
     try:
         return JournalReader(recording.where)
@@ -148,11 +148,12 @@ def opened(recording: Recording) -> JournalReader | None:
 
 
 def look_at(recording: Recording) -> SessionInfo | None:
-    """A session at a glance; None if it is gone, or has not begun. A million records take seconds: inputs are not read,
-    and nothing is folded.
+    """Return the summary of a session; None if it is gone or has not begun.
+
+    A million records take seconds: inputs are not decoded, and nothing is replayed.
 
     Raises:
-        JournalError: its header can't be read. A damaged record is told in the result.
+        JournalError: the header can't be read. The result reports a damaged record.
     """
     reader = opened(recording)
     if reader is None:
@@ -203,12 +204,12 @@ def look_at(recording: Recording) -> SessionInfo | None:
 
 
 def glance_at(reader: JournalReader, line: bytes, number: int) -> tuple[bool, bool, bool]:
-    """Whether a turn begins with record ``number``, whether one ends, and whether a secret was hidden in it.
+    """Return whether a turn begins with record ``number``, whether a turn ends, and whether a secret was hidden in it.
 
-    That is seen in its line without reading it, where a session wrote it: half a microsecond instead of thirty.
+    In a line written by a session, this needs no decoding: half a microsecond instead of 30.
 
     Raises:
-        JournalError: it was written in another way, and can't be read.
+        JournalError: the line has another form and can't be decoded.
     """
     if line.startswith(b'{"seq":%d,"input":{"type":"' % number):
         # Within a text the quotes would be escaped, so that these bytes can't stand there.

@@ -1,4 +1,4 @@
-"""Recordings copied and moved from one place to another, a directory or a store: each line as it is, to the byte."""
+"""Copies and moves recordings between directories and stores; each line stays the same, to the byte."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from interpreters.recording.places import About, Recording
 from interpreters.recording.recorder import Recorder, path_of
 
 PAYLOAD = re.compile(rb'\{"\$payload":"([0-9a-f]{64})"\}')
-"""A large text that a line names: within a text the quotes would be escaped."""
+"""Reference to a large text in a line. Inside a text the quotes would be escaped."""
 
 
 @frozen
 class Copied:
-    """What was copied or moved."""
+    """Result of a copy or a move."""
 
     records: int
-    """The number of records, beside the header."""
+    """Number of records, without the header."""
     bytes: int
-    """The size of the lines."""
+    """Size of the lines."""
     warnings: tuple[str, ...]
-    """What was left behind: a last line that a crash has torn, which every reader leaves out."""
+    """Omitted data: a last line that a crash has torn, which every reader omits."""
 
 
 def copy(source: Recording, target: Recording) -> Copied:
-    """Record in a second place what is recorded in the first: all of it or nothing, and never over something else.
+    """Copy a recording to a second place: all of it or nothing, and never over existing data.
 
-    A session that is open is copied up to the newest whole record. The second recording has the age of the first, and
-    its session's name and seals; the two go on apart.
+    An open session is copied up to its newest complete record. The copy has the age, session name and seals of the
+    original. The two are independent afterwards.
 
     Raises:
-        JournalError: the first can't be read or is damaged, or the second can't be made; says why.
-        OSError: a place can't be looked at.
+        JournalError: the source can't be read or is damaged, or the copy can't be created; the message explains why.
+        OSError: a place can't be read.
     """
     return _copied(source, target, _about(source))
 
 
 def move(source: Recording, target: Recording) -> Copied:
-    """The same, and then delete the first, which nobody may have open; if it can't be, the second is deleted again.
+    """Copy a recording and then delete the source, which must not be open. If that fails, the copy is deleted again.
 
     Raises:
-        JournalError: as ``copy``; or it is open, or has something beside it that would be lost. It is where it was.
-        OSError: a place can't be looked at.
+        JournalError: as ``copy``; or the source is open, or has data beside it that would be lost. It is unchanged.
+        OSError: a place can't be read.
     """
     about = _about(source)
     path = path_of(source.where)
@@ -71,7 +71,7 @@ def move(source: Recording, target: Recording) -> Copied:
 
 
 def _take_back(target: Recording) -> None:
-    """Delete what was made, unless somebody goes on with it."""
+    """Delete the copy, unless a session has continued it."""
     made = target.about()
     if made is not None:
         target.delete(made)
@@ -110,7 +110,7 @@ def _copied(source: Recording, target: Recording, about: About) -> Copied:
 
 
 def _lines(recording: Recording, count: int) -> Iterator[bytes]:
-    """The first lines, as they stand there."""
+    """Yield the first ``count`` lines unchanged."""
     where = recording.where
     recorder: Recorder = where if isinstance(where, Recorder) else FileRecorder(where)
     yield from islice(recorder.lines(), count)

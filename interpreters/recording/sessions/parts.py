@@ -1,8 +1,7 @@
-"""Copies that a kill has left half made: told from those that are being made, and cleared away.
+"""Partial copies left by a kill: distinguished from copies in progress, and removed.
 
-A copy is written to a file of another name, which is locked from its first moment to its last, and which is there
-before anything else of the copy is. So one that nobody has locked is a killed copy's, and with it what stands beside
-the recording that it was to become.
+A copy is written to a file with another name. This file is created before all other files of the copy, and is locked
+from beginning to end. So an unlocked file belongs to a killed copy, and so do the files beside the future recording.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from interpreters.recording.journal.payloads import Payloads, directory_of
 from runtime.files import closing
 
 PART = ".part"
-"""The end of a file's name while it is copied: no list looks at it."""
+"""Suffix of a file during the copy, which no list includes."""
 
 NAME = re.compile(r"(.+)\.[0-9a-f]{32}\.part", re.DOTALL)
-"""Such a name, and the recording's."""
+"""Matches the name of such a file, with the recording's name as its group."""
 
 
 def part_of(path: Path) -> Path:
-    """Where a copy for a path is made, under a name of chance."""
+    """Return a random path for the partial copy of a recording."""
     return path.with_name(f"{path.name}.{uuid.uuid4().hex}{PART}")
 
 
 def begun(part: Path) -> LockedFile:
-    """A new file there, locked.
+    """Create and lock a partial copy.
 
     Raises:
-        OSError: it can't be made.
+        OSError: the file can't be created.
     """
     file = LockedFile(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
@@ -50,11 +49,11 @@ def begun(part: Path) -> LockedFile:
 
 
 def clear_parts(folder: Path, of: str | None = None) -> None:
-    """Clear away what killed copies have left in a folder, as far as it is this user's and can be deleted.
+    """Remove the files of killed copies in a folder that belong to this user and can be deleted.
 
     Args:
-        folder: it.
-        of: the name of the one recording whose copies are meant; None: of all.
+        folder: the folder.
+        of: name of the only recording whose copies to remove; None: all.
     """
     with suppress(OSError):
         for name in os.listdir(folder):
@@ -82,8 +81,9 @@ def _clear(part: Path, recording: Path) -> None:
 
 
 def _clear_payloads(recording: Path, part: Path) -> bool:
-    """Delete the large texts beside a recording that is not there, while nobody can begin one there; unless they may be
-    those of another copy, which has its own file before them. Gives whether none of a killed copy's are left.
+    """Delete the large texts beside a missing recording, under its lock, unless they may belong to another copy.
+
+    A copy in progress creates its own file first. Returns whether no large texts of a killed copy remain.
     """
     try:
         claim = LockedFile(recording, os.O_RDWR | os.O_CREAT | os.O_EXCL)

@@ -1,5 +1,5 @@
-"""Deleting old recordings with what stands beside them: never one that a session has open, never a file that is no
-journal of this user's own, and nothing by following a link.
+"""Deletes old recordings and the data beside them. It never deletes an open session or a file that is not this user's
+journal, and never follows a link.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from interpreters.recording.sessions.listing import journals_in
 from interpreters.recording.sessions.parts import clear_parts
 
 AT_ONCE = 100
-"""Recordings that are deleted together: their writers, if there are any, wait for as long."""
+"""Number of recordings deleted together. Their writers, if any, wait for that time."""
 
 
 @frozen
 class Pruned:
-    """What became of a journal that was to go."""
+    """A journal selected for deletion, and the result."""
 
     path: Path
     session: str
     bytes: int
-    """The size of the journal, and of the large texts and old contents of files beside it."""
+    """Size of the journal, and of its large texts and undo data."""
     reason: str
-    """Why it was to go."""
+    """Why it was selected."""
     kept: str = ""
-    """Why it was kept all the same; empty: it is deleted, or would be."""
+    """Why it was not deleted; empty if it was, or would be."""
     name: str = ""
-    """What its place calls it: the path of a file, or the name of a session in its store."""
+    """The path of the file, or the name of the session in its store."""
 
 
 @frozen
@@ -61,26 +61,27 @@ def prune(
     dry_run: bool = False,
     now: float | None = None,
 ) -> Iterator[Pruned]:
-    """Delete journals with the large texts beside them: what is too old, and the oldest of too many or too much.
+    """Delete journals and the data beside them: those too old, and the oldest of too many or too large ones.
 
-    A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything. What
-    can't be read in a store is kept too, and told, since only sessions stand there; but one of which the first line is
-    gone goes as the others do, since nobody will ever read it. A link, and what belongs to another user, is told as
-    kept and counts neither towards ``keep`` nor towards ``size``.
-    What a killed ``copy`` has left half made in a directory goes too.
+    - An open journal is kept.
+    - A file without a complete header is kept, because it may be anything.
+    - An unreadable session of a store is kept and reported. But a session without its first line is deleted like
+      others, since it can never be read.
+    - A link or another user's file is reported as kept, and does not count for ``keep`` or ``size``.
+    - Partial files of a killed ``copy`` in a directory are deleted too.
 
     Args:
         places: journals, directories of journals, and stores or single sessions of them.
-        older: seconds since a journal was last written from which on it goes.
-        keep: how many may stay, the newest ones.
-        size: how many bytes may stay in all.
-        dry_run: only tell what would go.
-        now: the time, in seconds since the epoch; by default what it is where a journal is: a store has a clock.
+        older: seconds since the last write after which a journal is deleted.
+        keep: maximum number of journals; the newest remain.
+        size: maximum bytes of all journals.
+        dry_run: only report.
+        now: present time in seconds since the epoch; by default that of the place, since a store has its own clock.
 
     Raises:
-        ConfigError: nothing was said of what is to go.
-        OSError: a place can't be looked at.
-        CogstepError: a store can't.
+        ConfigError: no criterion is given.
+        OSError: a place can't be read.
+        CogstepError: a store can't be read.
     """
     if older is None and keep is None and size is None:
         raise ConfigError("say which are to go: by age, by number or by size")
@@ -118,7 +119,7 @@ def prune(
 
 
 def _deleted(doomed: list[tuple[_Journal, str]], dry_run: bool) -> Iterator[Pruned]:
-    """Delete them, together where that costs less."""
+    """Delete the journals, together if that is cheaper."""
 
     def place(one: tuple[_Journal, str]) -> object:
         recording = one[0].recording
@@ -136,7 +137,7 @@ def _deleted(doomed: list[tuple[_Journal, str]], dry_run: bool) -> Iterator[Prun
 
 
 def _found(places: Iterable[Place]) -> Iterator[_Journal | Pruned]:
-    """What may go, and what in a store can't be read."""
+    """Yield the candidates for deletion, and the unreadable sessions of stores."""
     for recording in journals_in(places):
         try:
             with JournalReader(recording.where) as reader:

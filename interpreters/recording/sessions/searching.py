@@ -1,4 +1,4 @@
-"""Full text search over recorded sessions: what users, models and tools said."""
+"""Full text search over recorded sessions: texts of users, models and tools."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ from interpreters.recording.sessions.listing import BadFile, glance_at, journals
 from interpreters.recording.walking import collect
 
 AROUND = 60
-"""Characters that are shown before and behind what was found."""
+"""Characters shown before and after a match."""
 
 
 @frozen
 class Hit:
-    """A place in a session where the text stands."""
+    """A match in a session."""
 
     path: Path
     session: str
     record: int
-    """The record's number, from 1."""
+    """Number of the record, from 1."""
     turn: int
-    """The turn's number in this journal, from 1; 0 before the first."""
+    """Number of the turn in this journal, from 1; 0 before the first."""
     speaker: str
     """The type of the input: ``user_spoke``, ``model_replied``, ``tool_returned``, ..."""
     before: str
-    """The text before it, shortened, on one line."""
+    """The text before the match, shortened, on one line."""
     found: str
-    """The text that was found, as it is written there."""
+    """The matched text, unchanged."""
     after: str
     foreign: str = ""
-    """Why the recording doesn't count as this user's own; empty if it does."""
+    """Why the recording does not count as this user's own; empty if it does."""
     name: str = ""
-    """What its place calls it: the path of a file, or the name of a session in its store."""
+    """The path of the file, or the name of the session in its store."""
 
 
 def search(pattern: str, *places: Place, regex: bool = False, case: bool = False) -> Iterator[Hit | BadFile]:
-    """Where a text stands in the inputs of the sessions at these places; in each input, the first place.
+    """Yield the first match of a text in each input of the sessions at these places.
 
-    A scan, without an index: lines are looked at as they stand there, and only those that may hold the text are read.
+    A scan without an index: raw lines are searched, and only possible matches are decoded.
 
     Args:
-        pattern: a text, or with ``regex`` a regular expression.
+        pattern: a text, or a regular expression if ``regex`` is True.
         places: journals, directories of journals, and stores or single sessions of them.
-        case: whether upper and lower case are different.
+        case: whether upper and lower case differ.
 
     Raises:
-        CogstepError: it is no regular expression, or a store can't be looked at.
-        OSError: a place can't be looked at.
+        CogstepError: the regular expression is invalid, or a store can't be read.
+        OSError: a place can't be read.
     """
     try:
         wanted = re.compile(pattern if regex else re.escape(pattern), re.NOFLAG if case else re.IGNORECASE)
@@ -73,8 +73,9 @@ def search(pattern: str, *places: Place, regex: bool = False, case: bool = False
 
 
 def _as_written(text: str) -> bytes:
-    """A text as it stands in a journal's line. In bytes, case is ignored for ASCII only, so that the rest has to be
-    left open.
+    """Return a pattern of a text as it is written in a journal's line.
+
+    Patterns of bytes ignore case only for ASCII, so other characters match anything outside ASCII.
     """
     written = json.dumps(text, ensure_ascii=False)[1:-1]
     return b"".join(re.escape(letter).encode() if letter.isascii() else b"[^\x00-\x7f]+" for letter in written)
@@ -111,7 +112,7 @@ def _hits(recording: Recording, wanted: re.Pattern[str], raw: re.Pattern[bytes] 
 
 
 def _may_hold(recording: Recording, raw: re.Pattern[bytes]) -> bool:
-    """Looked for in the whole recording at once, unless that is large: a third of the time."""
+    """Search the whole recording in one step, unless it is large. Takes a third of the time."""
     content = recording.content(LONGEST)
     return content is None or bool(raw.search(content)) or b"\\u" in content or MARK in content
 

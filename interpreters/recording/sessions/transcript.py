@@ -1,4 +1,4 @@
-"""A recorded session as the conversation that it was: turn by turn, with what was said, called, asked and decided."""
+"""A recorded session as a conversation: turn by turn, with messages, calls, questions and decisions."""
 
 from __future__ import annotations
 
@@ -60,27 +60,27 @@ NEW_PROMPT = "The program made a new system prompt."
 
 @frozen
 class Entry:
-    """A message, or something that happened between messages."""
+    """A message, or an event between messages."""
 
     record: int
-    """The number of the record that brought it, from 1."""
+    """Number of the record that contains it, from 1."""
     at: float
     """Seconds since the epoch."""
     message: Message | None = None
     note: str = ""
-    """What happened, in one sentence, where it is no message."""
+    """Description of an event, in one sentence; empty for a message."""
     resets: bool = False
     """Whether a new conversation begins here."""
     system: str | None = None
-    """The system prompt from here on, where a message brought one."""
+    """The system prompt from here on, if a message changed it."""
 
 
 @frozen
 class TranscriptTurn:
-    """What happened from one message of the user's to the next."""
+    """Everything from one message of the user to the next."""
 
     number: int
-    """As in the session's own count; 0 is what happened before the first turn."""
+    """Number of the turn in the session; 0 for events before the first turn."""
     entries: tuple[Entry, ...]
     outcome: Outcome | None
     """How the turn ended; None if it was interrupted, or is under way."""
@@ -97,18 +97,20 @@ class Transcript:
     header: Header
     turns: tuple[TranscriptTurn, ...]
     in_flight: tuple[str, ...]
-    """The effects in flight when the recording ended, by the names of their classes, such as ``CallTool``."""
+    """Class names of the effects in flight at the end of the recording, such as ``CallTool``."""
     warnings: tuple[str, ...]
     foreign: str
-    """Why the recording doesn't count as this user's own; empty if it does."""
+    """Why the recording does not count as this user's own; empty if it does."""
 
     def messages(self) -> Iterator[tuple[Message, ...]]:
-        """The messages of each conversation in it, the recorded start of a fork included; a reset begins a new one."""
+        """Yield the messages of each conversation, including the recorded start of a fork. A reset begins a new
+        conversation.
+        """
         for _, messages in self.conversations():
             yield messages
 
     def conversations(self) -> Iterator[tuple[str | None, tuple[Message, ...]]]:
-        """The same, each with the system prompt that messages brought last; None for the configuration's."""
+        """Yield the same, each with its last system prompt from a message; None for the configuration's prompt."""
         messages, system = list(self.header.start.history), self.header.start.system
         for turn in self.turns:
             for entry in turn.entries:
@@ -123,15 +125,15 @@ class Transcript:
 
 
 def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
-    """The conversation in a journal, by folding it: as the engine had it, to the message.
+    """Return the conversation in a journal by replaying it, exactly as the engine had it.
 
     Args:
         path: the journal: a file, or a ``Recorder``.
-        engine: see ``replay``; needed for sessions of engines that only their program knows.
+        engine: see ``replay``; necessary for custom engines of a program.
 
     Raises:
-        JournalError: it can't be read, or is damaged.
-        CogstepError: an engine has to be given.
+        JournalError: the journal can't be read, or is damaged.
+        CogstepError: an engine is necessary.
     """
     with JournalReader(path) as reader:
         logic = logic_of(reader.header, engine)
@@ -153,13 +155,13 @@ def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
 
 @define
 class _Writer:
-    """Makes turns of the values that observers would be told of each step."""
+    """Collects turns from the values that observers would receive for each step."""
 
     _turns: list[TranscriptTurn] = field(factory=list)
     _asked: dict[EffectId, Decision] = field(factory=dict)
-    """The effects that were decided."""
+    """The decided effects."""
     _calls: dict[str, str] = field(factory=dict)
-    """The tool of each call of a reply, by the call's id."""
+    """The tool of each call of a reply, by call id."""
 
     def begin(self, number: int, at: float) -> None:
         self._turns.append(TranscriptTurn(number, (), None, Usage(), at, at))
@@ -203,7 +205,7 @@ class _Writer:
 
 
 def _notes(value: Told, asked: Mapping[EffectId, Decision], calls: Mapping[str, str]) -> Iterator[str]:
-    """What happened, in a sentence, where it shows in no message. ``calls``: their tools, by their ids."""
+    """Yield a sentence for an event that is not visible in a message. ``calls``: their tools, by id."""
     match value:
         case ApprovalGiven(effect_id=effect_id, arguments_json=edited):
             other = "" if edited is None else f" with the arguments `{edited}`"
@@ -276,7 +278,7 @@ def _asked_name(asked: Mapping[EffectId, Decision], effect_id: EffectId) -> str:
 
 
 def outcome_text(outcome: Outcome | None) -> str:
-    """How a turn ended, in a sentence; empty where its answer says it."""
+    """Return how a turn ended, in a sentence; empty if the answer shows it."""
     match outcome:
         case None:
             return "The turn was interrupted here."

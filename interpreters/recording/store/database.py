@@ -31,7 +31,7 @@ LONGEST_PAUSE = 0.5
 """Seconds between two tries, at most."""
 
 CHANCE = SystemRandom()
-"""Of our own: a thread in the background takes no number from the one that the program has seeded."""
+"""A separate generator, so that a background thread does not change the sequence that the program has seeded."""
 
 BUSY = 30.0
 """Seconds that SQLite waits while another process writes."""

@@ -123,7 +123,7 @@ class StoredSession:
         """See ``Recording.payloads``.
 
         Raises:
-            JournalError: one can't be read, or was changed.
+            JournalError: a payload can't be read, or was changed.
         """
         found = select(payloads.c.name).where(payloads.c.session == self.name).order_by(payloads.c.name)
         names: list[str] = self._database.read(lambda one: list(one.execute(found).scalars()), [])

@@ -1,4 +1,4 @@
-"""Sessions with a real model, recorded once and played for ever: see ``Cassette``."""
+"""Sessions with a real model, recorded once and replayed from then on: see ``Cassette``."""
 
 from interpreters.testing.cassettes.cassette import Cassette as Cassette, Mode as Mode
 from interpreters.testing.cassettes.errors import CassetteError as CassetteError, CassetteMissError as CassetteMissError

@@ -1,10 +1,10 @@
-"""A cassette: the model's side of a test, recorded once with a real model and played without one from then on.
+"""A cassette: the model's side of a test, recorded once with a real model and replayed without it from then on.
 
     def test_multiplication(cassette):
         with Agent(cassette.model(load_model), tools=[multiply]) as agent:
             assert agent.run("What is 17 * 23?").calls[0].content == "391"
 
-Played, ``load_model`` is never called: a request that was not recorded is an error that shows the nearest one.
+A replay never calls ``load_model``: a request that was not recorded is an error that shows the nearest recorded one.
 """
 
 from __future__ import annotations
@@ -31,31 +31,35 @@ from interpreters.testing.fakes.scripts import Reply
 from runtime.protocol import Done, Generation, ModelInfo, Runtime
 
 Mode = Literal["replay", "record", "new", "off"]
-"""``replay``: play what is on file, ask no model. ``record``: ask the real model, and write what it says, over what was
-there. ``new``: play a cassette that there is, record one that there is not. ``off``: ask the real model and write
-nothing."""
+"""How a cassette is used.
+
+- ``replay``: play the recorded replies; never call a model.
+- ``record``: call the real model and write its replies, replacing the old recording.
+- ``new``: replay an existing cassette, record a missing one.
+- ``off``: call the real model and write nothing.
+"""
 
 
 USUAL = Redaction()
-"""What is kept out of a cassette unless told otherwise."""
+"""The default redaction of a cassette."""
 
 
 class Cassette:
-    """The replies of one or more models, on file.
+    """The recorded replies of one or more models, in a file.
 
     Args:
-        path: the JSON file; see ``tape`` for its form.
+        path: the JSON file; see ``tape`` for its format.
         mode: see ``Mode``.
-        scrub: what to put right in requests before they are compared and written: pairs of a regular expression and
-            what stands in its place. For dates and paths in prompts. Replies are written as they come.
-        redact: what is kept out of the file, of requests and replies: by default what looks like a secret. It has
-            placeholders there, and where a reply holds a secret of its request or one with a name, it is played with
-            the one that the request has then. None: everything is written as it is.
+        scrub: replacements in requests, applied before they are compared and written: pairs of a regular expression and
+            a replacement text, for dates and paths in prompts. Replies are not scrubbed.
+        redact: the secrets to keep out of the file, in requests and replies; by default all texts that look like a
+            secret. The file contains placeholders. In a replay, a named secret, or a secret of the request, appears in
+            the reply with its current value. None writes everything unchanged.
 
-    Usable in a ``with`` statement, which writes the file at its end unless an exception leaves it.
+    As a context manager, it writes the file at the end of the block, unless an exception leaves the block.
 
     Raises:
-        CassetteError: the file is to be played, and can't be read.
+        CassetteError: the file is to be replayed, and can't be read.
     """
 
     def __init__(
@@ -73,16 +77,16 @@ class Cassette:
         self.mode: Literal["replay", "record", "off"] = (
             ("replay" if self._file.exists() else "record") if mode == "new" else mode
         )
-        """``new`` has become one of the others."""
+        """The mode; ``new`` is resolved to another mode."""
         self._tape: Tape | None = None
         self._lock = threading.Lock()
 
     @property
     def tape(self) -> Tape:
-        """What is on it. Read when it is first needed, so that a test that asks no model needs no file.
+        """The contents. They are read at the first access, so that a test without model calls needs no file.
 
         Raises:
-            CassetteError: there is none to be played, or it can't be read.
+            CassetteError: the cassette to replay is missing or can't be read.
         """
         with self._lock:
             if self._tape is None:
@@ -91,27 +95,27 @@ class Cassette:
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """All requests and replies, in the order of asking."""
+        """All requests and replies, in order."""
         return self.tape.exchanges
 
     @property
     def unused(self) -> list[int]:
-        """Positions of what was to be played and was not, from 0; empty if no model was made of it."""
+        """Positions of the replies that a replay has not used, from 0; empty if no model was created from it."""
         if self.mode != "replay" or self._tape is None:
             return []
         return [position for position, exchange in enumerate(self._tape.exchanges) if not exchange.used]
 
     def model(self, load: Callable[[], Runtime], name: str = "") -> Runtime:
-        """The model for an agent: played, or ``load()`` recorded. Each one plays from the beginning.
+        """Return the model for an agent: a replay, or ``load()`` with recording. Each replay starts from the beginning.
 
         Args:
-            load: gives the real model; called only when it is asked for real. It is left to who made it, as with any
-                agent, and one that nobody else holds is freed with the agent.
-            name: tells the models of a test apart, where there are several.
+            load: returns the real model; called only if the mode needs it. The caller closes the model, as with any
+                agent; if no other reference exists, it is freed with the agent.
+            name: distinguishes the models of a test that has several.
 
         Raises:
-            CassetteError: the cassette is to be played and can't be read.
-            ConfigError: ``load`` is a model and not a function that gives one.
+            CassetteError: the cassette is to be replayed and can't be read.
+            ConfigError: ``load`` is a model instead of a function that returns one.
         """
         if not callable(load):
             raise ConfigError(f"cassette.model needs a function that loads the model, not {type(load).__name__}")
@@ -124,10 +128,10 @@ class Cassette:
         return PlayedModel(self, name)
 
     def hidden(self, request: ModelRequest) -> tuple[dict[str, Any], Veil]:
-        """A request as it is compared and written, and what shows a reply to it as it was.
+        """Return a request in the form for comparison and writing, and the veil that reveals the secrets in its reply.
 
-        Secrets are numbered in the order in which they stand in the request, so that another key in the place of the
-        recorded one makes no other request.
+        Secrets are numbered in the order of their occurrence in the request, so that a changed key still matches the
+        recorded request.
         """
         names = frozenset(tool.name for tool in request.tools)
         veil = Veil(self.redact, keep=names, literal=False)
@@ -135,10 +139,10 @@ class Cassette:
         return request_data(shown, self.scrub), veil
 
     def save(self) -> bool:
-        """Write what was recorded; whether there was anything to write.
+        """Write the recorded exchanges; return whether there were any.
 
         Raises:
-            CassetteError: it can't be written.
+            CassetteError: the file can't be written.
         """
         if self.mode != "record" or self._tape is None or not self._tape.exchanges:
             return False
@@ -164,7 +168,7 @@ def _info_data(info: ModelInfo) -> dict[str, Any]:
 
 
 class RecordedModel:
-    """A real model whose replies are written down. See ``runtime.Runtime``."""
+    """A real model whose replies are recorded. See ``runtime.Runtime``."""
 
     def __init__(self, cassette: Cassette, model: Runtime, name: str) -> None:
         self._cassette = cassette
@@ -173,7 +177,7 @@ class RecordedModel:
 
     @property
     def ends_with_agent(self) -> bool:
-        """As the model that is recorded, such as a script whose replies all have to be asked for."""
+        """As the recorded model, such as a script that must be used up."""
         return closed_with(self._model, None)
 
     def submit(self, request: ModelRequest) -> Generation:
@@ -196,7 +200,7 @@ class RecordedModel:
 
 
 class Recording:
-    """A reply on its way that is written down at its end. See ``runtime.Generation``."""
+    """A reply that is recorded at its end. See ``runtime.Generation``."""
 
     def __init__(
         self, generation: Generation, exchange: Exchange, keep: Callable[[Exchange], None], veil: Veil
@@ -225,7 +229,7 @@ class Recording:
 
 
 class PlayedModel(ReplyingModel):
-    """Gives the recorded replies, each to the request that it was given to. Equal requests get theirs in order."""
+    """Replays the recorded reply of each request. Equal requests get their replies in order."""
 
     def __init__(self, cassette: Cassette, name: str) -> None:
         tape = cassette.tape

@@ -1,4 +1,4 @@
-"""What goes wrong with cassettes. All of it passes through an agent, so that the test fails with it."""
+"""Errors of cassettes. They pass through an agent, so that the test fails with them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ class CassetteError(CogstepError):
 
 
 class CassetteMissError(CassetteError):
-    """A model was asked something that is not on the cassette. The message shows the nearest request that is.
+    """A model got a request that is not on the cassette. The message shows the nearest recorded request, if any.
 
     Attributes:
-        request: what was asked, as data.
-        nearest: the position of the nearest recorded request, from 0; None if there is none.
+        request: the request, as data.
+        nearest: the position of the nearest recorded request, from 0. None if the model has no recorded requests, or if
+            this request was recorded but all its replies are used.
     """
 
     lines = True

@@ -1,16 +1,16 @@
-"""What makes two requests the same: what the model gets to see, and how it is to be sampled. Nothing else.
+"""The identity of requests: two are equal if the model sees the same input and is sampled in the same way.
 
-A request is written as data that a person can read, and its digest is taken of that. Left out of it, so that a cassette
-stays good when they change:
+A request is written as readable data, and its digest is computed from that. The data omit these parts, so that a
+cassette stays valid when they change:
 
 - the ids of messages and calls, which no model sees;
-- order of keys and spaces in the arguments of calls and in the schemas of tools;
-- what only policy and recovery read of a tool: ``read_only``, ``idempotent``, ``approval``, ``kind`` and the like;
-- whether a message in the user's role came from the user or from the engine, and how a result ended (its text says so);
-- options that have their default value, so that a new option changes nothing until it is used.
+- the order of keys and the spaces in calls' arguments and tools' schemas;
+- the fields of a tool for policy and recovery: ``read_only``, ``idempotent``, ``approval``, ``kind`` and the like;
+- whether a message in the user's role came from the user or the engine, and a result's status (its text contains it);
+- options with their default value, so that a new option changes nothing until it is used.
 
-The digest is BLAKE2b of the sorted JSON text: the same on every machine, in every process and Python. What differs from
-run to run though it doesn't matter (a date in the system prompt) is put right by a ``Scrub``.
+The digest is BLAKE2b of the sorted JSON text, so it is the same on every machine, in every process and Python version.
+A ``Scrub`` replaces irrelevant differences between runs, such as a date in the system prompt.
 """
 
 from __future__ import annotations
@@ -27,17 +27,15 @@ from cognition.shown import shown_json
 from interpreters.recording.digest import ENCODE
 
 Scrub = tuple[str, str]
-"""A regular expression, and what stands in place of what it finds. Also for what must not be written to a file."""
+"""A regular expression and its replacement. Also for texts that must not be written to a file."""
 
 SIZE = 8
-"""Bytes of a digest, so 16 hexadecimal digits."""
 
 LONGEST_DIFF = 80
-"""Lines of a difference that are shown."""
 
 
 def request_data(request: ModelRequest, scrub: Iterable[Scrub] = ()) -> dict[str, Any]:
-    """A request as JSON data to be read by people."""
+    """Return a request as readable JSON data."""
     clean = _cleaner(scrub)
     data = {
         "system": request.system,
@@ -55,7 +53,7 @@ def request_data(request: ModelRequest, scrub: Iterable[Scrub] = ()) -> dict[str
 
 
 def request_digest(data: dict[str, Any]) -> str:
-    """The digest of what ``request_data`` gave, as hexadecimal digits."""
+    """Return the digest of a ``request_data`` result, as hexadecimal digits."""
     return blake2b(ENCODE(data).encode(), digest_size=SIZE).hexdigest()
 
 
@@ -73,7 +71,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _part(part: Part) -> Any:
-    """A picture by its digest: a cassette is read by people, and none of its bytes belong into it."""
+    """Return a part as data. A picture is represented by its digest, since a cassette should be readable."""
     if isinstance(part, TextPart):
         return part.text
     return {"image": part.media_type, "sha256": sha256(part.content).hexdigest()}
@@ -98,7 +96,7 @@ def _cleaner(scrub: Iterable[Scrub]) -> Callable[[str], str]:
 
 
 def _mapped(value: Any, clean: Callable[[str], str]) -> Any:
-    """A copy of JSON data with each of its texts cleaned; names of fields are left alone."""
+    """Return a copy of JSON data with ``clean`` applied to each text, except field names."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
@@ -109,14 +107,16 @@ def _mapped(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def nearest(asked: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> tuple[int, float] | None:
-    """Which recorded request is most like this one, and how much: 0 to 1. The first of equals."""
+    """Return the position of the most similar recorded request, and its similarity from 0 to 1. The first of equals
+    wins.
+    """
     lines = _lines(asked)
     ratios = [SequenceMatcher(None, _lines(other), lines, autojunk=False).ratio() for other in recorded]
     return (ratios.index(max(ratios)), max(ratios)) if ratios else None
 
 
 def difference(recorded: dict[str, Any], asked: dict[str, Any]) -> str:
-    """Both requests line by line, as a unified diff: ``-`` is recorded, ``+`` is asked now."""
+    """Return a unified diff of both requests: ``-`` is recorded, ``+`` is the current request."""
     shown = list(unified_diff(_lines(recorded), _lines(asked), "recorded", "asked now", lineterm="", n=2))
     if len(shown) > LONGEST_DIFF:
         shown[LONGEST_DIFF:] = [f"... and {len(shown) - LONGEST_DIFF} more lines"]

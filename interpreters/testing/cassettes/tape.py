@@ -1,4 +1,4 @@
-"""A cassette's file: JSON that is meant to be read, reviewed and put under version control beside its test.
+"""A cassette's file: readable JSON, to be reviewed and put under version control beside its test.
 
     {
       "format": "cogstep-cassette",
@@ -12,9 +12,9 @@
       ]
     }
 
-A request that goes on from the one before it has only what is new: ``same_messages`` is how many of its messages are
-those of the request before, and a part that stands there word for word is left out. So a session's cassette grows with
-its length and not with its square, and a reader sees what was added.
+A request contains only its differences from the previous one: ``same_messages`` is the number of equal leading
+messages, and equal parts are omitted. So the size of a session's cassette is linear in its length, and a reader sees
+the additions.
 """
 
 from __future__ import annotations
@@ -38,24 +38,23 @@ FORMAT = "cogstep-cassette"
 VERSION = 1
 
 LONGEST = 1 << 27
-"""Bytes of a cassette, 128 MiB: nothing beyond is read."""
+"""Maximum bytes of a cassette: 128 MiB."""
 
 PARTS = ("system", "tools", "options", "protocol")
-"""What of a request is left out where the one before has the same."""
+"""The parts of a request that are omitted if they equal those of the previous request."""
 
 
 @define
 class Exchange:
-    """One request and its reply."""
+    """A request and its reply."""
 
     digest: str
     request: dict[str, Any]
-    """The whole request, also where the file has only what is new in it."""
+    """The complete request, even if the file has only its differences."""
     reply: dict[str, Any]
     model: str = ""
-    """Which of the test's models was asked, where it has several."""
+    """The name of the test's model, if it has several."""
     used: bool = field(default=False, eq=False)
-    """Whether it was played."""
 
 
 @define
@@ -67,10 +66,10 @@ class Tape:
 
 
 def read_tape(path: Path) -> Tape:
-    """The tape in a file.
+    """Read a cassette's file.
 
     Raises:
-        CassetteError: there is none, or it can't be read.
+        CassetteError: it is missing, or can't be read.
     """
     try:
         data = json.loads(read_regular(path, LONGEST).decode())
@@ -122,7 +121,7 @@ def _exchanges(entries: Iterable[dict[str, Any]]) -> list[Exchange]:
 
 
 def write_tape(path: Path, tape: Tape) -> None:
-    """Write it whole or not at all, for this user alone: it holds what was said.
+    """Write the file atomically, readable only by this user: it contains a conversation.
 
     Raises:
         CassetteError: it can't be written.
@@ -144,7 +143,7 @@ def write_tape(path: Path, tape: Tape) -> None:
 
 
 def _shortened(request: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """A request without what stands in the one before; a part that is there no longer is written as null."""
+    """Return a request without the parts equal to the previous one; a removed part is written as null."""
     messages, known = request["messages"], before["messages"]
     same = 0
     while same < min(len(messages), len(known)) and messages[same] == known[same]:
@@ -161,9 +160,9 @@ def _text(data: dict[str, Any]) -> bytes:
 
 
 def data_of_reply(done: Done, pieces: int) -> dict[str, Any]:
-    """A reply as data: what is empty is left out, arguments are objects where that loses nothing.
+    """Return a reply as data, without empty fields; arguments become objects if that loses nothing.
 
-    ``pieces`` is in how many deltas the text came.
+    ``pieces`` is the number of deltas of the text.
     """
     failure = None if done.failure is None else to_data(done.failure)
     data: dict[str, Any] = {
@@ -181,10 +180,10 @@ def data_of_reply(done: Done, pieces: int) -> dict[str, Any]:
 
 
 def reply_of_data(data: dict[str, Any]) -> tuple[Done, int]:
-    """What ``data_of_reply`` wrote: the reply, and in how many pieces its text came.
+    """Read a ``data_of_reply`` result: return the reply, and the number of pieces of its text.
 
     Raises:
-        ValueError, TypeError, KeyError: it is no such data.
+        ValueError, TypeError, KeyError: the data are invalid.
     """
     known = {"text", "pieces", "reasoning", "calls", "malformed", "finish_reason", "usage", "failure", "continuation"}
     unknown = data.keys() - known

@@ -1,13 +1,15 @@
-"""Models, clocks, users and tools for tests: scripted, instant, and strict about being used as scripted.
+"""Models, clocks, users and tools for tests: scripted, instant, and strict about the script.
 
     model = ScriptedModel([call("multiply", a=17, b=23), "17 * 23 is 391."])
 
-answers the first request with a call and the second one with a text. A third request, and a reply that nobody asked
-for, are errors. Nothing sleeps and no thread is started: a turn on it measures the interpreter and nothing else.
+answers the first request with a call and the second with a text. A third request, or an unused reply, is an error. No
+fake sleeps or starts a thread, so a turn on it measures only the interpreter.
 
-In place of a model stand ``ScriptedModel`` (a list of replies), ``FunctionModel`` (a function of the request) and
-``GeneratedModel`` (drawn by Hypothesis); of the time ``FakeClock``; of the user ``ScriptedApprovals``,
-``ScriptedAnswers`` and ``ScriptedReviews``; of a tool ``ScriptedTool``.
+- Model: ``ScriptedModel`` (a list of replies), ``FunctionModel`` (a function of the request) and ``GeneratedModel``
+  (drawn by Hypothesis).
+- Time: ``FakeClock``.
+- User: ``ScriptedApprovals``, ``ScriptedAnswers`` and ``ScriptedReviews``.
+- Tool: ``ScriptedTool``.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from interpreters.testing.fakes.strategies import generated_models as generated_models, replies as replies
 
 STRATEGIES = ("generated_models", "replies")
-"""These need Hypothesis, the extra ``testing``, and are loaded when they are used."""
+"""These need Hypothesis (the extra ``testing``), and are loaded at the first use."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Time for tests: it passes when somebody waits for it, and at once."""
+"""Time for tests: it passes immediately when the program waits for it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ from interpreters.threads.pool import PoolThread
 Letter = TypeVar("Letter")
 
 ROUNDS = 10
-"""The rounds of the event loop that pass before time does, so that tasks which only await each other come to an end."""
+"""Rounds of the event loop before time passes, so that tasks that only await each other can finish."""
 
 STILL = 30
-"""The looks, each after ``LOOK`` seconds, at which all threads of tools have to stand where they stood: what a tool
-waits for does not come by itself then, and time may pass. Looks and not seconds, so that a busy machine gives more."""
+"""Number of checks, ``LOOK`` seconds apart, without a movement of any tool thread.
+
+After that a tool's wait can only end by time, so time may pass. Checks instead of seconds give a busy machine more
+time.
+"""
 LOOK = 0.001
 
 
 class FakeClock:
-    """A clock that stands still until somebody waits: then the time has passed at once. For both interpreters.
+    """A clock that moves only when the program waits: then the time passes immediately. For both interpreters.
 
-    While a tool is at work on a thread of its own time stands still too, since none that merely runs is ever late.
+    While a tool is working on its own thread, time does not pass either, so a running tool is never late.
 
     >>> clock = FakeClock()
     >>> clock.advance(60)
@@ -50,7 +53,7 @@ class FakeClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass that nobody waited for, such as the time that a tool takes."""
+        """Let time pass without a wait, such as the time that a tool takes."""
         self.now += max(seconds, 0.0)
 
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
@@ -88,7 +91,7 @@ class FakeClock:
 
 
 async def _comes_by_itself(wake: asyncio.Future[None]) -> bool:
-    """Whether what is waited for comes by what the event loop has to do at this time."""
+    """Whether the event loop's current work ends the wait."""
     for _ in range(ROUNDS):
         if wake.done():
             return True
@@ -97,15 +100,16 @@ async def _comes_by_itself(wake: asyncio.Future[None]) -> bool:
 
 
 WATCHING: dict[int, int] = {}
-"""The threads that watch others, such as those of workers: they wait too, however often they look."""
+"""The threads that watch others, such as those of workers: they count as waiting, although they keep checking."""
 
 STOOD: dict[int, tuple[int, int]] = {}
-"""Where threads stood when they were last watched to the end. One that still stands there isn't watched again: a tool
-that waits for ever, of this session or another one, would hold up each wait that follows."""
+"""The places of threads at the end of the last watch. A thread still at the same place isn't watched again: a tool that
+waits for ever, in any session, would delay each following wait.
+"""
 
 
 class _Watch:
-    """Watches the threads of tools until all of them wait for something, or there is none."""
+    """Watches the threads of tools until all of them wait."""
 
     def __init__(self) -> None:
         self._left = STILL
@@ -123,7 +127,7 @@ class _Watch:
         return self._left <= 0
 
     def goes_on(self) -> bool:
-        """Take a look; whether there is reason to take another one."""
+        """Check the threads; return whether another check is needed."""
         places = _places()
         seen = {thread: place for thread, place in places.items() if STOOD.get(thread) != place}
         self._left = 0 if not seen else STILL if seen != self._seen else self._left - 1
@@ -135,7 +139,7 @@ class _Watch:
 
 
 def _places() -> dict[int, tuple[int, int]]:
-    """Where each thread of a tool is in its code; without those that wait for a job."""
+    """Return the place of each tool thread in its code, without idle threads."""
     watching = set(WATCHING.values())
     busy = [
         thread
@@ -148,18 +152,18 @@ def _places() -> dict[int, tuple[int, int]]:
 
 
 LOOKING = threading.RLock()
-"""Held while garbage is not collected for a look; for those who look, and for nobody else."""
+"""Held while garbage collection is off for a check; only this module uses it."""
 
 if sys.version_info < (3, 12) and hasattr(os, "register_at_fork"):
     os.register_at_fork(before=LOOKING.acquire, after_in_parent=LOOKING.release, after_in_child=LOOKING.release)
 
 
 def _frames() -> dict[int, FrameType]:
-    """Where all threads are.
+    """Return the current frames of all threads.
 
-    Before 3.12, Python holds its list of threads while it makes this, and may collect garbage in between. Whatever
-    needs that list then waits for ever with all of Python: the end of a ``threading.local``, or, where code runs for
-    garbage and another thread gets its turn, the beginning or end of a thread. (python/cpython#106883)
+    Before 3.12, Python holds its lock on the list of threads during this call, and may collect garbage in between. Any
+    code that needs that list then deadlocks all of Python: the end of a ``threading.local``, or the start or end of a
+    thread while code runs for garbage collection. (python/cpython#106883)
     """
     if sys.version_info >= (3, 12):
         return sys._current_frames()
@@ -183,9 +187,9 @@ MOVES = count(1)
 
 
 def _is_running(thread: PoolThread) -> bool:
-    """Whether the system says that a thread computes, or would if the machine had time for it, or waits for a disk.
+    """Whether, for the system, a thread is running, ready to run, or waiting for a disk.
 
-    Where no such file is, as on macOS, the looks alone have to do.
+    On systems without this file, such as macOS, only the repeated checks apply.
     """
     try:
         status = Path(f"/proc/self/task/{thread.native_id}/stat").read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""What is wrong with a test's own script."""
+"""Errors of a test's own script."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from cognition import CogstepError
 
 
 class ScriptError(CogstepError):
-    """A script and what happened don't fit together. It passes through the agent, so that the test fails with it."""
+    """A script does not match the events. The error passes through the agent, so that the test fails with it."""

@@ -1,4 +1,4 @@
-"""A model whose replies were drawn by chance: sensible ones and hostile ones. See ``strategies.generated_models``."""
+"""A model with randomly drawn replies, both sensible and hostile. See ``strategies.generated_models``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from interpreters.testing.fakes.scripts import Reply, Scripted, reply_of
 
 
 class GeneratedModel(ReplyingModel):
-    """A runtime that says some replies and then the same for ever after: however often it is asked, it answers.
+    """A runtime that returns some replies, and then repeats a final reply for ever.
 
-    Hypothesis draws them (``generated_models``); what it prints of a failing example makes the same model again, to be
-    kept as a regression test.
+    Hypothesis draws them (``generated_models``). The text it prints for a failing example creates the same model again,
+    for a regression test.
 
     >>> model = GeneratedModel([Reply("Hello!")], then="Done.")
     >>> model
     GeneratedModel([Reply('Hello!')], then=Reply('Done.'))
 
     Attributes:
-        served: the replies that were given, in order; with ``requests``, what was asked and what was said.
+        served: the replies returned so far, in order; they correspond to ``requests``.
     """
 
     def __init__(

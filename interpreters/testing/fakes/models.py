@@ -1,4 +1,4 @@
-"""Models that say what a test tells them to say: from a list, or by a function."""
+"""Models whose replies a test defines, by a list or a function."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ from runtime.protocol import Done, Generation, ModelInfo
 ALL_MEDIA = frozenset(MEDIA_TYPES)
 
 WHOLE = (str, ProposedCall, Failure, Reply)
-"""What a reply is made of at once: looked at before what may be awaited, which takes five times as long."""
+"""Types of complete replies, checked first: the check for awaitables takes five times as long."""
 
 
 class FakeModel:
-    """What every fake has of a runtime; a subclass says what it answers."""
+    """The common base of the fakes; a subclass defines the replies."""
 
     def __init__(self, *, context_tokens: int, name: str, media: Iterable[MediaType] = MEDIA_TYPES) -> None:
         self.requests: list[ModelRequest] = []
-        """What was asked, in order."""
+        """The requests so far, in order."""
         self._info = ModelInfo(name, "fake", "", context_tokens, PLAIN, ("tools", "system"), media=tuple(media))
         self._closed = False
 
     def count_tokens(self, request: ModelRequest) -> int:
-        """About one token for four characters of what is said; good enough for a fake."""
+        """Return about one token for four characters; good enough for a fake."""
         return sum(len(str(message)) for message in (request.system, *request.messages)) // 4
 
     def describe(self) -> ModelInfo:
@@ -74,7 +74,7 @@ class FakeModel:
             raise RuntimeClosedError(self._info.name)
 
     def _refused(self, request: ModelRequest | None) -> Failure | None:
-        """The failure that every runtime gives for a picture that it doesn't take; None where it takes them all."""
+        """Return the failure of any runtime for an unsupported picture; None if all pictures are supported."""
         if ALL_MEDIA.issubset(self._info.media):  # else each step would look at the whole of a long conversation
             return None
         for message in () if request is None else request.messages:
@@ -94,48 +94,46 @@ class FakeModel:
 
 
 class ReplyingModel(FakeModel, ABC):
-    """A fake that has the whole reply to a request at once."""
+    """A fake that has the whole reply to a request immediately."""
 
     def submit(self, request: ModelRequest) -> ScriptedGeneration:
         self._check_open()
         return ScriptedGeneration(self._whole_reply(request))
 
     def stream(self, request: ModelRequest) -> ScriptedGeneration:
-        """``submit`` under asyncio: what is there needs no thread."""
+        """``submit`` for asyncio: the reply exists already and needs no thread."""
         return self.submit(request)
 
     @abstractmethod
     def _whole_reply(self, request: ModelRequest) -> Reply:
-        """The reply to a request, which is added to ``requests``."""
+        """Return the reply to a request, and add the request to ``requests``."""
 
 
 SUMMARY = "TASK: as said before. PROGRESS: some of it. REMAINING: the rest. NEXT STEP: go on."
-"""What a ``ScriptedModel`` writes where a conversation is summarised."""
 
 
 class ScriptedModel(ReplyingModel):
-    """A runtime that says what it is told to say.
+    """A runtime that returns scripted replies.
 
     >>> from interpreters.testing.fakes import call
     >>> model = ScriptedModel([call("multiply", a=17, b=23), "17 * 23 is 391."])
 
     Args:
-        replies: what it answers, in order. An iterator, such as ``itertools.cycle``, may be endless; of a list every
-            reply has to be asked for before ``close()``, see below.
+        replies: the replies, in order. An iterator, such as ``itertools.cycle``, may be endless; a list must be used up
+            before ``close()``, see below.
         context_tokens: the context length that it reports.
         name: the name that it reports.
-        media: the images that it takes; none of them with ``()``, as most models. A request with any other is refused,
-            and takes no reply of the script.
-        summary: what it answers where a long conversation is summarised, which is no reply of the script; None: the
+        media: the images that it accepts; ``()`` for none, as most models. A request with any other image fails and
+            uses no reply of the script.
+        summary: the reply to a request for a summary of a long conversation, outside of the script; None uses the
             script's next reply.
 
     Attributes:
-        summaries: the requests for summaries, which are not among ``requests``.
+        summaries: the requests for summaries, which are not in ``requests``.
 
-    A model that was loaded stays open when an agent that uses it is closed. Of a script, only ``close()`` finds what a
-    test was wrong to expect; left to the test, a test that forgets it would pass with replies left over. So a list of
-    replies belongs to the one agent or host that it is given to, which closes it. Where several use one list, open it
-    by ``with``: then the end of the block is where all of it has to be used up.
+    A loaded model stays open when its agent closes. For a script, only ``close()`` detects unused replies, and a test
+    that forgets to call it would pass. So the agent or host that gets a list of replies owns and closes it. If several
+    agents share a list, open it with ``with``: it must then be used up at the end of the block.
 
     >>> from interpreters import Agent
     >>> with ScriptedModel(["Hello!", "Hello again!"]) as model:
@@ -161,11 +159,11 @@ class ScriptedModel(ReplyingModel):
         self._expected = len(replies) if isinstance(replies, Sized) else None
         self._replies = iter(replies)
         self._opened = False
-        """By ``with``, whose end closes it."""
+        """Whether it was opened with ``with``, which closes it at the end of the block."""
 
     @property
     def ends_with_agent(self) -> bool:
-        """Whether whoever is given the model closes it, where nothing else is said."""
+        """Whether its agent or host closes it by default."""
         return self._expected is not None and not self._opened
 
     def __enter__(self) -> Self:
@@ -195,10 +193,10 @@ class ScriptedModel(ReplyingModel):
         return reply_of(asked(entry, request) if callable(entry) else entry)
 
     def close(self) -> None:
-        """End.
+        """Close the script.
 
         Raises:
-            ScriptError: replies of a list were never asked for.
+            ScriptError: replies of a list are unused.
         """
         if self._closed:
             return
@@ -211,7 +209,7 @@ class ScriptedModel(ReplyingModel):
 
 
 def _asks_for_summary(request: ModelRequest | None) -> bool:
-    """Whether the engine asks for a summary; a script may be asked with no request at all."""
+    """Whether this is a request for a summary; a script may also get None as a request."""
     return bool(request is not None and request.messages and request.messages[-1].id == REQUEST_ID)
 
 
@@ -221,24 +219,25 @@ def _last(request: ModelRequest) -> str:
 
 
 Piece = str | ProposedCall | MalformedToolCall | ReasoningDelta | Usage | Failure
-"""What a streaming function yields: text, a call, a call that can't be read, reasoning, what the reply took so far
-(the sum counts), or at last a failure."""
+"""An item yielded by a streaming function: text, a call, an unreadable call, reasoning, a usage (their sum counts), or
+finally a failure.
+"""
 
 Answering = Callable[[ModelRequest], Scripted | Iterator[Piece] | Awaitable[Scripted] | AsyncIterator[Piece]]
 
 
 class FunctionModel(FakeModel):
-    """A runtime whose replies a function makes of the requests.
+    """A runtime whose replies come from a function of the requests.
 
     >>> def echo(request):
     ...     return f"You said: {request.messages[-1].text}"
     >>> model = FunctionModel(echo)
 
-    The function may be of four kinds. A plain one returns the whole reply, as an entry of a script. A generator yields
-    it piece by piece, and each piece is streamed before the next one is asked for. An ``async def`` of either kind is
-    awaited in the event loop, which an ``AsyncAgent`` has. What it raises passes through the agent as a
-    ``ScriptError``, so that an assertion in it fails the test; a model's failure is a ``Failure`` that is returned or
-    yielded.
+    The function may be of four kinds. A plain function returns the whole reply, as an entry of a script. A generator
+    yields it in pieces; each piece is streamed before the next is requested. An ``async def`` of either kind is awaited
+    in the event loop and needs an ``AsyncAgent``. An exception of the function passes through the agent as a
+    ``ScriptError``, so that an assertion in it fails the test. For a failure of the model, return or yield a
+    ``Failure``.
     """
 
     def __init__(
@@ -261,7 +260,7 @@ class FunctionModel(FakeModel):
         return self._begin(answer)
 
     def stream(self, request: ModelRequest) -> AsyncGeneration:
-        """``submit`` under asyncio, where the function may be async."""
+        """``submit`` for asyncio, which allows an async function."""
         answer = self._answer(request)
         if isinstance(answer, WHOLE):
             return ScriptedGeneration(reply_of(answer))
@@ -284,17 +283,17 @@ class FunctionModel(FakeModel):
 
 
 class Growing:
-    """A reply that comes in pieces: what has come of it so far."""
+    """A reply that arrives in pieces: its parts so far."""
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
         self._calls = 0
-        """The number of calls so far, those that can't be read included."""
+        """The number of calls so far, including unreadable calls."""
         self._usage = NO_TOKENS
         self.failure: Failure | None = None
 
     def add(self, piece: Any) -> Sequence[Output]:
-        """The outputs that a piece gives.
+        """Return the outputs of a piece.
 
         Raises:
             ScriptError: it is not a ``Piece``.
@@ -327,7 +326,7 @@ class Growing:
 
 
 class Pieces:
-    """A reply that a generator makes, to be iterated or awaited. Each piece is asked for when it is wanted."""
+    """A reply from a generator, to iterate or await. Each piece is requested only when it is needed."""
 
     def __init__(self, source: Iterator[Piece], function: object) -> None:
         self._items = self._stream(source, function)
@@ -369,7 +368,7 @@ class Pieces:
 
 
 class Interruptible:
-    """Awaits what a test's own function awaits, and leaves it when the reply is cancelled, from whatever thread."""
+    """Awaits a test's own function, and stops when the reply is cancelled, from any thread."""
 
     def __init__(self, function: object) -> None:
         self._function = function
@@ -386,7 +385,9 @@ class Interruptible:
             self._task.cancel()
 
     async def _await(self, work: Callable[[], Any]) -> Any:
-        """The result of ``work``; None once cancelled. Its errors but StopAsyncIteration are raised as ScriptError."""
+        """Return the result of ``work``; None once cancelled. Its errors except StopAsyncIteration are raised as
+        ScriptError.
+        """
 
         async def run() -> Any:
             return await work()
@@ -409,8 +410,6 @@ class Interruptible:
 
 
 class AsyncPieces(Interruptible):
-    """A reply that an async generator makes."""
-
     def __init__(self, source: AsyncIterator[Piece], function: object) -> None:
         super().__init__(function)
         self._source = source
@@ -442,7 +441,7 @@ class AsyncPieces(Interruptible):
 
 
 class AwaitedReply(Interruptible):
-    """A reply that an ``async def`` returns as a whole."""
+    """A reply from an ``async def``, returned as a whole."""
 
     def __init__(self, answer: Awaitable[Scripted], function: object) -> None:
         super().__init__(function)

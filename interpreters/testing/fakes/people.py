@@ -1,4 +1,4 @@
-"""Users who answer as told: approvals, questions, plans."""
+"""Scripted users: approvals, answers to questions, reviews of plans."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Reaction = TypeVar("Reaction")
 
 
 class _ScriptedUser(Generic[Request, Reaction]):
-    """Answers in order; one question too many is an error that ends the test."""
+    """Answers in order; a question beyond the script is an error that ends the test."""
 
     _what = "answers"
 
     def __init__(self, answers: Iterable[Reaction | Future[Reaction]]) -> None:
         self.requests: list[Request] = []
-        """What was asked, in order."""
+        """The requests so far, in order."""
         self._answers = iter(answers)
 
     def __call__(self, request: Request) -> Reaction | Future[Reaction]:
@@ -41,10 +41,12 @@ class ScriptedApprovals(_ScriptedUser[ApprovalRequest, Answer]):
 
 
 class ScriptedAnswers(_ScriptedUser[QuestionRequest, Chosen]):
-    """Answers to the model's questions: ``ask=ScriptedAnswers([["red"], None])``, where None is no answer."""
+    """Answers to the model's questions: ``ask=ScriptedAnswers([["red"], None])``; None means that the user does not
+    answer.
+    """
 
 
 class ScriptedReviews(_ScriptedUser[PlanRequest, bool | PlanAnswer]):
-    """Judgements of the model's plans: ``review=ScriptedReviews([PlanAnswer(False, "shorter, please"), True])``."""
+    """Reviews of the model's plans: ``review=ScriptedReviews([PlanAnswer(False, "shorter, please"), True])``."""
 
     _what = "reviews"

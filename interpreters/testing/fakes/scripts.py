@@ -1,4 +1,4 @@
-"""Replies of a scripted model: how they are written down, and how they stream."""
+"""Replies of a scripted model: how to write them, and how they stream."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from runtime.protocol import Done
 
 
 class Hold:
-    """A place in a reply where the model stops until it is let go or cancelled.
+    """A stop in a reply: the model waits there until it is released or cancelled.
 
     >>> hold = Hold()
     >>> reply = Reply("Let me think", hold=hold)
 
-    A test waits for ``hold.reached`` on its own thread, does what it is about, and calls ``hold.release()``.
+    A test waits for ``hold.reached`` on its own thread, does its work, and calls ``hold.release()``.
     """
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ def _calls(value: ProposedCall | Iterable[ProposedCall]) -> tuple[ProposedCall, 
 
 
 def call_outputs(index: int, proposed: ProposedCall) -> tuple[Output, ...]:
-    """The outputs of a call that comes all at once."""
+    """Return the outputs of a call that arrives as a whole."""
     arguments = ArgumentsDelta(index, proposed.arguments_json)
     return CallStarted(index, proposed.name), arguments, CallFinished(index, proposed)
 
 
 @frozen(repr=False)
 class Reply:
-    """One reply in full. A text, a call, several calls or a ``Failure`` may stand for it in a script."""
+    """A complete reply. In a script, a text, a call, several calls or a ``Failure`` is a short form of it."""
 
     text: str = ""
     calls: tuple[ProposedCall, ...] = field(default=(), converter=_calls)
@@ -72,18 +72,18 @@ class Reply:
     malformed: tuple[MalformedToolCall, ...] = field(default=(), kw_only=True)
     failure: Failure | None = field(default=None, kw_only=True)
     crash: Exception | None = field(default=None, kw_only=True)
-    """An exception that is raised in place of the end, as by a runtime with a fault in it."""
+    """An exception raised instead of the end, as by a faulty runtime."""
     usage: Usage = field(default=NO_TOKENS, kw_only=True)
     finish_reason: FinishReason | None = field(default=None, kw_only=True)
-    """None is ``error`` with a failure, ``tool_calls`` with calls, and else ``stop``."""
+    """None means ``error`` with a failure, ``tool_calls`` with calls, otherwise ``stop``."""
     chunk: int = field(default=0, kw_only=True)
-    """The number of characters in one delta; 0 for the whole text at once."""
+    """The number of characters per delta; 0 for the whole text in one."""
     hold: Hold | None = field(default=None, kw_only=True)
-    """Where the reply stops until it is released: after the text, before the calls and the end."""
+    """Stops the reply until it is released: after the text, before the calls and the end."""
 
     @cached_property
     def outputs(self) -> tuple[Output | None, ...]:
-        """The outputs before its end, with None at the place where it holds."""
+        """The outputs before its end, with None at the place of the hold."""
         step = self.chunk or len(self.text) or 1
         calls: list[Output] = []
         for index, proposed in enumerate(self.calls):
@@ -98,13 +98,13 @@ class Reply:
 
     @cached_property
     def done(self) -> Done:
-        """The end of a reply that nobody cancels."""
+        """The end of the reply if it is not cancelled."""
         reason: FinishReason = "error" if self.failure is not None else "tool_calls" if self.calls else "stop"
         reason = self.finish_reason or reason
         return Done(self.text, self.reasoning, self.calls, self.malformed, reason, self.usage, NO_TIME, self.failure)
 
     def __repr__(self) -> str:
-        """As it is written in a script: what has its default is left out."""
+        """Return it as written in a script, without default values."""
         shown = []
         for one in fields(Reply):
             value = getattr(self, one.name)
@@ -115,16 +115,15 @@ class Reply:
 
 Scripted = str | ProposedCall | Sequence[ProposedCall] | Failure | Reply
 Script = Scripted | Callable[[ModelRequest], Scripted]
-"""One entry of a script; a function sees the request and gives the reply."""
+"""An entry of a script; a function receives the request and returns the reply."""
 
 
 def call(name: str, /, **arguments: Any) -> ProposedCall:
-    """A tool call for a script: ``call("multiply", a=17, b=23)``."""
+    """Return a tool call for a script: ``call("multiply", a=17, b=23)``."""
     return ProposedCall(name, arguments)
 
 
 def reply_of(entry: Scripted) -> Reply:
-    """An entry of a script as a reply in full."""
     if isinstance(entry, Reply):
         return entry
     return _short(entry) if isinstance(entry, str | ProposedCall) else _long(entry)
@@ -132,7 +131,7 @@ def reply_of(entry: Scripted) -> Reply:
 
 @lru_cache
 def _short(entry: str | ProposedCall) -> Reply:
-    """Cached, since scripts repeat themselves: a turn of a benchmark takes 8 us less."""
+    """Cached, since scripts repeat themselves: this saves 8 us per turn in a benchmark."""
     return Reply(entry) if isinstance(entry, str) else Reply(calls=entry)
 
 
@@ -141,7 +140,7 @@ def _long(entry: Sequence[ProposedCall] | Failure) -> Reply:
 
 
 class ScriptedGeneration:
-    """A reply as a stream, to be iterated or awaited."""
+    """A reply as a stream, to iterate or await."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -192,11 +191,11 @@ class ScriptedGeneration:
 
 
 def asked(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
-    """The reply of a test's own function to a request.
+    """Return the reply of a test's own function to a request.
 
     Raises:
-        ScriptError: the function raised something. An agent takes an exception of a runtime for a failed call, and
-            would retry an assertion that does not hold; so it is wrapped.
+        ScriptError: the function raised an exception. An agent treats an exception of a runtime as a failed call and
+            would retry a failed assertion, so it is wrapped.
     """
     try:
         return function(request)

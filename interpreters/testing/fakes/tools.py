@@ -1,4 +1,4 @@
-"""Tools that give what a test tells them to give."""
+"""Tools whose results a test defines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interpreters.tools.tool import SchemaTool, Tool
 
 
 class ScriptedTool(Tool[..., Any]):
-    """Stands in for a tool: the model sees the same tool, arguments are checked the same, and the results are given.
+    """Replaces a tool: the same specification and the same check of arguments, with scripted results.
 
     >>> from interpreters import tool
     >>> @tool(approval=True)
@@ -23,11 +23,11 @@ class ScriptedTool(Tool[..., Any]):
     True
 
     Args:
-        like: the tool in whose place it stands, or a function whose name, signature and docstring say what it is like.
-        results: what the calls give, in order. An exception is raised, a function is called with the arguments.
+        like: the tool to replace, or a function whose name, signature and docstring define it.
+        results: the results of the calls, in order. An exception is raised; a function is called with the arguments.
 
     Attributes:
-        calls: the arguments of each call that was run, in order. Calls whose arguments are wrong are not.
+        calls: the arguments of each call that ran, in order. Calls with wrong arguments are not included.
     """
 
     def __init__(self, like: Tool[..., Any] | Callable[..., Any], results: Iterable[Any]) -> None:
@@ -81,12 +81,13 @@ class ScriptedTool(Tool[..., Any]):
         return result(**given) if callable(result) else result
 
     def check(self) -> None:
-        """See that the script and the calls fitted together.
+        """Check that the script and the calls match.
 
-        What a tool raises is a result that the model reads, so that a call too many does not fail the test by itself.
+        An exception of a tool becomes a result for the model, so a call beyond the script does not fail the test
+        without this check.
 
         Raises:
-            ScriptError: there was a call too many, or a result was never asked for.
+            ScriptError: there was a call beyond the script, or a result is unused.
         """
         if self._missing:
             raise ScriptError(f"{self.spec.name} was called {self._missing} times more than its script has results")

@@ -1,4 +1,4 @@
-"""Commands that run on when their call has ended, each read by a thread of its own."""
+"""Commands that outlive their call. Each has a thread that reads its output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interpreters.tools.tool import ToolError
 AT_ONCE = 16
 """Commands that may run in the background at the same time."""
 REMEMBERED = 64
-"""Commands that have ended and can still be asked for."""
+"""Ended commands whose output can still be read."""
 
 
 class Job:
@@ -22,7 +22,7 @@ class Job:
 
     def __init__(self, text: str, command: Command, limit: float | None) -> None:
         self.text = text
-        """What the shell was given."""
+        """The command line."""
         self.command = command
         self.ended = threading.Event()
         self._limit = limit
@@ -36,7 +36,7 @@ class Job:
             self.ended.set()
 
     def wait(self, seconds: float, context: ToolContext[Any] | None = None) -> None:
-        """Until it has ended, or so long, or until the call is cancelled."""
+        """Wait until it has ended, the time is over, or the call is cancelled."""
         until = time.monotonic() + seconds
         while not self.ended.is_set() and (left := until - time.monotonic()) > 0:
             self.ended.wait(min(left, LOOK))
@@ -45,36 +45,36 @@ class Job:
 
     @property
     def stands(self) -> str:
-        """How it stands, in a few words."""
+        """Its status in a few words."""
         if self.ended.is_set():
             return "which has ended already"
         return f"running for {time.monotonic() - self.command.begun:.0f} s"
 
     def read(self) -> str:
-        """What it has printed since the last time, and how it stands."""
+        """Return the output since the last read, and its status."""
         over = self.ended.is_set()  # asked first: what comes after this is for the next time
         return told(self.command, *self.command.output.take(last=over))
 
 
 class Jobs:
-    """The commands in the background of one shell, by their names: ``shell-1``, ``shell-2``, ..."""
+    """The background commands of one shell, by name: ``shell-1``, ``shell-2``, ..."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._numbers = count(1)
 
     def check_room(self) -> None:
-        """See that one more may run.
+        """Check that another command may run.
 
         Raises:
-            ToolError: there are too many.
+            ToolError: too many are running.
         """
         running = [name for name, job in list(self._jobs.items()) if not job.ended.is_set()]
         if len(running) >= AT_ONCE:
             raise ToolError(f"{AT_ONCE} commands run in the background already; end one first: {', '.join(running)}")
 
     def add(self, text: str, command: Command, limit: float | None) -> str:
-        """Let it run; gives its name. ``text`` is what the shell was given."""
+        """Let it run in the background, and return its name. ``text`` is the command line."""
         name = f"shell-{next(self._numbers)}"
         self._jobs[name] = Job(text, command, limit)
         ended = [one for one, job in list(self._jobs.items()) if job.ended.is_set()]
@@ -83,10 +83,10 @@ class Jobs:
         return name
 
     def job(self, name: str) -> Job:
-        """The command of a name.
+        """Return the command with this name.
 
         Raises:
-            ToolError: there is none.
+            ToolError: there is no such command.
         """
         job = self._jobs.get(name)
         if job is None:
@@ -95,10 +95,10 @@ class Jobs:
         return job
 
     def kill(self, name: str) -> str:
-        """End a command and wait for it; what it had printed since the last time, and how it ended.
+        """End a command, wait for it, and return its output since the last read and its status.
 
         Raises:
-            ToolError: there is none of this name.
+            ToolError: there is no such command.
         """
         job = self.job(name)
         job.command.end("KillShell ended it")
@@ -106,18 +106,18 @@ class Jobs:
         return job.read()
 
     def end(self) -> None:
-        """Ask all to end, and don't wait for it."""
+        """Ask all commands to end, without waiting."""
         for job in list(self._jobs.values()):
             job.command.end("the shell was closed")
 
     def close(self) -> None:
-        """End all, and wait for it."""
+        """End all commands and wait for them."""
         self.end()
         for job in list(self._jobs.values()):
             job.wait(2 * LATE)
 
 
 def told(command: Command, text: str, note: str) -> str:
-    """What was printed with what became of the command behind it, on a line of its own, and a note on the output."""
+    """Return the output, followed by a line with the command's status and a note on the output."""
     gap = "" if not text or text.endswith("\n") else "\n"
     return f"{text}{gap}{command.report(note)}"

@@ -1,15 +1,14 @@
-"""Keeps one program, such as a shell's command: starts it, waits for it, and sees to it that no process of it is left.
+"""Run one program, such as a shell's command, and make sure that all its processes end.
 
-Runs as a program of its own, ``python -I -S keeper.py``, between the program that wants a command and the command.
-Nothing of this project is imported here, so that it starts fast. On its input it reads the request, which is JSON
-behind its length in ``LENGTH`` digits, and then letters: ``e`` asks the command to end, ``k`` ends it at once. The end
-of its input means that the program has gone, and asks the command to end too. On its output it writes one JSON object
-a line: what became of the command.
+Runs as a process of its own, ``python -I -S keeper.py``, between the calling program and the command. To start fast, it
+imports nothing else from this project. Its input is a JSON request, preceded by its length in ``LENGTH`` digits, and
+then single letters: ``e`` asks the command to end, ``k`` kills it. The end of the input means that the calling program
+is gone, and also asks the command to end. Its output is one JSON object per line with the status of the command.
 
-On Linux every process that the command begins stays below this one, whoever forks, calls ``setsid`` or loses its
-parent: what is orphaned is given to this process (``PR_SET_CHILD_SUBREAPER``). So the command is over when this process
-has no child any more, and until then all that is left is found by going through ``/proc``. Elsewhere only the command's
-process group is known.
+On Linux all processes of the command stay descendants of this process, even after forks, ``setsid`` or the death of a
+parent: orphans become its children (``PR_SET_CHILD_SUBREAPER``). So the command is over when this process has no more
+children. Until then it finds the remaining processes in ``/proc``. On other systems it knows only the command's process
+group.
 """
 
 import json
@@ -21,20 +20,22 @@ import time
 from typing import Any
 
 DIE_WITH_PARENT = 1
-"""``PR_SET_PDEATHSIG`` of Linux's ``prctl.h``."""
+"""``PR_SET_PDEATHSIG`` from Linux's ``prctl.h``."""
 TAKE_ORPHANS = 36
-"""``PR_SET_CHILD_SUBREAPER``, likewise."""
+"""``PR_SET_CHILD_SUBREAPER`` from Linux's ``prctl.h``."""
 OFTENEST_VICTIM = "500"
-"""Of 1000, as for our other children: where memory runs out, a command goes before the program that began it."""
+"""OOM score, up to 1000, as for our other child processes: if memory runs out, the kernel kills a command before the
+calling program.
+"""
 
 LENGTH = 9
-"""Digits before a request: its bytes."""
+"""Digits of the length before a request, in bytes."""
 LOOK = 0.02
-"""Seconds between two looks for what is to be killed."""
+"""Seconds between two scans for processes to kill."""
 STUBBORN_SECONDS = 2.0
-"""How long killing is tried: what is left then is not ours to kill (another user's), or the kernel holds it."""
+"""Seconds to keep killing. Processes that are left then belong to another user or hang in the kernel."""
 NAMED = 10
-"""Processes that are named, of those that were left."""
+"""Remaining processes that are listed by name."""
 
 LINUX = sys.platform == "linux"
 
@@ -47,7 +48,6 @@ def main() -> None:
 
 
 def _exactly(size: int) -> bytes:
-    """So many bytes of the input; fewer where it ends."""
     data = b""
     while len(data) < size and (more := os.read(0, size - len(data))):
         data += more
@@ -55,20 +55,24 @@ def _exactly(size: int) -> bytes:
 
 
 class Keeper:
-    """One command.
+    """Runs one command.
 
     Args:
-        request: ``command`` (its words), ``environ``, ``pipes`` (the descriptors that become its input, output and
-            errors, of which the first may be None for no input), ``parent`` (the process that asks), ``linger`` (the
-            seconds that the rest may go on for when the shell has ended), ``grace`` (the seconds between asking to end
-            and killing).
+        request: a dictionary with these keys:
+
+            - ``command``: its words.
+            - ``environ``: its environment variables.
+            - ``pipes``: the descriptors for its input, output and errors; the first may be None for no input.
+            - ``parent``: the process id of the caller.
+            - ``linger``: seconds that remaining processes may run after the shell has ended.
+            - ``grace``: seconds between asking to end and killing.
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._request = request
         self._pipes: list[int | None] = request["pipes"]
         self._shell = 0
-        """The process of the command itself, which leads its session and its group."""
+        """Process id of the command itself, the leader of its session and group."""
         self._shell_ended = False
         self._asked = False
         self._force_at: float | None = None
@@ -77,7 +81,7 @@ class Keeper:
         self._wake, self._woken = os.pipe()
 
     def keep(self) -> None:
-        """Start the command and wait until nothing of it is left."""
+        """Start the command and wait until all its processes have ended."""
         for end in (self._wake, self._woken):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
@@ -121,7 +125,7 @@ class Keeper:
         return True
 
     def _reap(self) -> bool:
-        """Take in who has ended. Whether anybody is left."""
+        """Collect ended processes. Returns whether any process is left."""
         while True:
             try:
                 process, status = os.waitpid(-1, os.WNOHANG)
@@ -135,7 +139,7 @@ class Keeper:
                 _say({"ended": os.waitstatus_to_exitcode(status)})
 
     def _look(self, now: float) -> float | None:
-        """Do what is due. When to look again; None if nothing is to be done until somebody says something."""
+        """Do the work that is due. Returns the time of the next check; None to wait for a message or signal."""
         if self._shell_ended and not self._asked and self._linger_until is not None:
             if now < self._linger_until:
                 return self._linger_until if LINUX else now + LOOK
@@ -154,7 +158,7 @@ class Keeper:
         return now + LOOK
 
     def _ask(self) -> None:
-        """Ask all of it to end, and note when it will be killed."""
+        """Ask all processes to end, and set the time for killing them."""
         if self._asked:
             return
         self._asked = True
@@ -184,7 +188,7 @@ class Keeper:
 
 
 class Process:
-    """A process as it was found, which is another one if the system gives its number anew."""
+    """A process at one point in time. Another process may later reuse its number; ``begun`` tells them apart."""
 
     def __init__(self, number: int, parent: int, session: int, begun: str, name: str) -> None:
         self.number = number
@@ -198,7 +202,7 @@ class Process:
         return f"{self.name} ({self.number})"
 
     def send(self, signal_number: int) -> None:
-        """Send it a signal, and nobody who has its number by now."""
+        """Send it a signal, but never to another process that reuses its number."""
         try:
             held = os.pidfd_open(self.number)
         except (AttributeError, OSError):  # it has gone; or this system knows no such handles
@@ -219,7 +223,7 @@ class Process:
 
 
 def processes() -> list[Process]:
-    """All that run, as far as this system lists them; those that have ended and wait for their parent are left out."""
+    """Return all running processes that this system lists, without zombies."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -229,7 +233,7 @@ def processes() -> list[Process]:
 
 
 def below(ancestor: int) -> list[Process]:
-    """The processes whose parent, or parent's parent, and so on, is this one."""
+    """Return all descendants of a process."""
     if not LINUX:
         return []
     children: dict[int, list[Process]] = {}
@@ -242,7 +246,7 @@ def below(ancestor: int) -> list[Process]:
 
 
 def _labels() -> list[str]:
-    """What is left, by name; of many only some, and how many more there are."""
+    """Return the names of the remaining processes. A long list is cut and ends with the number of the others."""
     names = [process.label for process in below(os.getpid())] or ["of no known name"]  # it was replaced meanwhile
     return names if len(names) <= NAMED else [*names[:NAMED], f"and {len(names) - NAMED} more"]
 
@@ -261,7 +265,6 @@ def _process(number: int) -> "Process | None":
 
 
 def _become(request: dict[str, Any], pipes: "list[int | None]", failing: int) -> None:
-    """In the new process: be the command."""
     try:
         os.setsid()
         if LINUX:
@@ -291,7 +294,7 @@ def _become(request: dict[str, Any], pipes: "list[int | None]", failing: int) ->
 
 
 def _close(pipes: "list[int | None]") -> None:
-    """Close what was handed over, each once, but for the places where it belongs."""
+    """Close the passed descriptors, except standard input, output and errors."""
     for pipe in set(pipes):
         if pipe is not None and pipe > 2:
             os.close(pipe)
@@ -322,7 +325,7 @@ def _emptied(descriptor: int) -> bytes:
 
 
 def _nothing(number: int, frame: object) -> None:
-    """A signal only wakes ``select``."""
+    """Do nothing: a signal only wakes ``select``."""
 
 
 def _say(value: dict[str, object]) -> None:

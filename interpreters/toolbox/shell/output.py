@@ -1,4 +1,4 @@
-"""What a command prints: both ends in memory, all of it in a file, and shown so that nothing steers a terminal."""
+"""A command's output: both ends in memory, all of it in a file, shown without control sequences for a terminal."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SHOWN = 30_000
 """Characters of an output that the model reads."""
 
 FILE_LIMIT = 1 << 30
-"""Bytes of an output that its file holds."""
+"""Bytes of an output in its file."""
 
 WIDEST = 4
-"""Bytes of a character in UTF-8: so many times the characters that are shown are kept of either end."""
+"""Bytes of the longest UTF-8 character. Either end is stored with this many bytes per shown character."""
 
 
 class OutputFolder:
-    """Where outputs are kept. It is held, since a command may put a link to somewhere else in its place.
+    """A folder for output files. Its descriptor stays open, since a command may replace the path by a link.
 
     Attributes:
-        path: as it was called when it was opened.
+        path: its path when it was opened.
 
     Raises:
         OSError: it can't be opened.
@@ -37,17 +37,17 @@ class OutputFolder:
         self._release = weakref.finalize(self, os.close, self.held)
 
     def close(self) -> None:
-        """No more files are made in it."""
+        """Close the folder. It accepts no new files afterwards."""
         self.held = -1
         self._release()
 
 
 class OutputFile:
-    """A new file of a directory, which only its owner may read: ``shell-`` and a name that nobody can guess.
+    """A new file in a folder, readable only by its owner: ``shell-`` and a random name.
 
     Attributes:
-        path: of the file.
-        problem: why it doesn't hold all that was printed; empty while it does.
+        path: its path.
+        problem: why it does not contain the whole output; empty if it does.
     """
 
     def __init__(self, folder: OutputFolder, limit: int = FILE_LIMIT) -> None:
@@ -63,7 +63,7 @@ class OutputFile:
             self.problem = f"its file can't be made: {os.strerror(error.errno or 0)}"
 
     def write(self, data: bytes) -> None:
-        """Add to it. What can't be written is left out, and ``problem`` says why."""
+        """Append data. If it can't be written, it is dropped, and ``problem`` has the reason."""
         if self._file is None or self.problem:
             return
         if len(data) > self._left:
@@ -83,15 +83,15 @@ class OutputFile:
 
 
 class Output:
-    """What one command prints. It may be added to on one thread and taken on another.
+    """The output of one command. One thread may add to it while another takes from it.
 
     Args:
-        shown: characters that ``take`` gives at most, but for the line that says what is missing.
-        folder: where the file goes; None for no file.
-        at_once: begin the file now; else it begins when there is more than is shown.
+        shown: characters that ``take`` returns at most, without the line about omitted bytes.
+        folder: the folder for its file; None for no file.
+        at_once: create the file immediately, not only when the output exceeds ``shown``.
 
     Attributes:
-        total: bytes that have come.
+        total: bytes received.
     """
 
     def __init__(self, shown: int, folder: OutputFolder | None, *, at_once: bool = False) -> None:
@@ -103,16 +103,16 @@ class Output:
         self._head = bytearray()
         self._tail = bytearray()
         self._came = 0
-        """Bytes since they were last taken: the head, what is missing between, the tail."""
+        """Bytes since the last ``take``: head, omitted middle and tail."""
         self._file = OutputFile(folder) if folder is not None and at_once else None
 
     @property
     def path(self) -> str:
-        """Of the file that holds all of it; empty if there is none."""
+        """The path of the file with the whole output; empty if there is no such file."""
         return "" if self._file is None or not os.path.exists(self._file.path) else self._file.path
 
     def add(self, data: bytes) -> None:
-        """Take in what was printed."""
+        """Receive a piece of output."""
         with self._lock:
             self.total += len(data)
             self._came += len(data)
@@ -129,18 +129,19 @@ class Output:
                 del self._tail[: -self._room]
 
     def _begin_file(self) -> None:
-        """All that has come is still in memory: the first chunk that exceeds what is shown gets here."""
+        """Create the file. Called at the first chunk beyond ``shown``, while the whole output is still in memory."""
         if self._folder is not None:
             self._file = OutputFile(self._folder)
             self._file.write(bytes(self._head + self._tail))
 
     def take(self, *, last: bool) -> tuple[str, str]:
-        """What has come since the last time, at most so much as is shown; and where the rest is, if there is one.
+        """Return the new output, at most ``shown`` characters, and where to find the omitted rest (or an empty text).
 
-        The two are apart, since whoever shortens the text once more may keep its end, and will hardly keep its middle.
+        The two are separate texts: if the caller shortens the output again, its end is more likely to remain than its
+        middle.
 
         Args:
-            last: nothing comes any more. Else the beginning of a character whose end is missing waits for the rest.
+            last: the output is complete. If False, an incomplete UTF-8 character at the end waits for the next call.
         """
         with self._lock:
             head, tail, came = bytes(self._head), bytes(self._tail), self._came
@@ -188,10 +189,10 @@ class Output:
 
 
 class Ticker:
-    """The newest of what was printed, for those who watch a command while it runs."""
+    """The newest output, for display while a command runs."""
 
     LONGEST = 4_000
-    """Bytes of one piece. Of a command that prints faster than it is told, only the newest is told."""
+    """Bytes of one piece. If a command prints faster than the display, only the newest output is shown."""
 
     def __init__(self) -> None:
         self._fresh = b""
@@ -200,14 +201,14 @@ class Ticker:
         self._fresh = (self._fresh + data[-self.LONGEST :])[-self.LONGEST :]
 
     def take(self, *, last: bool = False) -> str:
-        """What came since the last time, as it may be shown."""
+        """Return the output since the last call, in visible form."""
         waits = b"" if last else begun_character(self._fresh)
         fresh, self._fresh = self._fresh[: len(self._fresh) - len(waits)], waits
         return visible(decoded(fresh))
 
 
 def decoded(data: bytes) -> str:
-    """Bytes as text, from which they can be made again."""
+    """Decode bytes as text without loss."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -216,12 +217,12 @@ def encoded(text: str) -> bytes:
 
 
 def visible(text: str) -> str:
-    r"""As people and models read it: ``\xff`` for a byte that is no text, ``\x1b`` for a control character."""
+    r"""Return text as shown to users and models: ``\xff`` for an invalid byte, ``\x1b`` for a control character."""
     return shown_text(encoded(text).decode("utf-8", "backslashreplace"))
 
 
 def fitting(text: str, room: int, *, backwards: bool = False) -> str:
-    """The longest beginning, or end, that is visible in so many characters."""
+    """Return the longest beginning, or end, whose visible form has at most ``room`` characters."""
     low, high = 0, min(len(text), 2 * room)  # the two characters that end a line elsewhere are visible as one
     while low < high:
         middle = (low + high + 1) // 2
@@ -234,7 +235,7 @@ def fitting(text: str, room: int, *, backwards: bool = False) -> str:
 
 
 def begun_character(data: bytes) -> bytes:
-    """The bytes at the end that begin a character of UTF-8 whose other bytes are still to come."""
+    """Return the bytes at the end that begin an incomplete UTF-8 character."""
     for back in range(1, min(WIDEST, len(data) + 1)):
         byte = data[-back]
         if byte & 0xC0 == 0x80:

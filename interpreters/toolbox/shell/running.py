@@ -24,29 +24,29 @@ from interpreters.tools.tool import ToolError
 from runtime.children import starting
 
 LOOK = 0.1
-"""Seconds between two looks at whether the call was cancelled, and between two pieces of progress."""
+"""Seconds between two checks for a cancellation, and between two progress reports."""
 LINGER = 0.5
-"""Seconds in which what a command has started may end by itself once the command has ended."""
+"""Seconds for the remaining processes of an ended command to end on their own."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 SWEEP_SECONDS = 2.0
-"""How long what an ended keeper has left is looked for."""
+"""Seconds to search for the remaining processes of a dead keeper."""
 LATE = GRACE + keeper.STUBBORN_SECONDS + 1.0
-"""Seconds after which a keeper that was asked to end its command has been stopped or killed itself."""
+"""Seconds after which a keeper that was asked to end its command must itself be stopped or dead."""
 CHUNK = 1 << 16
-"""Bytes that are read at once: what a pipe holds."""
+"""Bytes per read: the capacity of a pipe."""
 
 KEEPER = Path(keeper.__file__)
 
 
 class Command:
-    """A command that runs. One thread takes its ``step``s; ``end`` may come from any.
+    """A running command. One thread calls ``step``; any thread may call ``end``.
 
     Args:
         words: the program and its arguments.
-        environ: its variables.
-        folder: where it runs.
-        output: takes what it prints.
+        environ: its environment variables.
+        folder: its working directory.
+        output: receives its output.
 
     Raises:
         ToolError: it can't be started.
@@ -58,9 +58,9 @@ class Command:
         self.begun = time.monotonic()
         self.seconds = 0.0
         self.reason = ""
-        """Why we ended it; empty if we didn't."""
+        """Why we ended it; empty if it ended on its own."""
         self.code: int | None = None
-        """How its shell ended: the exit code, or minus the number of a signal."""
+        """The exit code of its shell, or minus the number of a signal."""
         self._lock = threading.RLock()  # which a garbage collection within may need again
         self._over = False
         self._all_ended = False
@@ -105,7 +105,9 @@ class Command:
     # ------------------------------------------------------------------------------------------------ while it runs
 
     def step(self, seconds: float) -> bool:
-        """Take in what comes, waiting at most so long for it. Whether anything of the command is left."""
+        """Process events, waiting at most ``seconds`` for the first. Returns whether any process of the command is
+        left.
+        """
         if self._over:
             return False
         for descriptor, _ in self._poll.poll(seconds * 1000):
@@ -122,7 +124,7 @@ class Command:
         return True
 
     def run(self, context: ToolContext[Any] | None, limit: float | None) -> None:
-        """Take steps to the end, and see to it that it comes: by the time limit, and by the call's cancellation."""
+        """Run until it has ended. The time limit and a cancellation of the call end it."""
         told = self.begun
         try:
             while self.step(LOOK if context is not None else 10 * LOOK):
@@ -141,7 +143,9 @@ class Command:
             _tell(context, self.ticker.take(last=True))
 
     def end(self, reason: str, *, at_once: bool = False) -> None:
-        """Ask all of it to end, and kill what doesn't; the steps that follow see it. The first reason counts."""
+        """Ask all its processes to end, and kill the others later; the following steps notice it. The first reason
+        counts.
+        """
         with self._lock:
             if self._over:
                 return
@@ -151,7 +155,7 @@ class Command:
                 self._send(b"k" if at_once else b"e")
 
     def abandon(self) -> None:
-        """Kill all of it and wait for that."""
+        """Kill all its processes and wait for their end."""
         self.end("it was given up", at_once=True)
         while self.step(LOOK):
             pass
@@ -164,7 +168,7 @@ class Command:
             return
 
     def _read(self) -> bool:
-        """Take in some of the output. Whether more may come."""
+        """Read some output. Returns whether more may come."""
         try:
             data = os.read(self._reading, CHUNK)
         except BlockingIOError:
@@ -192,7 +196,9 @@ class Command:
     # -------------------------------------------------------------------------------------------------- when it ended
 
     def _finish(self) -> None:
-        """The keeper has ended: see that nothing is left, neither of processes nor of descriptors nor of the output."""
+        """Clean up after the keeper has ended: kill remaining processes, read the rest of the output, close the
+        descriptors.
+        """
         with self._lock:
             self._keeper.wait()
             if not self._all_ended:
@@ -213,21 +219,21 @@ class Command:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it is left."""
+        """Whether no process of it is left."""
         return self._over
 
     def check_started(self) -> None:
-        """See that it began at all.
+        """Check that it has started.
 
         Raises:
-            ToolError: it didn't.
+            ToolError: it has not.
         """
         if self._failed:
             self.output.close()
             raise ToolError(f"the command can't be started: {self._failed}; a long one has to be written to a file")
 
     def report(self, note: str = "") -> str:
-        """How it ended, or that it runs, in brackets and on one line, with the notes on it and one on its output."""
+        """Return one line in brackets: how it ended, or that it still runs, with notes on it and on its output."""
         notes = [*self._notes, *([note] if note else [])]
         if not self._over:
             return f"[{'; '.join([f'it is still running, after {time.monotonic() - self.begun:.0f} s', *notes])}]"
@@ -238,11 +244,11 @@ class Command:
 
 
 def start_keeper(folder: Path, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
-    """A keeper that waits for its request, with pipes to its input and output.
+    """Start a keeper that waits for its request, with pipes to its input and output.
 
     Args:
-        folder: where it runs, and what it keeps.
-        descriptors: those that its request names.
+        folder: the working directory of the keeper and its command.
+        descriptors: the descriptors named in its request.
 
     Raises:
         OSError: the system can't start it.
@@ -270,7 +276,6 @@ def start_keeper(folder: Path, descriptors: Sequence[int]) -> subprocess.Popen[b
 
 
 def framed(request: Mapping[str, Any]) -> bytes:
-    """A request as a keeper reads it."""
     data = json.dumps(request).encode()
     return f"{len(data):0{keeper.LENGTH}}".encode() + data
 
@@ -285,12 +290,12 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _told(seconds: float) -> str:
-    """A duration. What is short is told alike each time, so that the same results are the same in their text too."""
+    """Return a duration as text. Short durations have the same text, so that equal results stay equal."""
     return "under 1 s" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def signal_name(number: int) -> str:
-    """Such as ``SIGKILL``."""
+    """Return the name of a signal, such as ``SIGKILL``."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -298,7 +303,7 @@ def signal_name(number: int) -> str:
 
 
 def sweep(mark: str, shell: int) -> None:
-    """Kill what is left of a command whose keeper was killed: those of its session, and those that carry its mark."""
+    """Kill the remaining processes of a command whose keeper was killed, found by session and by ``mark``."""
     if not keeper.LINUX:
         _kill_group(shell)
         return

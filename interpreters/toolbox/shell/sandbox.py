@@ -1,4 +1,4 @@
-"""Confining commands to their directory, by bubblewrap (``bwrap``), where it is installed and may be used."""
+"""Confine commands to their directory with bubblewrap (``bwrap``), if it is installed and usable."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ SYSTEM = (
     "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/passwd", "/etc/group",
     "/etc/nsswitch.conf", "/etc/localtime", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs",
 )  # fmt: skip
-"""What a confined command may read of the system beside its directory."""
+"""Paths of the system that a confined command may read beside its directory."""
 
 OF_THE_KERNEL = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
-"""What in ``/proc`` sets something of the whole machine. The kernel lets root write there by its number alone, whatever
-it may otherwise: one line in ``/proc/sys/kernel/core_pattern`` runs a program outside."""
+"""Entries in ``/proc`` that configure the whole machine. The kernel lets the root user write there even without
+capabilities: one line in ``/proc/sys/kernel/core_pattern`` runs a program outside of the sandbox.
+"""
 
 LINGERING = """exec 3>&2 2>/dev/null; "$@" 2>&3 3>&-; code=$?; n=0
 while set -- /proc/[0-9]*; [ $# -gt 2 ] && [ $n -lt 25 ]; do n=$((n+1)); sleep 0.02; done
@@ -36,15 +37,16 @@ left=; for one; do [ ${one#/proc/} -gt 2 ] && left="$left $(cat $one/comm)"; don
 rest="run in the background what is to go on after its command"
 [ -z "$left" ] || echo "[what it left running was ended:$left; $rest]"
 exit $code"""
-"""Runs the command, and gives what it has left half a second to end by itself, as the keeper does of what is not
-confined: a sandbox ends with its first process, and ``command > >(tee file)`` would lose what was printed. Beside there
-are two processes: bubblewrap's own, and this one."""
+"""Runs the command, then gives its remaining processes half a second to end, as the keeper does outside of a sandbox. A
+sandbox ends with its first process, so without this ``command > >(tee file)`` would lose output. Two further processes
+are always there: bubblewrap's own, and this shell.
+"""
 
 TRY_SECONDS = 20.0
-"""How long the first confined command, which does nothing, may take."""
+"""Seconds for the first confined command, an empty test."""
 
 ELSEWHERE = {"HOME": "/tmp", "TMPDIR": "/tmp"}
-"""Variables that name directories which aren't there in a sandbox."""
+"""Replaces variables whose directories do not exist in a sandbox."""
 
 
 @frozen
@@ -52,9 +54,9 @@ class Confinement:
     """How commands are confined."""
 
     words: tuple[str, ...] = ()
-    """What stands before a command; empty where it is not confined."""
+    """The words before a command; empty if it is not confined."""
     why_not: str = ""
-    """Why it isn't, where that was not asked for."""
+    """The reason if commands are not confined though that was requested."""
 
     @property
     def confined(self) -> bool:
@@ -62,24 +64,24 @@ class Confinement:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Those that are another one within."""
+        """The variables that are different in the sandbox."""
         return ELSEWHERE if self.words else {}
 
 
 def confinement(
     choice: Choice, root: Path, shell: ShellProgram, readable: Sequence[Path] = (), environ: Mapping[str, str] = {}
 ) -> Confinement:
-    """How the commands of a directory are to be confined: tried here, once, and relied on from then on.
+    """Decide how to confine the commands of a directory. Tests it once, here.
 
     Args:
-        choice: ``off`` for not at all, ``auto`` for where it is possible, ``required`` for nothing else.
-        root: what they may write in.
-        shell: what reads them.
+        choice: ``off`` for no sandbox, ``auto`` for a sandbox if possible, ``required`` for always.
+        root: the only directory that commands may write in.
+        shell: the shell that runs them.
         readable: further directories that they may read.
-        environ: the variables that they get.
+        environ: their environment variables.
 
     Raises:
-        ConfigError: it is required and not possible here.
+        ConfigError: a sandbox is required, but not possible here.
     """
     if choice == "off":
         return Confinement()
@@ -95,7 +97,7 @@ def confinement(
 def _tried(
     root: Path, shell: ShellProgram, readable: Sequence[Path], environ: Mapping[str, str]
 ) -> tuple[tuple[str, ...], str]:
-    """The words that confine, or none and why."""
+    """Return the words that confine a command, or none and the reason."""
     if root == Path("/"):
         return (), "the working directory is /, which holds everything"
     program = bubblewrap()
@@ -120,7 +122,6 @@ def _tried(
 
 
 def _mending(root: Path) -> str:
-    """What can be done beside choosing another way."""
     if root == Path("/"):
         return "choose a directory within, or "
     if bubblewrap() is None:
@@ -130,12 +131,11 @@ def _mending(root: Path) -> str:
 
 
 def bubblewrap() -> str | None:
-    """Where ``bwrap`` is."""
     return shutil.which("bwrap", path=starting.environment().get("PATH", USUAL_PATH))
 
 
 def options(root: Path, readable: Sequence[Path] = ()) -> tuple[str, ...]:
-    """What ``bwrap`` is told: nothing is there but what is named, and nothing of the network."""
+    """Return the options of ``bwrap``: only the listed paths exist, and there is no network."""
     found = ["--unshare-all", "--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
     found += ["--tmpfs", "/tmp"]
     if os.geteuid() == 0:  # bwrap takes the rights of nobody else by itself, with which what is mounted can be changed
@@ -150,7 +150,7 @@ def options(root: Path, readable: Sequence[Path] = ()) -> tuple[str, ...]:
 
 
 def shell_report() -> tuple[bool, str]:
-    """Whether ``Bash`` can run here, and what is to be said of that and of the sandbox, on one line."""
+    """Return whether ``Bash`` can run here, and one line about the shell and the sandbox."""
     shell = shell_program() if os.name == "posix" else None
     if shell is None:
         return False, "there is neither bash nor sh on the path, which the tool Bash needs"

@@ -1,4 +1,4 @@
-"""What a command runs in: its environment, which holds no keys, and the shell that reads it."""
+"""The environment of a command, without any keys, and its shell."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from runtime.children import starting
 
 SYSTEM = (*starting.SEARCHED, "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LOCALE_ARCHIVE",
           "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")  # fmt: skip
-"""Variables of our other children (``runtime.children``) that a command gets too. Their proxies are not among them,
-since a proxy's address often holds a password."""
+"""Variables of our other child processes (``runtime.children``) that a command also receives. Proxy variables are not
+among them, since their addresses often contain a password.
+"""
 
 LOCALE = "LC_"
-"""How the names begin of those that come beside."""
+"""Prefix of further variables."""
 
 TOOLCHAINS = ("VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOPATH", "GOROOT", "CARGO_HOME", "RUSTUP_HOME", "NVM_DIR")
-"""Where the tools of a person's languages are."""
+"""Locations of the user's language toolchains."""
 
 QUIET: Mapping[str, str] = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-"""Nobody looks at a screen, turns pages or answers."""
+"""For a terminal without a user: no pager, no prompts."""
 
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""Where the program itself has none."""
+"""The default if the program itself has no ``PATH``."""
 
 MARK = "COGSTEP_COMMAND"
-"""The variable that all processes of a command inherit, by which they are found where their keeper was killed."""
+"""A variable that all processes of a command inherit. It identifies them if their keeper was killed."""
 
 
 def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a command: those of the lists above that this program has, and what the program ``given``."""
+    """Return a command's variables: those listed above, as far as they are set, and ``given``."""
     ours = starting.environment()
     kept = {name: value for name, value in ours.items() if name in SYSTEM or name.startswith(LOCALE)}
     for name in TOOLCHAINS:
@@ -43,10 +44,10 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def check_environment(given: Mapping[str, str]) -> None:
-    """See that the system can hand these over.
+    """Check that these are valid environment variables.
 
     Raises:
-        ConfigError: it can't.
+        ConfigError: a name or value is not valid.
     """
     for name, value in given.items():
         if not name or "=" in name or "\0" in name + value:
@@ -55,18 +56,17 @@ def check_environment(given: Mapping[str, str]) -> None:
 
 @frozen
 class ShellProgram:
-    """What reads commands."""
+    """A shell and its options."""
 
     path: str
     options: tuple[str, ...]
 
     def words(self, command: str) -> tuple[str, ...]:
-        """The words to start that run a command."""
         return (self.path, *self.options, "-c", "--", command)
 
 
 def shell_program() -> ShellProgram | None:
-    """Bash, else the system's ``sh``; None where there is neither. Neither reads any file of the user's first."""
+    """Return bash, or else the system's ``sh``; None if both are missing. Neither reads the user's startup files."""
     path = starting.environment().get("PATH", USUAL_PATH)
     for name, options in (("bash", ("--noprofile", "--norc")), ("sh", ())):
         found = shutil.which(name, path=path)

@@ -1,4 +1,4 @@
-"""``Bash``, ``BashOutput`` and ``KillShell``."""
+"""The tools ``Bash``, ``BashOutput`` and ``KillShell``."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from interpreters.tools.tool import Tool, ToolError, tool
 from runtime.checking import checked_call
 
 TIMEOUT = 120.0
-"""Seconds that a command may take, unless its call says otherwise."""
+"""Seconds for a command whose call sets no timeout."""
 LONGEST = 600.0
-"""The most that a call may say."""
+"""Longest timeout that a call may set."""
 LONGEST_WAIT = 60.0
 """Seconds that ``BashOutput`` waits at most."""
 LEAST_SHOWN = 100
-"""Characters: of less nothing could be read."""
+"""Least number of characters; less would not be readable."""
 
 
 class ShellTools(tuple[Tool[..., Any], ...]):
-    """The three tools of one shell. Closing it ends all that was begun with them; the tools refuse from then on.
+    """The three tools of one shell. ``close`` ends all their commands; afterwards the tools refuse calls.
 
-    What isn't closed is ended when the tools are gone, or the program.
+    Without ``close``, the commands end when the tools are garbage collected, or the program ends.
     """
 
     _shell: Shell
@@ -52,7 +52,7 @@ class ShellTools(tuple[Tool[..., Any], ...]):
         return self._shell.confinement.confined
 
     def close(self) -> None:
-        """End the commands that run, and wait for it. A second call does nothing."""
+        """End the running commands and wait for them. A second call does nothing."""
         self._shell.close()
 
     def __enter__(self) -> ShellTools:
@@ -105,10 +105,10 @@ class Shell:
         weakref.finalize(self, _end, self.jobs, self._process)
 
     def run(self, command: str, limit: float, context: ToolContext[Any]) -> str:
-        """Run a command to its end; what it printed, and how it ended.
+        """Run a command to its end, and return its output and status.
 
         Raises:
-            ToolError: it can't be started, or ran longer than ``limit``; what it printed stands there too.
+            ToolError: it can't be started, or exceeds ``limit``; the message contains its output.
             ToolCancelled: the call was cancelled.
         """
         running = self._start(command, background=False)
@@ -128,10 +128,10 @@ class Shell:
         return text
 
     def start(self, command: str, limit: float | None) -> str:
-        """Run a command in the background; what its name is.
+        """Start a command in the background, and return its name.
 
         Raises:
-            ToolError: it can't be started, or too many run.
+            ToolError: it can't be started, or too many are running.
         """
         self.jobs.check_room()
         running = self._start(command, background=True)
@@ -142,10 +142,10 @@ class Shell:
         return f"It runs in the background as {name}. BashOutput reads what it prints, KillShell ends it.{whole}"
 
     def check(self, command: str) -> None:
-        """See that a command can be started.
+        """Check that a command can be started.
 
         Raises:
-            ToolError: it can't be.
+            ToolError: it can't be started.
         """
         if self._closed or self._process != os.getpid():
             raise ToolError("the shell was closed; no command runs in it any more")
@@ -207,22 +207,22 @@ def shell_tools(
     sandbox: Choice = "auto",
     readable: Sequence[str | os.PathLike[str]] = (),
 ) -> ShellTools:
-    """``Bash``, ``BashOutput`` and ``KillShell``, working in the directory ``root``.
+    """Return ``Bash``, ``BashOutput`` and ``KillShell`` for the directory ``root``.
 
     Args:
-        root: where each command begins.
-        timeout: seconds that a command may take whose call doesn't say.
-        longest: the most seconds that a call may say.
+        root: the working directory of every command.
+        timeout: seconds for a command whose call sets no timeout.
+        longest: longest timeout in seconds that a call may set.
         shown: characters of an output that the model reads.
-        output_folder: where outputs that are longer are kept whole, each in a file of its own that only this user may
-            read. None for nowhere. Nobody deletes them but you.
-        environ: variables that commands get beside those of ``surroundings``, which hold no keys.
-        sandbox: ``required`` confines commands to ``root``, without network; ``auto`` does where it is possible, and
-            the tool's description says which it is; ``off`` doesn't.
+        output_folder: folder for longer outputs, each in a file that only this user may read. You must delete these
+            files yourself. None to store no output.
+        environ: environment variables for commands, beside those of ``surroundings``, which contain no keys.
+        sandbox: ``required`` confines commands to ``root``, without network. ``auto`` confines them if possible, and
+            the tool's description states the result. ``off`` does not confine them.
         readable: further directories that confined commands may read.
 
     Raises:
-        ConfigError: one of these can't be, or the sandbox is required and not possible here.
+        ConfigError: an argument is not valid, or the sandbox is required but not possible here.
     """
     if not all(isfinite(one) and one > 0 for one in (timeout, longest)):
         raise ConfigError("timeout and longest are seconds, more than 0")
