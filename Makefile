@@ -69,7 +69,7 @@ docs-check: $(VENV)/.all ## run the examples of README.md and docs/
 	$(BIN)/python -m pytest tests/test_docs.py
 
 mutants: $(VENV)/.all ## change the core in thousands of ways and count what the tests notice (mutmut)
-	$(BIN)/python tests/mutants.py $(call short,'cognition.retry.*') $(ARGS)
+	$(BIN)/python tests/mutants.py $(call short,'cognition.steps.retry.*') $(ARGS)
 
 bench: $(VENV)/.all ## the cost of one turn, beside the peers (in an environment of their own)
 	$(BIN)/python benchmarks/turn.py $(call short,--lengths 10 --turns 3) $(ARGS)

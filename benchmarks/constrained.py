@@ -40,7 +40,7 @@ from cognition import GenerationOptions, History, ModelRequest, ToolSpec, UserMe
 from runtime import load_model
 from runtime.local.handles import LocalRuntime
 from runtime.models.specs import PACKAGES, BackendName, installed
-from runtime.protocol import Done
+from runtime.protocol.model import Done
 
 TEMPERATURE = 1.5
 CALL_TOKENS = 150

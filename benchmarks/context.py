@@ -53,9 +53,9 @@ from cognition import (
     TurnFinished,
     UserSpoke,
 )
+from cognition.context._stemmer import stem_of
 from cognition.context.relevance import words_in
-from cognition.context.stems import stem_of
-from cognition.outcomes import Completed
+from cognition.values.outcomes import Completed
 from interpreters.toolbox import standard_tools
 
 CONTEXT = 4096

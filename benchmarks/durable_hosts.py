@@ -41,10 +41,10 @@ from benchmarks.native_tools import started
 from benchmarks.table import table
 from cognition import Completed, GenerationOptions, LimitReached, RetryPolicy
 from interpreters import replay
-from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.hosts import ModelHost, Places, preferred
-from interpreters.durable.slots import Slots, calls
+from interpreters.durable.model_hosts._slots import Slots, calls
+from interpreters.durable.model_hosts.hosts import ModelHost, Places, preferred
 from runtime import load_model
 from runtime.models.specs import SMALL_MODEL
 from tests.interpreters.databases import postgres, why_no_postgres

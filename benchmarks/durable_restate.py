@@ -12,8 +12,8 @@ from time import perf_counter, process_time
 from restate import ObjectContext, VirtualObject
 
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.restate import RestateSessions
-from interpreters.durable.restate_context import BYTES, RUNS
+from interpreters.durable.restate._context import BYTES, RUNS
+from interpreters.durable.restate.sessions import RestateSessions
 from tests.interpreters.durable.restate_rig import free_port, object_served, running_server
 
 BARE = "cogstep.bare"

@@ -39,7 +39,7 @@ from benchmarks.table import Progress, digits, machine, table
 from cognition import AgentState, ModelRequest
 from cognition.parsing import TextDelta
 from interpreters import Agent, AsyncAgent, fakes, tool
-from runtime.protocol import Done
+from runtime.protocol.model import Done
 
 MODEL_SECONDS = 0.010
 ROUNDS = 5

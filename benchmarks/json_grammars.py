@@ -44,9 +44,9 @@ from benchmarks.random_model import tokenizer_of
 from benchmarks.random_schemas import JsonSchema, random_foreign, random_parameters
 from benchmarks.table import Progress, digits, machine, table
 from cognition import ConfigError
-from runtime.constrained.rules import Rules
+from runtime.constrained._grammar_rules import Rules
+from runtime.constrained._values import ValueWriter
 from runtime.constrained.schema import read_loosely
-from runtime.constrained.values import ValueWriter
 
 LISTS = Path(__file__).resolve().parent.parent / "tests" / "runtime" / "constrained" / "mcp_tool_lists"
 VOCABULARY = 32_000

@@ -47,7 +47,7 @@ from benchmarks.table import Progress, digits, machine, table
 from cognition import AssistantMessage, GenerationOptions, History, Message, ModelRequest, UserMessage
 from runtime import load_model
 from runtime.local.handles import LocalRuntime
-from runtime.protocol import Done
+from runtime.protocol.model import Done
 
 PATIENCE = 120.0
 """Seconds within which the server has to be ready."""

@@ -29,9 +29,9 @@ from typing import get_args
 from attrs import evolve
 
 from cognition import AgentConfig, Breaker, GenerationOptions, Limits, LLMEngine, RetryPolicy, Section, ToolSpec
-from cognition.features import Feature, HookPoint
 from cognition.testing import Exploration, explore
-from cognition.testing.explore import Chunk, Spread
+from cognition.testing._explore import Chunk, Spread
+from cognition.values.features import Feature, HookPoint
 
 TOOLS_ALONE = AgentConfig(
     system="Be brief.",

@@ -6,7 +6,7 @@
 A server of our own, in a process of its own, answers from memory in the form of each API, so that nothing is measured
 but the client's side. *Bare* is ``httpx2.Client`` that sends the same body over a kept connection and reads the bytes
 of the response, without looking at them: no request is encoded, no event decoded, nothing can be cancelled. Ours is
-``RemoteRuntime.submit``, read to its ``Done``. Under asyncio it is read by ``runtime.awaiting.reading``, as
+``RemoteRuntime.submit``, read to its ``Done``. Under asyncio it is read by ``runtime.async_adapter.reading``, as
 ``AsyncAgent`` does, beside ``httpx2.AsyncClient``. Both take turns; the table has the best round of each side, what
 ours takes more by these, and the median of what it takes more in each round.
 
@@ -41,8 +41,8 @@ from benchmarks.table import Progress, digits, machine, table
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from cognition.wire import Dialect
 from runtime import Backend, load_model
-from runtime.awaiting import reading
-from runtime.protocol import Done
+from runtime.async_adapter import reading
+from runtime.protocol.model import Done
 from runtime.providers.remote import RemoteRuntime
 
 AIM_CALL = "<= 1.2 x + 20 us an event"

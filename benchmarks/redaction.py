@@ -71,7 +71,7 @@ def cost(run: Callable[[], object], least: float = 0.05) -> float:
 def measure(longest: int) -> None:
     from cognition import UserSpoke
     from interpreters.recording.redaction import Redaction
-    from interpreters.recording.veil import Veil
+    from interpreters.recording.redactor import Veil
 
     def hide(veil: Veil, told: Sequence[UserSpoke]) -> None:
         for one in told:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python b
 
 from benchmarks.parsing import PROSE, REPLIES, TOKEN, cogstep_reader, repeated
 from benchmarks.table import digits, machine, table
-from cognition.parsing import FormatSpec, machine as parsing
+from cognition.parsing import FormatSpec, _machine as parsing
 from cognition.parsing.formats import GEMMA4, LFM2
 
 WAYS = ("skim_json", "skim_tags", "skim_literals")

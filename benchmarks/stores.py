@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.table import digits, machine, table
 from interpreters import Agent
-from interpreters.recording.places import Place
+from interpreters.recording.collections import Place
 from interpreters.recording.recorder import Where
 from interpreters.recording.sessions import FileRecording, list_sessions, prune, search
 from interpreters.recording.store import SqlStore

@@ -1,7 +1,7 @@
-"""Ten engines with one fault each, and the law that catches it.
+"""Ten engines with one fault each, and the law that finds it.
 
-Each is ``LLMEngine`` with a mistake that is easily made in an engine of one's own. Run this file to see every law find
-its fault and tell it as a story::
+Each is ``LLMEngine`` with a mistake that is easy to make in your own engine. Run this file to see every law find its
+fault and report it as a story::
 
     python examples/faulty_engines.py
 """
@@ -52,7 +52,7 @@ CONFIG = AgentConfig(
 
 
 class Faulty(LLMEngine):
-    """An ``LLMEngine`` whose transitions go through a hook of the subclass, in which it makes its mistake."""
+    """An ``LLMEngine`` with a hook for its transitions, where a subclass makes its mistake."""
 
     def __init__(self, config: AgentConfig = CONFIG) -> None:
         super().__init__(config)
@@ -66,7 +66,7 @@ class Faulty(LLMEngine):
 
 
 class Counting(Faulty):
-    """L1: holds a counter of its own, so equal arguments give different transitions."""
+    """L1: has a counter of its own, so equal arguments give different transitions."""
 
     def __init__(self, config: AgentConfig = CONFIG) -> None:
         super().__init__(config)
@@ -82,7 +82,7 @@ class Counting(Faulty):
 
 
 class Trusting(Faulty):
-    """L2: believes that every answer is one it waits for, and raises on a stale one."""
+    """L2: assumes that every answer is expected, and raises on a stale one."""
 
     def spoil(self, state: AgentState, input: Input, transition: Transition) -> Transition:
         if any(isinstance(decision, Rejected) for decision in transition.decisions):
@@ -108,7 +108,7 @@ class Forgetful(Faulty):
 
 
 class Hasty(Faulty):
-    """L4: takes every tool for read-only and runs all calls of a reply at once."""
+    """L4: treats every tool as read-only and runs all calls of a reply in parallel."""
 
     def __init__(self, config: AgentConfig = CONFIG) -> None:
         super().__init__(evolve(config, tools=tuple(evolve(tool, read_only=True) for tool in config.tools)))
@@ -128,7 +128,7 @@ class Bold(Faulty):
 
 
 class Endless(Faulty):
-    """L6: never says that a turn is finished."""
+    """L6: never reports that a turn is finished."""
 
     def spoil(self, state: AgentState, input: Input, transition: Transition) -> Transition:
         kept = tuple(decision for decision in transition.decisions if type(decision).__name__ != "TurnFinished")
@@ -146,7 +146,7 @@ class Deaf(Faulty):
 
 
 class Secretive(Faulty):
-    """L8: keeps something in its state that no journal can hold."""
+    """L8: puts a value into its state that a journal can't store."""
 
     def spoil(self, state: AgentState, input: Input, transition: Transition) -> Transition:
         if isinstance(input, ApprovalRefused):
@@ -156,7 +156,7 @@ class Secretive(Faulty):
 
 
 class Cramming(Faulty):
-    """L9: shows the model the last three messages and no more, whatever that cuts off."""
+    """L9: shows the model only the last three messages, wherever that cuts."""
 
     def spoil(self, state: AgentState, input: Input, transition: Transition) -> Transition:
         def cut(decision: Decision) -> Decision:
@@ -191,11 +191,11 @@ FAULTY: dict[str, Callable[[], CognitiveEngine]] = {
     "L9": Cramming,
     "L10": Patient,
 }
-"""For each law an engine that breaks it."""
+"""An engine that breaks it, for each law."""
 
 
 def main() -> None:
-    from cognition.testing import LawViolation, laws
+    from cognition.testing import LawViolation, _laws as laws
 
     for name, engine in FAULTY.items():
         law = next(law for law in laws(engine()) if law.name == name)

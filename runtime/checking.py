@@ -1,4 +1,4 @@
-"""``cognition.checking`` for functions: check arguments against the function's own signature."""
+"""``cognition.base.checking`` for functions: check arguments against the function's own signature."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import wraps
 from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
-from cognition.checking import Check, Declared, check_of, parts_of
+from cognition.base.checking import Check, Declared, check_of, parts_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -20,13 +20,13 @@ from runtime.isolated.settings import Isolation
 from runtime.llama.options import LlamaOptions
 from runtime.local.loading import load_engine
 from runtime.local.owner import Owner
-from runtime.local.real_models import check_allowed
+from runtime.local.real_model_guard import check_allowed
 from runtime.models.specs import BackendName, Source, resolve
 from runtime.programs.loading import load_program, names_program
 from runtime.programs.options import ProgramOptions
 from runtime.providers.loading import load_remote, names_remote
 from runtime.scheduling.owners import QUEUE_LIMIT
-from runtime.templates.chosen import NOTHING_CHOSEN, Chosen, choose
+from runtime.templates.override import NOTHING_CHOSEN, Chosen, choose
 
 if TYPE_CHECKING:
     from cognition.parsing import FormatSpec
@@ -113,9 +113,9 @@ def load_model(
         spec: a ``.gguf`` file, an MLX directory, ``hf:owner/repo[@rev][/file]``, or None for the small model that ships
             with cogstep. Or a model behind a server, unless a file or directory has that name: ``openai/NAME`` (or
             another backend), ``NAME@BACKEND``, ``http://HOST/v1|NAME``. A remote model accepts only ``context_tokens``,
-            ``queue_limit`` and ``backends`` (``docs/remote-models.md``). Or another agent's command line: ``claude``,
-            ``claude:MODEL``, ``codex``, ``codex:MODEL``. It accepts only ``options``, ``context_tokens`` and
-            ``queue_limit`` (``docs/command-line-models.md``).
+            ``queue_limit`` and ``backends`` (``docs/guides/remote-models.md``). Or another agent's command line:
+            ``claude``, ``claude:MODEL``, ``codex``, ``codex:MODEL``. It accepts only ``options``, ``context_tokens``
+            and ``queue_limit`` (``docs/guides/command-line-models.md``).
         isolate: whether to run the model in a child process, which is restarted if native code crashes, runs out of
             memory or hangs. An ``Isolation`` sets the timeouts.
         backend: ``"llama"`` or ``"mlx"``; None selects by the model's format. The shipped model exists for both:

@@ -22,8 +22,8 @@ from attrs import evolve, frozen
 
 from cognition import ConfigError, ModelRequest, Usage, UserMessage
 from cognition.parsing import Output
-from runtime.awaiting import AsyncGeneration, awaits
-from runtime.protocol import Done, Generation, ModelInfo, Runtime, TextCounter
+from runtime.async_adapter import AsyncGeneration, awaits
+from runtime.protocol.model import Done, Generation, ModelInfo, Runtime, TextCounter
 
 RequestState = Literal["running", "completed", "failed", "cancelled"]
 """A request is ``running`` until its reply ends; its final state never changes."""

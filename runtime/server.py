@@ -28,7 +28,7 @@ from runtime.isolated.settings import Isolation
 from runtime.loading import LoadOptions, LoadProgress, OnProgress, load_model
 from runtime.models.specs import BackendName, Source, resolve
 from runtime.programs.loading import names_program
-from runtime.protocol import Done, Generation, ModelInfo, Runtime, TextCounter
+from runtime.protocol.model import Done, Generation, ModelInfo, Runtime, TextCounter
 from runtime.providers.loading import names_remote
 from runtime.scheduling.owners import new_owner, owned_by, owner_or
 

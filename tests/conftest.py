@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-KEEPING = ("cognition.codec", "cognition.context.")
+KEEPING = ("cognition.steps.codec", "cognition.context.")
 """Modules that keep what they have worked out."""
 
 

@@ -1,9 +1,9 @@
 """Mutation testing of the core: how many of mutmut's changes to it do the fast tests notice?
 
-``make mutants`` starts from nothing, tries every mutant, and writes its table into docs/mutants.md, with its date and
-commit. ``make mutants ARGS="'cognition.retry.*'"`` tries a part of them and keeps the other results. Exits with 1 when
-less than ``WANTED`` of the mutants is killed. What survives is explained in docs/mutants.md, function by function;
-whatever goes beyond that list is printed.
+``make mutants`` starts from nothing, tries every mutant, and writes its table into docs/concepts/mutants.md, with its
+date and commit. ``make mutants ARGS="'cognition.steps.retry.*'"`` tries a part of them and keeps the other results.
+Exits with 1 when less than ``WANTED`` of the mutants is killed. What survives is explained in docs/concepts/mutants.md,
+function by function; whatever goes beyond that list is printed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 WORKPLACE = ROOT / "mutants"
 """mutmut's own folder: the mutated copy of the sources, and the results."""
-PAGE = ROOT / "docs" / "mutants.md"
+PAGE = ROOT / "docs" / "concepts" / "mutants.md"
 WANTED = 0.90
 KILLED = ("killed", "timeout")
 """A mutant that runs into mutmut's time limit was noticed: the suite does not end."""
@@ -42,7 +42,7 @@ def mutmut(*arguments: str) -> str:
 
 
 def function_of(mutant: str) -> str:
-    """The function that a mutant changes: ``cognition.ids.x_effect_id__mutmut_4`` is one of ``ids.effect_id``."""
+    """The function that a mutant changes: ``cognition.base.ids.x_effect_id__mutmut_4`` is one of ``ids.effect_id``."""
     found = MANGLED.search(mutant)
     if found is None:
         raise ValueError(f"{mutant!r} is no name of a mutant that mutmut 3 gives")
@@ -106,7 +106,9 @@ def main(chosen: list[str]) -> int:
     page = TABLE.sub("", PAGE.read_text())
     explained = {found["function"]: int(found["count"]) for found in EXPLAINED.finditer(page)}
     for function, count in sorted((survivors - Counter(explained)).items()):
-        print(f"{count} more than docs/mutants.md explains in {function}: mutmut results, then mutmut show NAME")
+        print(
+            f"{count} more than docs/concepts/mutants.md explains in {function}: mutmut results, then mutmut show NAME"
+        )
     if share < WANTED:
         print(f"less than {WANTED:.0%} are killed", file=sys.stderr)
     return int(share < WANTED)

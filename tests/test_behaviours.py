@@ -12,7 +12,7 @@ MARK = re.compile(r"mark\.behaviour\(([^)]*)\)")
 
 def test_every_behaviour_of_the_page_has_its_tests_or_says_where_it_belongs() -> None:
     """The page's rows and the tests' marks name the same items; ``pytest -m behaviour`` runs them all."""
-    found = ROW.findall((ROOT / "docs" / "behaviours.md").read_text("utf-8"))
+    found = ROW.findall((ROOT / "docs" / "concepts" / "behaviours.md").read_text("utf-8"))
     rows = dict(found)
     sources = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     marked = {name for source in sources for names in MARK.findall(source) for name in re.findall(r"\"(\w+)\"", names)}

@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import attrs
 import cattrs
@@ -20,6 +22,7 @@ import cognition
 import cogstep
 import interpreters
 import runtime
+from cognition import Effect, Input, Notice
 
 PACKAGES = (cognition, runtime, interpreters)
 
@@ -42,29 +45,40 @@ def test_every_public_name_is_there_and_the_same() -> None:
         cogstep.Agnet  # noqa: B018 - looking it up is what is tested
 
 
-@pytest.mark.parametrize("package", [cognition, runtime, interpreters])
-def test_type_checkers_see_the_public_names(package: ModuleType) -> None:
-    """They can't compute a list of names, and ``from package import *`` would give them nothing."""
+PUBLIC = Path(__file__).with_name("public_names.txt")
+"""The names that users may rely on. A change of this file is a change of the product: see the versioning policy."""
+
+
+def test_the_public_names_are_those_of_the_list() -> None:
+    names = sorted(name for package in PACKAGES for name in package.__all__)
+
+    assert names == PUBLIC.read_text().split()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_public_name_is_listed_once_and_is_the_value_of_its_module(package: ModuleType) -> None:
+    """A name of a module would be replaced by that module once it is imported."""
     assert package.__file__ is not None
-    statements = ast.parse(Path(package.__file__).read_text()).body
-    assigned = [one for one in statements if isinstance(one, ast.Assign) and "__all__" in ast.unparse(one.targets[0])]
-    guarded = [
-        ast.unparse(one.test) for one in statements if isinstance(one, ast.If) and "__all__ =" in ast.unparse(one)
-    ]
+    source = Path(package.__file__).with_name("_public.py").read_text()
+    imports = [one for one in ast.parse(source).body if isinstance(one, ast.ImportFrom)]
+    listed = [(one.module, alias.name, alias.asname) for one in imports for alias in one.names]
 
-    assert assigned == []
-    assert [test.replace("typing.", "") for test in guarded] == ["not TYPE_CHECKING"]
+    assert sorted(name for _, name, _ in listed) == package.__all__
+    for home, name, shown in listed:
+        assert shown == name
+        value = getattr(package, name)
+        assert home is not None
+        assert value is getattr(import_module(home), name)
+        assert isinstance(value, ModuleType) == (name in ("events", "fakes"))
+        assert name in dir(package)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        package.nonsense  # noqa: B018 - looking it up is what is tested
 
 
-@pytest.mark.parametrize("package", [cognition, interpreters])
-def test_type_checkers_see_the_names_that_a_face_gives_and_no_others(package: ModuleType) -> None:
-    """A face that loads names at their first use lists them twice, for the type checkers and for the first use."""
-    assert package.__file__ is not None
-    statements = ast.parse(Path(package.__file__).read_text()).body
-    (told,) = (one for one in statements if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING")
-    seen = [alias.name for one in told.body if isinstance(one, ast.ImportFrom) for alias in one.names]
-
-    assert sorted(seen) == package.__all__
+@pytest.mark.parametrize("room", [Input, Effect, Notice])
+def test_all_inputs_effects_and_notices_are_public(room: object) -> None:
+    """A new one that users can't name would reach them all the same."""
+    assert {kind.__name__ for kind in get_args(room)} <= set(cognition.__all__)
 
 
 def test_the_command_and_the_version(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_model_of_the_hub_without_a_network_is_one_line(tmp_path: Path) -> Non
 
 
 def test_a_directory_of_models_that_no_disk_can_have_is_a_line_of_the_doctors_report() -> None:
-    from interpreters.cli.machine import place
+    from interpreters.cli.reports.environment_report import place
 
     found = place(Path("x" * 5000))
 

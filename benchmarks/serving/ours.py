@@ -15,7 +15,7 @@ from attrs import evolve
 from cognition import GenerationOptions, History, Message, ModelRequest, ToolSpec, UserMessage
 from runtime import load_model
 from runtime.local.handles import LocalGeneration
-from runtime.protocol import Done
+from runtime.protocol.model import Done
 from runtime.scheduling.cache import Cache
 
 WORDS = "the agent reads a file and writes what it found into the next one ".split()

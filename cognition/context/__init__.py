@@ -1,13 +1,17 @@
-"""What a request shows of a conversation: sizes, what is shortened or left out, and in which order it stands.
+"""Build a request's view of a conversation: sizes, shortened and omitted messages, and their order.
 
-``window`` says which messages are shown, and how large they are; ``counting`` and ``results`` how large where tokens
-are counted, and ``notes`` what stands in the place of what is left out. ``summaries`` says when and how older messages
-are summarised. ``assembling`` chooses what stands in sections beside them: ``relevance`` compares ``words`` by their
-``stems``, ``dealing`` divides the budget, ``escaping`` writes texts of strangers between tags. ``briefing`` puts the
-sections into requests. What judges texts is imported when the first message brings candidates.
+- ``window`` selects the messages and computes their sizes; ``token_counts`` and ``tool_results`` use counted tokens.
+- ``cut_note`` has the notes that replace omitted text.
+- ``summaries`` plans when and how older messages are summarised.
+- ``recalled_memory`` shows notes found in the memory.
+- ``assembly`` fills the sections: ``relevance`` compares ``words`` by their stems (``_stemmer``), ``_budget_split``
+  divides the budget, and ``_escaping`` makes foreign text safe between tags.
+- ``sections`` puts the sections into requests.
+
+The modules that rank texts are imported when the first message brings candidates.
 """
 
-from cognition.context.notes import CUT as CUT, CutNote as CutNote
+from cognition.context.cut_note import CUT as CUT, CutNote as CutNote
 from cognition.context.summaries import (
     COMPACT_EVERY as COMPACT_EVERY,
     cutting_point as cutting_point,
@@ -36,4 +40,4 @@ from cognition.context.window import (
     shortened as shortened,
     shown as shown,
 )
-from cognition.counts import IMAGE_TOKENS as IMAGE_TOKENS
+from cognition.values.counts import IMAGE_TOKENS as IMAGE_TOKENS

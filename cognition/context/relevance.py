@@ -1,9 +1,8 @@
-"""How far texts are about a question: a number from 0 to 1, by their words alone.
+"""The relevance of texts to a question: a number from 0 to 1, by their words alone.
 
-A text's score is the weighted share of the question's words that it has. Words are compared by their English stems
-and where they begin and end. A word that few of the texts have weighs more than one that most of them have:
-``floor(log2(texts / texts that have it)) + 1``, and 1 where none has it. All of it is arithmetic that is exact or
-rounds alike everywhere, so that the same texts have the same order on every machine.
+A text's score is the weighted share of the question's words that it contains. Words are compared by their English
+stems, as whole words. A rare word weighs more than a common word: ``floor(log2(texts / texts that have it)) + 1``, or 1
+if no text has it. The arithmetic is exact or rounds the same way everywhere, so the order is equal on every machine.
 """
 
 from __future__ import annotations
@@ -11,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from cognition.context.stems import beginnings_of, stem_of
+from cognition.context._stemmer import beginnings_of, stem_of
 from cognition.context.words import asked_in, distinct_words
 
 LONGEST_LOOKED_AT = 20_000
-"""Characters of a text that are looked at. A longer one had better be several."""
+"""The most characters read of a text. Split longer texts."""
 
 PIECE = 4_000
-"""Characters of a text that are read at a time: to order accents takes time with the square of their number."""
+"""Characters of a text read at a time: ordering accents takes time quadratic in their number."""
 
 HALF_LIFE = 30 * 86_400.0
-"""Seconds after which a text has lost half of what its age can take away."""
+"""Seconds after which a text has lost half of the relevance that age can remove."""
 
 
 def scores_of(question: str, texts: Sequence[str]) -> list[float]:
-    """The relevance of each text to a question, from 0 to 1, among these texts; 0 where the question has no words."""
+    """Return each text's relevance to a question, from 0 to 1, among these texts; 0 if the question has no words."""
     asked = frozenset(map(stem_of, asked_in(question)))
     if not asked:
         return [0.0] * len(texts)
@@ -42,7 +41,7 @@ def scores_of(question: str, texts: Sequence[str]) -> list[float]:
 
 
 def _forms(asked: frozenset[str], words: frozenset[str]) -> dict[str, set[str]]:
-    """Of the words those that have each of these stems. Few begin as one does, and only of those the stem is made."""
+    """Return the words of each stem. Only the few words that begin like a stem are stemmed."""
     forms: dict[str, set[str]] = {stem: set() for stem in asked}
     begin = beginnings_of(asked)
     for word in [word for word in words if word.startswith(begin)]:
@@ -58,7 +57,7 @@ def _weight(having: int, texts: int) -> int:
 
 @lru_cache(maxsize=1024)
 def words_in(text: str) -> frozenset[str]:
-    """The different words of a text. Cached: most texts come again with the next message."""
+    """Return the different words of a text. Cached: most texts return with the next message."""
     if len(text) <= PIECE:
         return distinct_words(text)
     end, begin, words = min(len(text), LONGEST_LOOKED_AT), 0, set[str]()
@@ -72,13 +71,13 @@ def words_in(text: str) -> frozenset[str]:
 
 
 def aged(score: float, at: float | None, now: float, recency: float) -> float:
-    """A score less what a text's age takes away of it.
+    """Return a score reduced by a text's age.
 
     Args:
         score: from 0 to 1.
-        at: when the text was written, and ``now``, both in seconds since the epoch; None where that is not known.
-        now: see ``at``.
-        recency: the part of the score that age can take away, from 0 to 1.
+        at: the text's time of writing in seconds since the epoch; None if unknown.
+        now: the present time in seconds since the epoch.
+        recency: the part of the score that age can remove, from 0 to 1.
     """
     if not recency:
         return score

@@ -1,7 +1,7 @@
-"""Compaction, as a plan: when older messages are summarised, which ones, what the model is asked, what is shown then.
+"""Plan compaction: when to summarise older messages, which messages, how to ask the model, and how to show the summary.
 
-The request for a summary is one message with the conversation as text, so that it fits whatever stands in it: results
-and messages that are too long are shortened in it, and the oldest are left out.
+The request for a summary is one message with the conversation as text. To make any conversation fit, results and
+messages that are too long are shortened in it, and the oldest are left out.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from math import inf
 
 from attrs import evolve, frozen
 
-from cognition.config import AgentConfig, GenerationOptions
-from cognition.content import images_of
-from cognition.context.counting import counted, summary_tokens
-from cognition.context.notes import PLAIN, CutNote
+from cognition.context.cut_note import PLAIN, CutNote
+from cognition.context.token_counts import counted, summary_tokens
 from cognition.context.window import (
     CHARS_PER_TOKEN,
     before_window,
@@ -27,30 +25,34 @@ from cognition.context.window import (
     shown_size,
     summary_message,
 )
-from cognition.counts import EDGE, TemplateCosts, Tokens, most_of_part, most_tokens
-from cognition.history import History
-from cognition.messages import AssistantMessage, Message, UserMessage
-from cognition.state import Summary, Window
+from cognition.steps.config import AgentConfig, GenerationOptions
+from cognition.steps.state import Summary, Window
+from cognition.values.content import images_of
+from cognition.values.counts import EDGE, TemplateCosts, Tokens, most_of_part, most_tokens
+from cognition.values.history import History
+from cognition.values.messages import AssistantMessage, Message, UserMessage
 
 COMPACT_EVERY = 4
-"""Replies of the model at least between two requests for a summary that nobody asked for."""
+"""The fewest replies between two automatic requests for a summary."""
 KEPT_SHARE = 0.2
-"""The newest turns and steps that together take at most this share of the budget are not summarised. A runtime reads
-what is kept anew, since it moves to the front: with more, less than 95 % of what prompts have in common is reused."""
+"""The newest turns and steps are not summarised if together they take at most this share of the budget. They move to
+the front of the prompt, so a runtime must evaluate them again: with more, prompts reuse less than 95 % of their common
+text.
+"""
 LEAST_SHARE = 0.1
-"""What would be summarised has at least this share of the budget, or the model is not asked."""
+"""The model is asked for a summary only if the summarised messages take at least this share of the budget."""
 SUMMARY_SHARE = 0.25
-"""Of the budget, at least this much room is left for the summary when it is written."""
+"""The share of the budget reserved for writing the summary."""
 LEAST_SHOWN = 100
-"""Characters of a text that the request for a summary still shows where room is needed."""
+"""The fewest characters of a shortened text in the request for a summary."""
 NOTE_OF_CUT = 50
-"""Characters that the note in a shortened text may have."""
+"""Characters reserved for the note in a shortened text."""
 MOST_DIGITS = 12
-"""Of a number of messages."""
+"""Digits reserved for a number of messages."""
 MOST_WORDS = 9_999
-"""Of a summary."""
+"""The most words to ask for in a summary."""
 REQUEST_ID = "summary-request"
-"""The id of the message that asks for a summary, which stands in that request alone."""
+"""The id of the message that asks for a summary; it exists only in that request."""
 
 INSTRUCTION = """\
 The conversation below grows too long to be shown further. Summarise it for yourself, so that the work can go on \
@@ -71,36 +73,38 @@ LEFT_OUT = "[... {} earlier messages are left out here ...]"
 
 @frozen
 class Entry:
-    """One message of a conversation as text."""
+    """A message of a conversation as text."""
 
     title: str
     text: str
     result: bool = False
-    """Whether it is the result of a tool, which is shortened first."""
+    """Whether it is a tool's result; these are shortened first."""
     tokens: Tokens = ()
-    """Of a result, whole, where they are counted: as in ``ToolMessage``."""
+    """The tokens of a whole result, if counted: as in ``ToolMessage``."""
     most: int = 0
-    """The most tokens that ``text`` has, where they are counted."""
+    """An upper bound of the tokens of ``text``, if counted."""
 
     def __str__(self) -> str:
         return f"## {self.title}\n{self.text}\n"
 
 
 def summary_budget(config: AgentConfig) -> int:
-    """Tokens that the prompt for a summary may have: room is left to write it, whatever a reply may have."""
+    """Return the tokens allowed for the prompt of a summary. It leaves room for the summary, independent of replies'
+    limits.
+    """
     budget = prompt_budget(config)
     return min(budget, config.context_tokens - int(budget * SUMMARY_SHARE))
 
 
 def summary_options(config: AgentConfig) -> GenerationOptions:
-    """How a summary is sampled: as every reply, but free text, which no stop or small limit of replies cuts."""
+    """Return the options for sampling a summary: as for replies, but free text, without stop texts or a small limit."""
     options, most = config.options, config.options.max_tokens
     most = None if most is None else max(most, int(prompt_budget(config) * SUMMARY_SHARE))
     return evolve(options, tool_choice="none", response_format="", response_checked=False, stop=(), max_tokens=most)
 
 
 def is_due(history: History, tried: int | None) -> bool:
-    """Whether enough replies have come since a summary was last asked for; ``tried`` as in ``Summary``."""
+    """Return whether enough replies have come since the latest request for a summary; ``tried`` as in ``Summary``."""
     if tried is None:
         return True
     replies = 0
@@ -112,11 +116,11 @@ def is_due(history: History, tried: int | None) -> bool:
 
 
 def cutting_point(history: History, window: Window, budget: float, note: CutNote = PLAIN) -> int | None:
-    """Index of the first message that stays as it is when those before it are summarised; None if too little would go.
+    """Return the index of the first message to keep when earlier messages are summarised; None if too few would go.
 
-    The newest turn's message, and what the model has not answered, stay in any case; what stands before that stays as
-    long as it takes at most ``KEPT_SHARE`` of the budget, in unscaled tokens. Turns stay whole, and of the newest one
-    whole steps: a reply with its results. ``note`` as in ``shortened``.
+    The newest turn's user message and the messages that the model has not answered always stay. Messages before these
+    stay if they take at most ``KEPT_SHARE`` of the budget, in unscaled tokens. Turns stay whole; the newest turn may be
+    split between steps, each a reply with its results. ``note`` as in ``shortened``.
     """
     first, asked = window.first, _newest_asking(history, window)
     if asked is None:
@@ -138,7 +142,6 @@ def cutting_point(history: History, window: Window, budget: float, note: CutNote
 
 
 def _newest_asking(history: History, window: Window) -> int | None:
-    """Index of the newest message of the user's that is shown."""
     for index in range(len(history) - 1, window.first - 1, -1):
         message = history[index]
         if isinstance(message, UserMessage) and message.origin == "user":
@@ -153,9 +156,9 @@ def _heading_size(history: History, asked: int) -> float:
 def with_summary(
     history: History, window: Window, until: int, summary: Summary, costs: TemplateCosts | None, note: CutNote = PLAIN
 ) -> Window:
-    """The window with a summary in place of all that it shows before the message ``until``.
+    """Return the window with a summary in place of all messages before ``until``.
 
-    ``summary`` has the text, and the tokens of the reply that it stood in. ``note`` as above.
+    ``summary`` has the text, and the tokens of the model's reply with it. ``note`` as in ``shortened``.
     """
     asked = None
     if until < len(history) and not isinstance(history[until], UserMessage):
@@ -179,10 +182,11 @@ def with_summary(
 def summary_request(
     history: History, window: Window, until: int, room: float, budget: float, costs: TemplateCosts | None = None
 ) -> UserMessage | None:
-    """The message that asks for a summary of what the window shows before the message ``until``.
+    """Return the message that asks for a summary of the window's messages before ``until``; None if the room is too
+    small.
 
-    ``room``: the unscaled tokens that it may have; None if there are too few for anything. ``budget``: those that a
-    prompt may have, of which the summary is to take a share. ``costs``: by which tokens are counted.
+    ``room``: the message's room in unscaled tokens. ``budget``: the tokens of a prompt; the summary may take a share of
+    it. ``costs``: the template's costs, for counting.
     """
     instruction = INSTRUCTION.format(words=min(max(50, int(budget * SUMMARY_SHARE * 0.5)), MOST_WORDS))
     asking = UserMessage(REQUEST_ID, instruction, "engine")
@@ -206,7 +210,6 @@ def _joined(entries: list[Entry]) -> str:
 
 
 def _most(entry: Entry) -> int:
-    """The most tokens that an entry has, in the request for a summary."""
     return most_tokens(str(evolve(entry, text=""))) + 1 + entry.most
 
 
@@ -219,7 +222,7 @@ def _entry(message: Message, costs: TemplateCosts | None) -> Entry:
 
 
 def _told(message: Message) -> tuple[Entry, int]:
-    """A message as text, and how many of its bytes are words of ours."""
+    """Return a message as text, and how many of its bytes are our own words."""
     if isinstance(message, UserMessage):
         pictures = "".join(f"\n[{image}]" for image in images_of(message.parts))
         return Entry("user" if message.origin == "user" else "note", message.text + pictures), most_tokens(pictures)
@@ -232,9 +235,9 @@ def _told(message: Message) -> tuple[Entry, int]:
 
 
 def _fitting(entries: list[Entry], characters: float, summarised: bool) -> list[Entry] | None:
-    """The entries, shortened and at last without the oldest ones, so that they have at most so many characters.
+    """Shorten the entries, and if necessary drop the oldest, to fit the given number of characters.
 
-    ``summarised``: the first one is a summary, which is kept. None where there is room for nothing.
+    ``summarised``: the first entry is a summary, which stays. Return None if nothing fits.
     """
     first, rest, gone = entries[: int(summarised)], entries[int(summarised) :], 0
     while rest:
@@ -248,7 +251,7 @@ def _fitting(entries: list[Entry], characters: float, summarised: bool) -> list[
 
 
 def _shortened(entries: list[Entry], characters: float) -> list[Entry] | None:
-    """The entries with their texts shortened as far as it takes, results first; None if that is not enough."""
+    """Shorten the entries' texts as far as necessary, results first; None if that is not enough."""
     characters -= sum(len(str(Entry(entry.title, ""))) + 1 for entry in entries)
     results = [len(entry.text) for entry in entries if entry.result]
     others = [len(entry.text) for entry in entries if not entry.result]
@@ -262,7 +265,7 @@ def _shortened(entries: list[Entry], characters: float) -> list[Entry] | None:
 
 
 def _even(lengths: Iterable[int], characters: float) -> float:
-    """How long each of these texts may be so that together they are no longer than this; ``inf`` if they are not."""
+    """Return the maximum length at which these texts fit; ``inf`` if they fit uncut, ``-inf`` if nothing fits."""
     shortest_first = sorted(lengths)
     for place, length in enumerate(shortest_first):
         share = characters / (len(shortest_first) - place)

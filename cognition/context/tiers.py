@@ -1,8 +1,8 @@
-"""The words of CogOS for the same things: its four tiers as sections, its continuation and its metrics.
+"""CogOS compatibility: its four tiers as sections, its continuation and its metrics.
 
-CogOS builds a prompt of four tiers, each with a part of the budget: identity,
-temporal, present and semantic. Here the present one is the conversation. What is measured differs where it was wrong
-there: every tier is in the breakdown, and ``compression_used`` says whether anything was trimmed.
+CogOS builds a prompt of four tiers, each with a part of the budget: identity, temporal, present and semantic. Here the
+present tier is the conversation. Two metrics correct errors of CogOS: the breakdown contains every tier, and
+``compression_used`` reports whether anything was trimmed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 
-from cognition.candidates import CONVERSATION, Candidate, Section
-from cognition.decisions import ContextAssembled, ContextChosen
+from cognition.steps.decisions import ContextAssembled, ContextChosen
+from cognition.values.candidates import CONVERSATION, Candidate, Section
 
 TIERS: Mapping[str, str] = {
     "tier1_identity": "identity",
@@ -20,7 +20,7 @@ TIERS: Mapping[str, str] = {
     "tier3_present": CONVERSATION,
     "tier4_semantic": "semantic",
 }
-"""The section that each tier is here."""
+"""The section for each tier."""
 
 TIER_SECTIONS: tuple[Section, ...] = (
     Section("identity", 0.33, changes="seldom"),
@@ -28,15 +28,15 @@ TIER_SECTIONS: tuple[Section, ...] = (
     Section("semantic", 0.06),
     Section(CONVERSATION, 0.33),
 )
-"""For ``sections=``: the parts that CogOS gives its tiers of a budget; 3 in 100 are spare."""
+"""For ``sections=``: the tiers' shares of the budget in CogOS; 3 % are spare."""
 
 REFRESH_BELOW = 0.66
-"""The coherence below which CogOS takes a context to be worth making anew."""
+"""The coherence below which CogOS rebuilds a context."""
 
 
 @frozen
 class ContinuationState:
-    """Where a session left off, for the one that takes it up: CogOS keeps it in ``.cog/run/continuation.json``."""
+    """The end point of a session, for its successor: CogOS stores it in ``.cog/run/continuation.json``."""
 
     session_id: str
     timestamp: str
@@ -47,12 +47,12 @@ class ContinuationState:
 
 @frozen
 class ContextMetrics:
-    """What CogOS measures of a prompt."""
+    """CogOS's metrics of a prompt."""
 
     total_tokens: int
     """Estimated tokens of the whole prompt."""
     tier_breakdown: Mapping[str, int]
-    """Estimated tokens of each tier that has any."""
+    """Estimated tokens of each tier that is not empty."""
     coherence_score: float
     """How many of the tiers have something in them, from 0 to 1."""
     compression_used: bool
@@ -64,11 +64,11 @@ class ContextMetrics:
 
 
 def continuation(state: ContinuationState, origin: str = "") -> tuple[Candidate, ...]:
-    """What a session is told of the one before it: nothing where nothing was left to say, or a hook asks.
+    """Return the candidate that passes a previous session's state on; empty without a prompt, or for a hook.
 
     Args:
-        state: where that one left off.
-        origin: who asks; ``hook`` and ``internal`` are told nothing.
+        state: the previous session's end point.
+        origin: the caller; ``hook`` and ``internal`` get nothing.
     """
     if origin in ("hook", "internal") or not state.continuation_prompt.strip():
         return ()
@@ -76,12 +76,12 @@ def continuation(state: ContinuationState, origin: str = "") -> tuple[Candidate,
 
 
 def metrics(chosen: ContextChosen | None, assembled: ContextAssembled, tiers: Iterable[str] = TIERS) -> ContextMetrics:
-    """What CogOS measures, of what the engine tells of a request.
+    """Return CogOS's metrics of a request, from the engine's notices.
 
     Args:
-        chosen: of the turn that the request is of; None where its message brought no candidates.
+        chosen: of the request's turn; None if its message brought no candidates.
         assembled: of the request.
-        tiers: those that are wanted, by their names.
+        tiers: the names of the tiers to report.
     """
     wanted = [name for name in tiers if name in TIERS]
     used = {} if chosen is None else {use.name: use.tokens for use in chosen.sections}

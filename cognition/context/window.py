@@ -1,10 +1,14 @@
-"""What fits into a request: sizes, shortened tool results, trimming history by whole turns, and the summary.
+"""Fit a conversation into a request: sizes, shortened tool results, history trimmed by whole turns, and the summary.
 
-Sizes are tokens: those that were counted, or estimated from characters and corrected by what the runtime last measured
-(``docs/context-sizes.md``). Where they exceed the budget, tool results that the model has answered are shortened, then
-whole old turns are left out, and at last the newest results are shortened too. That is done in large steps (to
-``TRIM_TO`` of the budget), so that the prompt's beginning stays the same for many calls and a runtime can reuse what it
-holds of it.
+Sizes are tokens, either counted, or estimated from characters and corrected by the runtime's latest measurement
+(``docs/context-sizes.md``). If they exceed the budget, these steps follow:
+
+1. Shorten tool results that the model has answered.
+2. Leave out whole old turns.
+3. Shorten the newest results.
+
+Each step is large (down to ``TRIM_TO`` of the budget), so that the prompt's beginning stays the same for many calls and
+a runtime can reuse its cache.
 """
 
 from __future__ import annotations
@@ -18,42 +22,41 @@ from operator import is_
 
 from attrs import evolve
 
-from cognition.config import AgentConfig
-from cognition.content import images_of
-from cognition.context.counting import shown_tokens
-from cognition.context.notes import PLAIN, SKIPPED, CutNote
-from cognition.counts import IMAGE_TOKENS, MOST_TOKENS
-from cognition.history import CHUNK, Chunk, History
-from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from cognition.outcomes import Failure
-from cognition.requests import ModelRequest
-from cognition.state import NO_SUMMARY, Summary, Window
-from cognition.tools import ToolSpec
+from cognition.context.cut_note import PLAIN, SKIPPED, CutNote
+from cognition.context.token_counts import shown_tokens
+from cognition.steps.config import AgentConfig
+from cognition.steps.requests import ModelRequest
+from cognition.steps.state import NO_SUMMARY, Summary, Window
+from cognition.values.content import images_of
+from cognition.values.counts import IMAGE_TOKENS, MOST_TOKENS
+from cognition.values.history import CHUNK, Chunk, History
+from cognition.values.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from cognition.values.outcomes import Failure
+from cognition.values.tools import ToolSpec
 
 CHARS_PER_TOKEN = 3.0
-"""English has about 4 characters a token in common vocabularies, code and small vocabularies about 3."""
+"""English has about 4 characters per token in common vocabularies; code and small vocabularies have about 3."""
 MESSAGE_TOKENS = 8
 """Role markers and line breaks around a message."""
 TRIM_TO = 0.75
-"""Room is made until at most this share of the budget is in use."""
+"""Trimming continues until at most this share of the budget is in use."""
 STALE_RESULT = 400
-"""Characters that are still shown of a tool result that the model has answered, where room is needed."""
+"""Characters left of an answered tool result when room is needed."""
 OLD_RESULT = 100
-"""The same in a turn that is too long even so: hardly more than that something is left out."""
+"""The same in a turn that is still too long; hardly more than the note about the omission."""
 LEAST_RESULT = 200
-"""No result is shown with fewer characters than this (or than it has); a turn that needs that doesn't fit."""
+"""The fewest characters shown of any longer result. A turn that needs fewer does not fit."""
 SUMMARY_NOTE = "What was said and done before, summarised, in place of the messages themselves:\n{text}"
-"""How a summary is shown to the model."""
 SUMMARY_ID = "summary"
-"""The id of that message, which stands in requests alone."""
+"""The id of the summary's message, which exists only in requests."""
 SKIPPED_ID = "skipped"
-"""The same of the note on steps that are left out."""
+"""The id of the note on omitted steps, likewise."""
 RESULT_SHARE = 0.25
-"""No single tool result takes more than this share of the prompt budget."""
+"""The largest share of the prompt budget for a single tool result."""
 SCALE_RANGE = (0.2, 5.0)
-"""A measured size that is not within these multiples of the estimate is a reporting error, not a strange tokenizer."""
+"""A measured size outside these multiples of the estimate is a reporting error, not a strange tokenizer."""
 OVERFLOW_GUESS = 1.5
-"""A prompt that was too long is taken to have this many times the budget, where nobody says how long it was."""
+"""The assumed size of a prompt that was too long, in multiples of the budget, if the runtime does not report it."""
 
 
 Cuts = tuple[tuple[int, int], ...]
@@ -61,7 +64,7 @@ Cuts = tuple[tuple[int, int], ...]
 
 
 def message_size(message: Message) -> float:
-    """The tokens of a message: those that were counted, else estimated and unscaled."""
+    """Return the tokens of a message: counted, or else estimated and unscaled."""
     if message.tokens:
         return sum(message.tokens)
     if isinstance(message, AssistantMessage):
@@ -78,12 +81,12 @@ def message_size(message: Message) -> float:
 
 
 def fixed_size(config: AgentConfig) -> float:
-    """Estimated tokens of what stands before the messages: system prompt and tools."""
+    """Return the estimated tokens of system prompt and tools."""
     return _before(config.prompt, config.offered if config.protocol == "native" else ())
 
 
 def request_size(request: ModelRequest) -> float:
-    """``fixed_size`` of what a request has before its messages."""
+    """Return ``fixed_size`` for a request."""
     return _before(request.system, request.tools)
 
 
@@ -95,31 +98,31 @@ def _before(prompt: str, tools: Sequence[ToolSpec]) -> float:
 
 
 def system_size(prompt: str) -> float:
-    """Estimated tokens of a system prompt alone, as where no tools are offered."""
+    """Return the estimated tokens of a system prompt alone, for requests without tools."""
     return len(prompt) / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
 
 
 def changed_size(fixed: float, config: AgentConfig, system: str | None) -> float:
-    """``fixed_size`` with the system prompt that the state has in place of the configuration's, if it has one."""
+    """Return ``fixed_size`` with ``system``, if not None, in place of the configured system prompt."""
     return fixed if system is None else fixed + (len(system) - len(config.system)) / CHARS_PER_TOKEN
 
 
 def prompt_budget(config: AgentConfig) -> int:
-    """Tokens that a prompt may have, the reply's room set aside."""
+    """Return the tokens allowed for a prompt, without the room for the reply."""
     most = config.options.max_tokens
     return config.context_tokens - (min(config.reply_tokens, config.context_tokens // 2) if most is None else most)
 
 
 def result_limit(config: AgentConfig) -> int:
-    """Characters that one tool result may have in history."""
+    """Return the characters allowed for a tool result in history."""
     return max(200, int(prompt_budget(config) * RESULT_SHARE * CHARS_PER_TOKEN))
 
 
 def shorten(content: str, limit: int, again: str = "") -> str:
-    """The text, or its first three quarters and last quarter of ``limit`` characters with a note between them.
+    """Shorten a text to the first three quarters and the last quarter of ``limit`` characters, with a note between.
 
-    Where the note takes as much as it saves, the text stays as it is: what comes out is never longer than what was put
-    in. ``again`` says how to read the rest, as ``CutNote.again`` words it.
+    If the note is as long as the omitted text, the text stays unchanged: the result is never longer than ``content``.
+    ``again`` explains how to read the rest, as worded by ``CutNote.again``.
     """
     if len(content) <= limit:
         return content
@@ -130,17 +133,17 @@ def shorten(content: str, limit: int, again: str = "") -> str:
 
 
 def ends_of(limit: int) -> tuple[int, int]:
-    """How many characters ``shorten`` leaves of a text at its beginning and at its end."""
+    """Return how many characters ``shorten`` keeps at the beginning and at the end."""
     return limit * 3 // 4, limit // 4
 
 
 def is_asking(message: Message) -> bool:
-    """Whether a message is one of the user's, which begins a turn, and no note of the engine's."""
+    """Return whether this is a user's message, which begins a turn, and not an engine's note."""
     return isinstance(message, UserMessage) and message.origin == "user"
 
 
 def scale_measured(estimate: float, tokens: int) -> float:
-    """The scale after the runtime counted ``tokens`` in a prompt of this unscaled estimate."""
+    """Return the scale after the runtime counted ``tokens`` in a prompt of this unscaled estimate."""
     low, high = SCALE_RANGE
     if tokens >= high * estimate:  # compared first: a reported count may be too large for a division
         return high
@@ -148,10 +151,11 @@ def scale_measured(estimate: float, tokens: int) -> float:
 
 
 def scale_overflowed(scale: float, estimate: float, budget: int, failure: Failure) -> float:
-    """The scale after the runtime refused a prompt of this unscaled estimate as too long; never a smaller one.
+    """Return the scale, never a smaller value, after the runtime refused a prompt of this unscaled estimate as too
+    long.
 
-    Where the runtime named the sizes, a prompt that fits the budget by this scale also fits the runtime's room. Where
-    it did not, the prompt is taken to have ``OVERFLOW_GUESS`` times the budget, although its estimate was within it.
+    If the runtime reported the sizes, a prompt that fits the budget by this scale also fits the runtime's room.
+    Otherwise the prompt counts as ``OVERFLOW_GUESS`` times the budget, although its estimate was within it.
     """
     needed = min(failure.needed_tokens, MOST_TOKENS) if failure.needed_tokens else OVERFLOW_GUESS * budget
     room = min(failure.available_tokens, budget) if failure.available_tokens else budget
@@ -159,17 +163,17 @@ def scale_overflowed(scale: float, estimate: float, budget: int, failure: Failur
 
 
 def scale_trusted(scale: float) -> float:
-    """The scale after a turn that ended because no prompt got through.
+    """Return the scale after a turn without a successful prompt.
 
-    A correction that makes prompts look longer is forgotten: without a prompt that gets through, no reply can mend it.
+    A correction that enlarges prompts is forgotten: without a successful prompt, no reply could correct it.
     """
     return min(scale, 1.0)
 
 
 def shortened(message: Message, limit: int | None, note: CutNote = PLAIN) -> Message:
-    """The message as it is shown where results have ``limit`` characters: never a longer one than it is.
+    """Return the message with a result cut to ``limit`` characters; never a longer message.
 
-    ``note`` tells the model what is left out.
+    ``note`` informs the model of the omission.
     """
     if limit is None or not isinstance(message, ToolMessage) or len(message.content) <= limit:
         return message
@@ -186,7 +190,7 @@ def shortened(message: Message, limit: int | None, note: CutNote = PLAIN) -> Mes
 
 
 def limit_at(cuts: Cuts, index: int) -> int | None:
-    """How many characters a result at this place in history is shown with; None for all."""
+    """Return the limit in characters of a result at this index of history; None without a limit."""
     for end, limit in cuts:
         if index < end:
             return limit
@@ -194,8 +198,10 @@ def limit_at(cuts: Cuts, index: int) -> int | None:
 
 
 def before_window(history: History, window: Window) -> tuple[Message, ...]:
-    """What a request shows before the messages from ``window.first`` on: the summary, and, in the middle of a turn, the
-    user's message that began it with the engine's notes right behind it, and a note on steps that are left out.
+    """Return the messages shown before ``window.first``: the summary, and the beginning of a turn that the window
+    splits.
+
+    The beginning of the turn is the user's message with the engine's notes after it, and a note on omitted steps.
     """
     summary = window.summary
     told: tuple[Message, ...] = (summary_message(summary),) if summary.text else ()
@@ -206,27 +212,28 @@ def before_window(history: History, window: Window) -> tuple[Message, ...]:
 
 
 def summary_message(summary: Summary) -> UserMessage:
-    """How a summary is shown."""
+    """Return the message that shows a summary."""
     text = SUMMARY_NOTE.format(text=summary.text)
     return UserMessage(SUMMARY_ID, text, "engine", tokens=summary.tokens)
 
 
 def skipped_message(summary: Summary) -> UserMessage:
-    """What stands in the place of steps that are left out."""
+    """Return the note that replaces omitted steps."""
     return UserMessage(SKIPPED_ID, SKIPPED.format(summary.skipped), "engine", tokens=summary.skipped_tokens)
 
 
 def end_of_asking(history: History, asked: int) -> int:
-    """Index of the first message that is none of the user's, nor a note of the engine's, from ``asked`` on."""
+    """Return the index of the first message, from ``asked`` on, that is neither the user's nor an engine's note."""
     while asked < len(history) and isinstance(history[asked], UserMessage):
         asked += 1
     return asked
 
 
 def shown(history: History, window: Window, note: CutNote = PLAIN) -> History:
-    """The messages that a request shows; ``note`` as in ``shortened``.
+    """Return the messages of a request; ``note`` as in ``shortened``.
 
-    What stands before the window takes the places of as many messages before it, so that the others stay shared.
+    Messages shown before the window replace the same number of messages before it, so that the other chunks stay
+    shared.
     """
     first, cuts = window.first, window.cuts
     front = () if window.summary is NO_SUMMARY else before_window(history, window)
@@ -246,13 +253,13 @@ def shown(history: History, window: Window, note: CutNote = PLAIN) -> History:
 
 
 def _laid(chunk: Chunk, start: int, begin: int, front: Chunk) -> Chunk:
-    """The messages with those of ``front`` in the places from ``begin`` on."""
+    """Return the messages with ``front`` placed from ``begin`` on."""
     low, high = max(begin - start, 0), min(begin + len(front) - start, len(chunk))
     return (*chunk[:low], *front[low + start - begin : high + start - begin], *chunk[high:])
 
 
 _laid_whole = lru_cache(maxsize=64)(_laid)
-"""Cached, so that requests share what they show, as histories do."""
+"""Cached, so that requests share messages as histories do."""
 
 
 def _cut(chunk: Chunk, start: int, cuts: Cuts, note: CutNote) -> Chunk:
@@ -265,12 +272,16 @@ _cut_whole = lru_cache(maxsize=64)(_cut)
 
 
 def fit(history: History, window: Window, fixed: float, budget: int, note: CutNote = PLAIN) -> Window | None:
-    """The window that fits the budget; None if what must be shown is too long.
+    """Return a window that fits the budget; None if the required messages are too long.
 
-    First the results that the model has answered are shortened, oldest first; then whole turns are left out, but for
-    the last one. Where that turn alone is too long, the results in it are shortened further, its oldest steps go, and
-    at last the newest results share the room that is left. Where nothing else helps, the summary goes. ``note`` as in
-    ``shortened``.
+    Steps, each only if necessary:
+
+    1. Shorten answered results, oldest first.
+    2. Leave out whole turns except the last.
+    3. Shorten the last turn's results further, drop its oldest steps, then let its newest results share the room.
+    4. Drop the summary.
+
+    ``note`` as in ``shortened``.
     """
     if (fixed + window.size - window.slack) * window.scale <= budget:
         return window
@@ -289,7 +300,7 @@ def fit(history: History, window: Window, fixed: float, budget: int, note: CutNo
 
 
 def _without_summary(history: History, window: Window, note: CutNote) -> Window:
-    """The window without the summary. What of the turn it stood for is left out with the note of steps instead."""
+    """Return the window without the summary; the note on omitted steps covers its part of the turn."""
     summary = evolve(window.summary, text="", messages=0, tokens=())
     if summary.asked is not None:
         skipped = window.first - end_of_asking(history, summary.asked)
@@ -300,12 +311,12 @@ def _without_summary(history: History, window: Window, note: CutNote) -> Window:
 
 
 def shown_size(history: History, window: Window, index: int, note: CutNote = PLAIN) -> float:
-    """Estimated tokens, unscaled, of the message at this place in history, as the window shows it."""
+    """Return the unscaled tokens of a message of history in the form that the window shows."""
     return message_size(shortened(history[index], limit_at(window.cuts, index), note))
 
 
 def _newest_step(history: History, first: int) -> int:
-    """Index of the reply that the model gave last, not before ``first``: it hasn't answered what stands behind it."""
+    """Return the index of the latest reply, not before ``first``; the model has not answered the messages after it."""
     for index in range(len(history) - 1, first, -1):
         if isinstance(history[index], AssistantMessage):
             return index
@@ -313,7 +324,7 @@ def _newest_step(history: History, first: int) -> int:
 
 
 def _shorten_stale(history: History, window: Window, room: float, most: int, note: CutNote) -> Window:
-    """The window with as many results shortened to ``most`` as it takes, of those that the model has answered."""
+    """Shorten answered results to ``most`` characters, as many as necessary."""
     first, size, end = window.first, window.size, 0
     if size <= room:
         return window
@@ -335,12 +346,12 @@ def _shorten_stale(history: History, window: Window, room: float, most: int, not
 
 
 def _joined(cuts: Cuts) -> Cuts:
-    """The rows without those that say the same as the next one."""
+    """Merge adjacent rows with the same limit."""
     return tuple([row for row, after in zip_longest(cuts, cuts[1:]) if after is None or row[1] != after[1]])
 
 
 def _drop_turns(history: History, window: Window, room: float, note: CutNote) -> Window:
-    """The window without as many whole turns as it takes, but with the last one."""
+    """Leave out as many whole turns as necessary, except the last."""
     first, size, cuts, turns, summary = window.first, window.size, window.cuts, window.turns, window.summary
     gone = 0.0  # of the turn that begins at ``first``
     for index, message in enumerate(history.drop(first), first) if size > room else ():
@@ -358,7 +369,7 @@ def _drop_turns(history: History, window: Window, room: float, note: CutNote) ->
 
 
 def _drop_steps(history: History, window: Window, room: float, note: CutNote) -> Window:
-    """The window without as many whole steps of its turn as it takes, oldest first, but with the newest one."""
+    """Leave out as many whole steps of the turn as necessary, oldest first, except the newest."""
     summary, size = window.summary, window.size
     asked = window.first if summary.asked is None else summary.asked
     begun = end_of_asking(history, asked) if summary.asked is None else window.first
@@ -379,10 +390,10 @@ def _drop_steps(history: History, window: Window, room: float, note: CutNote) ->
 
 
 def _shorten_newest(history: History, window: Window, room: float, note: CutNote) -> Window:
-    """The window with the results that the model has not answered shortened alike, as far as the room demands it.
+    """Shorten all unanswered results to the same length, as far as necessary.
 
-    All older ones have been shortened to ``OLD_RESULT`` before. How many characters are as many tokens as there is room
-    for is estimated first; where counts say that these texts have more, it is searched for.
+    Older results already have at most ``OLD_RESULT`` characters. The length is estimated first; if counts show that
+    these texts have more tokens, it is searched for.
     """
     begin, end = _newest_step(history, window.first) + 1, len(history)
     results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
@@ -402,7 +413,7 @@ def _shorten_newest(history: History, window: Window, room: float, note: CutNote
 
 
 def _share(lengths: list[int], characters: float) -> int | None:
-    """How long each of these texts, shortest first, may be so that together they are; None for less than is of use."""
+    """Return the maximum length at which these texts (shortest first) fit; None if it is below ``LEAST_RESULT``."""
     for place, length in enumerate(lengths):
         share = characters / (len(lengths) - place)
         if length > share:

@@ -1,9 +1,8 @@
-"""The words of a text: the same for what is looked for, for what is looked in, and for the index of a memory.
+"""Split text into words, in the same way for queries, texts and a memory's index.
 
-Words are in small letters, without accents; one letter and one digit are words too, and so are ``c++`` and ``c#``.
-Scripts that put no spaces between words (Chinese, Japanese, Thai and their neighbours; Korean too, whose endings hang
-on its words) are cut into their characters and into pairs of them that overlap: a query of one character looks for it,
-a longer one for its pairs.
+Words are lower-case and without accents. Single letters and digits are words, and so are ``c++`` and ``c#``. Scripts
+without spaces (Chinese, Japanese, Thai and their neighbours; also Korean, with its suffixes) are split into characters
+and overlapping pairs. A query of one character searches for it, a longer query for its pairs.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ import unicodedata
 from collections.abc import Iterator
 
 LONGEST_WORD = 64
-"""Characters that count of a word: nobody asks for the end of a longer one."""
+"""Characters of a word that count; queries do not need the end of a longer word."""
 
 LONGEST_QUERY = 4_000
-"""Characters of a query that are looked at. To bring accents in order takes time with the square of their number."""
+"""Characters read of a query: ordering accents takes time quadratic in their number."""
 
 MOST_WORDS = 24
-"""Different words of a query that are looked for, the first ones."""
+"""The most different words used of a query, from its beginning."""
 
 UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -31,7 +30,7 @@ UNSPACED = (
 
 ASCII_WORD = re.compile(r"(?<![a-z0-9])[a-z](?:\+\+|#)(?![a-z0-9])|[a-z0-9]+")
 PLAIN = bytes(code if chr(code).isalnum() else 32 for code in bytes(range(128)).lower()) + bytes(128)
-"""What each ASCII character of a text without ``+`` and ``#`` counts as: a small letter, a digit, or a space."""
+"""The form of each ASCII character in a text without ``+`` and ``#``: a lower-case letter, a digit, or a space."""
 ANY_WORD = re.compile(rf"(?<!\S)[a-z](?:\+\+|#)(?!\S)|[{UNSPACED}]+|[^\s+#{UNSPACED}]+")
 RUN = re.compile(rf"[{UNSPACED}]")
 ACCENTS = re.compile("[\u0300-\u036f]")
@@ -41,11 +40,11 @@ STOP_WORDS = frozenset(
     "not of on or our she so that the their them there they this to was we were what when where which who why will "
     "with would you your".split()
 )
-"""Words that say nothing of what a question is about; looked for where it has no others."""
+"""Words without information about a question's subject; used only if it has no others."""
 
 
 class _Characters(dict[int, str]):
-    """What each character counts as: a part of a word, or a space."""
+    """The form of each character: part of a word, or a space."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -64,7 +63,7 @@ _CHARACTERS = _Characters()
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in its order, as they are indexed."""
+    """Return the words of a text in order, as an index needs them."""
     found: list[str] = []
     for word in _raw_words(text):
         if not word.isascii() and RUN.match(word):
@@ -76,7 +75,6 @@ def words_of(text: str) -> list[str]:
 
 
 def distinct_words(text: str) -> frozenset[str]:
-    """The different words of a text."""
     if text.isascii() and "+" not in text and "#" not in text:  # most texts, in a tenth of the time
         words = frozenset(text.encode("ascii").translate(PLAIN).decode("ascii").split())
         if max(map(len, words), default=0) > LONGEST_WORD:
@@ -86,9 +84,9 @@ def distinct_words(text: str) -> frozenset[str]:
 
 
 def asked_in(text: str) -> list[str]:
-    """The different words that a query asks for, in its order, as they stand among ``words_of`` what has them.
+    """Return the different words to search for, in the query's order, in the form of ``words_of``.
 
-    Those of a question that say nothing (``what``, ``the``) are left out where there are others.
+    Words without information (``what``, ``the``) are left out if there are others.
     """
     words: dict[str, None] = {}
     stopped: dict[str, None] = {}
@@ -103,7 +101,7 @@ def asked_in(text: str) -> list[str]:
 
 
 def _raw_words(text: str) -> Iterator[str]:
-    """Words, and whole runs of scripts without spaces."""
+    """Return words, and whole runs of scripts without spaces."""
     if text.isascii():
         return iter(ASCII_WORD.findall(text.lower()))
     for _ in range(2):  # taken apart, 𝕬 is a capital; and what is in small letters can sometimes be taken apart again

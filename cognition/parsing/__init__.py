@@ -1,5 +1,6 @@
 """The parser of model output: one pure state machine that reads any format given as data."""
 
+from cognition.parsing._reply import Reply, collect, parse_reply
 from cognition.parsing.formats import FORMATS, HERMES, PLAIN
 from cognition.parsing.outputs import (
     ArgumentsDelta,
@@ -11,10 +12,9 @@ from cognition.parsing.outputs import (
     TextDelta,
 )
 from cognition.parsing.parser import Parser, advance, finish, start
-from cognition.parsing.reply import Reply, collect, parse_reply
 from cognition.parsing.spec import CallFormat, FormatSpec, JsonFields, ParameterMarkers, ReasoningMarkers
 from cognition.parsing.state import ParserState
-from cognition.parsing.typed import ParameterTypes, types_of
+from cognition.parsing.typed_values import ParameterTypes, types_of
 
 __all__ = [
     "FORMATS",

@@ -76,7 +76,6 @@ class Reader:
         self._notation = notation
 
     def skip(self) -> None:
-        """Skip white space."""
         found = SPACE.match(self.text, self.at)
         self.at = found.end() if found else self.at
 

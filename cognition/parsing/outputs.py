@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from cognition.messages import MalformedToolCall, ProposedCall
+from cognition.values.messages import MalformedToolCall, ProposedCall
 
 
 @frozen

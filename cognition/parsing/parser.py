@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cognition.outcomes import FinishReason
-from cognition.parsing.machine import Run
+from cognition.parsing._machine import Run
+from cognition.parsing._plan import plan_of
 from cognition.parsing.outputs import Output
-from cognition.parsing.plan import plan_of
 from cognition.parsing.spec import FormatSpec
 from cognition.parsing.state import ParserState
-from cognition.parsing.typed import NO_TYPES, ParameterTypes, types_of
-from cognition.tools import ToolSpec
+from cognition.parsing.typed_values import NO_TYPES, ParameterTypes, types_of
+from cognition.values.outcomes import FinishReason
+from cognition.values.tools import ToolSpec
 
 Outputs = tuple[Output, ...]
 
@@ -70,5 +70,4 @@ class Parser:
 
     @property
     def raw(self) -> str:
-        """All text that was fed."""
         return "".join(self._chunks)

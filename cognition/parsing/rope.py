@@ -13,7 +13,6 @@ EMPTY: Rope = ()
 
 
 def added(rope: Rope, text: str) -> Rope:
-    """Return the rope with ``text`` appended."""
     if not text:
         return rope
     count = len(rope)
@@ -28,5 +27,4 @@ def joined(rope: Rope) -> str:
 
 
 def length(rope: Rope) -> int:
-    """Return the number of characters."""
     return sum(map(len, rope))

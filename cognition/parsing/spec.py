@@ -1,7 +1,7 @@
 """How a model family marks reasoning and tool calls in its output: data, read by one parser.
 
 A ``FormatSpec`` is derived from a chat template or handwritten (``cognition.parsing.formats``). It is frozen, and
-converts to JSON and back (``cognition.codec``).
+converts to JSON and back (``cognition.steps.codec``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from cognition.errors import ConfigError
+from cognition.base.errors import ConfigError
 
 CallShape = Literal[
     "json_object", "name_as_key", "named_json", "tagged_parameters", "nested_tags", "pythonic", "named_object"

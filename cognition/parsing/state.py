@@ -37,11 +37,9 @@ class Scan(NamedTuple):
     waiting: Rope = EMPTY
     """Arguments that came before the name."""
     reached: bool = False
-    """Whether the arguments have begun."""
     announced: bool = False
     """Whether ``CallStarted`` was output."""
     depth: int = 0
-    """Open braces and brackets."""
     quote: str = ""
     """The quotation mark that ends the current string; empty outside of strings."""
     escaped: bool = False

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from cognition.base.strict_json import DECODER, DuplicateKeyError
+from cognition.parsing._repair import TOKEN, repair_json
 from cognition.parsing.literals import Doubt, Unreadable
-from cognition.parsing.repair import TOKEN, repair_json
-from cognition.strict_json import DECODER, DuplicateKeyError
 
 SPACE = re.compile(r"[ \t\n\r]*+")
 SHAPE = json.JSONDecoder()

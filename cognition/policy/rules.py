@@ -1,4 +1,4 @@
-"""A rule: what to do with the calls that a pattern names."""
+"""A rule: the action for the calls that a pattern names."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Literal
 
 from attrs import Factory, field, frozen
 
-from cognition.checking import checked
-from cognition.policy.patterns import Pattern, read_pattern
+from cognition.base.checking import checked
+from cognition.policy.rule_patterns import Pattern, read_pattern
 
 Action = Literal["allow", "ask", "deny"]
 
 Sort = Literal["command", "path", "text"]
-"""What the argument of a rule is held against, which the tool says."""
+"""The kind of text that a rule's argument is compared with; the tool determines it."""
 
 PATH_ARGUMENTS = frozenset(
     """
@@ -20,7 +20,7 @@ PATH_ARGUMENTS = frozenset(
     source_path target_path working_directory
     """.split()
 )
-"""Names of parameters that are taken for paths where a tool says nothing of that."""
+"""Names of parameters treated as paths if the tool does not declare its paths."""
 
 SEVERITY: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -32,18 +32,19 @@ def _read(rule: Rule) -> Pattern:
 @checked
 @frozen
 class Rule:
-    """What to do with calls of the tools that a pattern names, and with arguments that it names."""
+    """The action for calls of the tools, and with the arguments, that a pattern names."""
 
     action: Action
-    """Whether they run, the user is asked, or they are refused."""
+    """Whether they run, ask the user, or are refused."""
     tool: str
     """A tool's name (``write``), the beginning of names (``mcp.files.*``, ``*``), or either with an argument in
-    brackets: ``Bash(git push:*)``, ``Write(src/**)``, ``*(.env)``. See ``docs/policy.md``."""
+    parentheses: ``Bash(git push:*)``, ``Write(src/**)``, ``*(.env)``. See ``docs/guides/policy.md``.
+    """
     reason: str = ""
-    """Told to the model when the rule denies."""
+    """Sent to the model when the rule denies."""
     pattern: Pattern = field(init=False, repr=False, eq=False, default=Factory(_read, takes_self=True))
-    """``tool``, as it was read."""
+    """The parsed ``tool``."""
 
     def matches(self, name: str) -> bool:
-        """Whether it is for calls of this tool, with some arguments or with any."""
+        """Return whether it is for calls of this tool, with any or some arguments."""
         return self.pattern.names(name)

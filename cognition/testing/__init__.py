@@ -1,16 +1,16 @@
-"""The laws of the agent core as checks that any engine can be held to; for tests, imported by nothing else.
+"""Checks of the agent core's laws for any engine. For tests only; no other package imports this one.
 
-``laws`` and ``explore`` come from here. What needs Hypothesis is imported by its own name:
+``laws`` and ``explore`` come from here. Modules that need Hypothesis are imported by name:
 ``cognition.testing.machine`` and ``cognition.testing.strategies``.
 """
 
-from cognition.testing.explore import Exploration, explore
-from cognition.testing.laws import InconclusiveError, Law, LawViolation, laws
-from cognition.testing.letters import ANY
-from cognition.testing.moves import moves
-from cognition.testing.situations import default_alphabet
-from cognition.testing.story import Story, tell
-from cognition.testing.world import Edge, Turn, World, advance
+from cognition.testing._explore import Exploration, explore
+from cognition.testing._laws import InconclusiveError, Law, LawViolation, laws
+from cognition.testing._moves import moves
+from cognition.testing._sample_inputs import ANY
+from cognition.testing._situations import default_alphabet
+from cognition.testing._trace import Story, tell
+from cognition.testing._world import Edge, Turn, World, advance
 
 __all__ = [
     "ANY",

@@ -1,4 +1,6 @@
-"""A Hypothesis state machine that drives any engine through arbitrary interleavings and holds each step to all laws."""
+"""A Hypothesis state machine that drives any engine through arbitrary interleavings and checks all laws on
+each step.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,19 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from cognition.inputs import Input, UserSpoke
-from cognition.testing.laws import laws
-from cognition.testing.search import Walk
+from cognition.steps.inputs import Input, UserSpoke
+from cognition.testing._engine_under_test import Subject
+from cognition.testing._laws import laws
+from cognition.testing._search import Walk
+from cognition.testing._world import AnyEngine
 from cognition.testing.strategies import OTHERS, answers, cancels, misplaced, texts
-from cognition.testing.subject import Subject
-from cognition.testing.world import AnyEngine
 
 
 def machine(engine: AnyEngine, *, leave_out: tuple[str, ...] = (), start: Any = None) -> type[RuleBasedStateMachine]:
-    """The state machine for an engine; its attribute ``TestCase`` is a test that pytest and unittest run.
+    """Return the state machine for an engine; its attribute ``TestCase`` is a test for pytest and unittest.
 
-    Each step is held to all ten laws but those named in ``leave_out`` (such as ``"L2"``), and raises ``LawViolation``
-    with the run so far where it breaks one. ``start``: as in ``laws``.
+    Each step is checked against all ten laws except those named in ``leave_out`` (such as ``"L2"``). A broken law
+    raises ``LawViolation`` with the run so far. ``start``: as in ``laws``.
     """
     checked = [law for law in laws(engine, start=start) if law.name not in leave_out]
     config = Subject.of(engine).config

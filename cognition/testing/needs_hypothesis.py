@@ -1,12 +1,12 @@
-"""Imported before Hypothesis by every module here that needs it: says which extra it comes with where it is missing."""
+"""Import this before Hypothesis: if Hypothesis is missing, the error names the extra that provides it."""
 
 from __future__ import annotations
 
-from cognition.errors import ConfigError
+from cognition.base.errors import ConfigError
 
 
 class HypothesisMissingError(ConfigError, ModuleNotFoundError):
-    """Hypothesis, with which laws are searched, is not installed."""
+    """Hypothesis is not installed; the search for violations needs it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -20,5 +20,5 @@ except ModuleNotFoundError as error:
         raise
     raise HypothesisMissingError(
         "searching with Hypothesis needs the package `hypothesis`, which comes with an extra: pip install "
-        "'cogstep[testing]' (cognition.testing.explore holds an engine to the same laws without it)"
+        "'cogstep[testing]' (cognition.testing._explore holds an engine to the same laws without it)"
     ) from error

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: configurations, inputs for a world (well-placed and not), runs, and states reached by runs."""
+"""Hypothesis strategies: configurations, inputs for a world (well-placed and misplaced), runs, and reachable states."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from cognition.candidates import Candidate
-from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
-from cognition.content import Image, TextPart
-from cognition.counts import TemplateCosts, Tokens
-from cognition.decisions import ANSWERS, AskUser, Effect
-from cognition.features import Vocabulary
-from cognition.ids import EffectId
-from cognition.inputs import (
+from cognition.base.ids import EffectId
+from cognition.policy import Policy, Rule
+from cognition.steps.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
+from cognition.steps.decisions import ANSWERS, AskUser, Effect
+from cognition.steps.inputs import (
     ApprovalGiven,
     ApprovalRefused,
     ApprovalsForgotten,
@@ -41,54 +38,55 @@ from cognition.inputs import (
     WorkerFinished,
     WorkerStalled,
 )
-from cognition.messages import MalformedToolCall, ProposedCall, Usage
-from cognition.outcomes import Failure
-from cognition.policy import Policy, Rule
-from cognition.state import AgentState
-from cognition.testing.letters import ANSWERING, LETTERS
-from cognition.testing.moves import moves
-from cognition.testing.situations import ENGINE_ARGUMENTS
-from cognition.testing.subject import Subject
-from cognition.testing.world import AnyEngine, Edge, World, addressed, take
-from cognition.tools import ToolSpec
+from cognition.steps.state import AgentState
+from cognition.testing._engine_under_test import Subject
+from cognition.testing._moves import moves
+from cognition.testing._sample_inputs import ANSWERING, LETTERS
+from cognition.testing._situations import ENGINE_ARGUMENTS
+from cognition.testing._world import AnyEngine, Edge, World, addressed, take
+from cognition.values.candidates import Candidate
+from cognition.values.content import Image, TextPart
+from cognition.values.counts import TemplateCosts, Tokens
+from cognition.values.features import Vocabulary
+from cognition.values.messages import MalformedToolCall, ProposedCall, Usage
+from cognition.values.outcomes import Failure
+from cognition.values.tools import ToolSpec
 
 # -------------------------------------------------------------------------------------------------------------- values
 
 HUGE = "long " * 2500
-"""12,500 characters: more than a context of 4,096 tokens holds."""
+"""12,500 characters: more than fits a context of 4,096 tokens."""
 ODD_TEXTS = ("", " \n", "\x00", "\ud800", "<|im_end|>", "call-1-1-1", "1.1.0", '"id": "m1"', HUGE)
-"""Texts that something could trip over: empty, blank, no character, half of one, a marker, what looks like our ids."""
+"""Tricky texts: empty, blank, a NUL, half of a surrogate pair, a marker, texts that look like our ids."""
 
 
 def _picked(values: tuple[str, ...]) -> SearchStrategy[str]:
-    """One of these; unlike ``sampled_from`` it does not write them all into its own description."""
+    """Draw one of these values. Unlike ``sampled_from``, the strategy's description does not contain them all."""
     return st.integers(0, len(values) - 1).map(values.__getitem__)
 
 
 texts: SearchStrategy[str] = st.sampled_from(("Hello", "Done.")) | st.text(max_size=8) | _picked(ODD_TEXTS)
-"""What users, models and tools say."""
 
 arguments: SearchStrategy[str] = _picked(
     ("{}", '{"n": 1}', '{"n":1}', '{ "n": 2 }', '{"path": "/tmp/x", "text": "\\u00e9"}')
 ) | _picked(("", "{", "[1]", "null", "7", '{"n": NaN}', '{"n": 1, "n": 2}', '{"a":' * 2000, "1" * 5000))
-"""Arguments of calls, as a model writes them: good ones, and ones that are no JSON object."""
+"""Arguments of calls, as models write them: valid objects, and invalid texts."""
 
 tokens: SearchStrategy[int] = st.sampled_from((0, 1, 10, 1000, 10**9, 10**400))
 usages: SearchStrategy[Usage] = st.just(Usage()) | st.builds(
     Usage, tokens, tokens, tokens, st.sampled_from((0.0, 0.001, 5.0))
 )
-"""What model calls used."""
 
 
 COUNTED: SearchStrategy[Tokens] = st.just(()) | st.lists(tokens, max_size=3).map(tuple)
-"""Tokens of a message: none, those that an interpreter has counted, and what nobody can have."""
+"""Token counts of a message: missing, realistic and impossible."""
 COSTS: SearchStrategy[TemplateCosts] = st.builds(
     TemplateCosts, st.sampled_from((0, 20)), *[st.sampled_from((0, 4))] * 7, st.sampled_from((0.0, 16.0))
 )
 
 
 def failures() -> SearchStrategy[Failure]:
-    """Failed model calls of every kind, as runtimes and providers report them."""
+    """Return failed model calls of every kind, as runtimes and providers report them."""
     kinds = ("rate_limit", "context_overflow", "auth", "transient", "fatal", "offline", "modality", "bad_output")
     known = st.builds(
         Failure,
@@ -111,7 +109,7 @@ def failures() -> SearchStrategy[Failure]:
 
 
 def tools() -> SearchStrategy[ToolSpec]:
-    """Tools of every kind, of a few names, so that some are much alike."""
+    """Return tools of every kind, with few names, so that some are similar."""
     names = st.sampled_from(("look", "looks", "write", "files.list", "files.delete"))
     return st.builds(
         _tool, names, st.booleans(), st.booleans(), ASKING, PLANS, st.sampled_from((None, None, True, False))
@@ -143,7 +141,7 @@ def _tool(
 
 
 def policies() -> SearchStrategy[Policy]:
-    """Policies whose rules meet the names of ``tools``."""
+    """Return policies whose rules match the names of ``tools``."""
     actions = st.sampled_from(("allow", "ask", "deny"))
     patterns = st.sampled_from(("*", "look", "look*", "write", "files.*", "files.delete"))
     rules = st.builds(Rule, actions, patterns, st.sampled_from(("", "not here")))
@@ -151,7 +149,7 @@ def policies() -> SearchStrategy[Policy]:
 
 
 def limits() -> SearchStrategy[Limits]:
-    """Budgets so small that runs of a few inputs meet them, and none at all."""
+    """Return budgets so small that runs of a few inputs reach them, and no budgets."""
     few = st.integers(1, 4)
     return st.builds(
         Limits,
@@ -175,7 +173,7 @@ OPTIONS = (
 
 
 def configs() -> SearchStrategy[AgentConfig]:
-    """Whole configurations, small contexts among them."""
+    """Return whole configurations, also with small contexts."""
     return st.builds(
         AgentConfig,
         system=st.sampled_from(("", "Be brief.")),
@@ -204,7 +202,9 @@ NOBODY = EffectId("")
 
 
 def replies(config: AgentConfig | None = None, effect_id: EffectId = NOBODY) -> SearchStrategy[ModelReplied]:
-    """Replies of a model to this call, sensible and hostile: several calls, unknown tools, unreadable arguments."""
+    """Return a model's replies to this call, sensible and hostile: several calls, unknown tools, unreadable
+    arguments.
+    """
     return _replies(_names(config)).map(lambda reply: evolve(reply, effect_id=effect_id))
 
 
@@ -235,7 +235,7 @@ def _replies(names: tuple[str, ...]) -> SearchStrategy[ModelReplied]:
 
 
 def answers(effect: Effect, config: AgentConfig | None = None) -> SearchStrategy[EffectAnswer]:
-    """Whatever can come of an effect."""
+    """Return all kinds of answers to an effect."""
     if isinstance(effect, AskUser):
         return _choices(effect)
     return _answers(type(effect).__name__, _names(config)).map(lambda event: evolve(event, effect_id=effect.effect_id))
@@ -249,7 +249,7 @@ def _answers(kind: str, names: tuple[str, ...]) -> SearchStrategy[EffectAnswer]:
 
 
 def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
-    """Answers of which there is more to try than their letters."""
+    """Return the answers with more variety than their letters."""
     nobody = st.just(NOBODY)
     replied = _replies(names)
     return {
@@ -279,14 +279,14 @@ def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
 
 
 def _patterns(names: tuple[str, ...]) -> SearchStrategy[str]:
-    """Rules for "from now on": none, ones for these tools, and ones that are none."""
+    """Return rules for "from now on": empty, for these tools, and invalid."""
     known = st.sampled_from(names or ("nowhere",))
     about = st.builds("{}{}".format, known, st.sampled_from(("", "(/tmp/**)", "(/tmp/x)", "(x:*)", "(*)")))
     return st.just("") | about | st.sampled_from(("*", "nowhere", "(", "write(", "w*", "x" * 20_000))
 
 
 def _choices(effect: AskUser) -> SearchStrategy[QuestionAnswered]:
-    """Answers to these questions; where several are allowed, all of them."""
+    """Return answers to these questions; if several options are allowed, also all of them."""
     one_each = st.tuples(*(st.sampled_from([(option,) for option in q.options]) for q in effect.questions))
     all_allowed = st.just(tuple(q.options if q.multiple else q.options[-1:] for q in effect.questions))
     return st.builds(QuestionAnswered, st.just(effect.effect_id), one_each | all_allowed)
@@ -298,7 +298,7 @@ def _names(config: AgentConfig | None) -> tuple[str, ...]:
 
 @st.composite
 def well_placed(draw: DrawFn, world: World, config: AgentConfig | None = None) -> Input:
-    """An input that belongs here: most often an answer to an effect in flight, else what the user may do."""
+    """Draw an input that belongs here: usually an answer to an effect in flight, else an action of the user."""
     rare = draw(RARELY)
     event: Input
     if world.open and not rare:
@@ -312,7 +312,7 @@ def well_placed(draw: DrawFn, world: World, config: AgentConfig | None = None) -
 
 @st.composite
 def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> Input:
-    """An input that does not belong here: stale, foreign, duplicate, mismatched, or out of phase."""
+    """Draw an input that does not belong here: stale, foreign, duplicate, mismatched, or out of phase."""
     event: Input
     kind = draw(st.sampled_from(("late", "foreign", "mismatched", "out of phase")))
     if kind == "late" and world.over:
@@ -330,7 +330,9 @@ def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> 
 
 
 def cancels(world: World) -> SearchStrategy[Input]:
-    """Cancellations, with what an interpreter knows of the effects in flight: this one never began, that one ended."""
+    """Return cancellations, with an interpreter's knowledge of the effects in flight: which never began,
+    which ended.
+    """
     known = tuple(effect.effect_id for effect in world.open)
     some = st.sets(st.sampled_from(known)).map(lambda chosen: tuple(sorted(chosen))) if known else st.just(())
     return st.builds(CancelAsked, st.sampled_from(("", "enough")), st.just("") | texts, usages, some, some)
@@ -338,7 +340,7 @@ def cancels(world: World) -> SearchStrategy[Input]:
 
 RARELY = st.integers(0, 9).map(lambda number: number == 9)
 A_DOT = Image.of(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
-"""The smallest of pictures."""
+"""A minimal image."""
 RETURNS = st.sampled_from(("", "", '{"type": "integer"}'))
 CANDIDATES: SearchStrategy[Candidate] = st.builds(
     Candidate,
@@ -348,7 +350,7 @@ CANDIDATES: SearchStrategy[Candidate] = st.builds(
     RARELY,
     st.none() | st.sampled_from((0.0, -1.0, 1e300)),
 )
-"""What may stand in a prompt: good texts, and ones that no section takes, have no room, or look like a tag."""
+"""Candidates for a prompt: good texts, and texts without a section, too large, or similar to a tag."""
 MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, RETURNS) | st.builds(
     UserSpoke,
     texts,
@@ -365,7 +367,7 @@ OTHERS: SearchStrategy[Input] = st.sampled_from(
     [letter for kind, some in LETTERS.items() if kind not in {*ANSWERING, UserSpoke, CancelAsked} for letter in some]
     + [ApprovalsForgotten(("write",)), ApprovalsForgotten(("nowhere", "look"))]
 )
-"""What the user may do at any time, such as choosing a mode."""
+"""Actions that the user can take at any time, such as choosing a mode."""
 FOREIGN_IDS = st.sampled_from(
     [EffectId(text) for text in ("0.0.0", "1.1.0", "7.7.7", "", "1.1.1.1", "\u00b9.1.0", "9" * 50)]
 )
@@ -380,14 +382,13 @@ def _dated(draw: DrawFn, event: Any, world: World) -> Input:
 
 
 def _any_answer(effect_id: EffectId) -> list[Input]:
-    """One answer of each type under this id."""
     return [addressed(some[0], effect_id) for kind, some in LETTERS.items() if kind in ANSWERING]
 
 
 def inputs(
     world: World, config: AgentConfig | None = None, alphabet: Sequence[Input] | None = None
 ) -> SearchStrategy[Input]:
-    """An input for this world, three in four of them well-placed; of an alphabet where one is given."""
+    """Return inputs for this world, three in four well-placed; drawn from ``alphabet`` if there is one."""
     if alphabet is not None:
         return st.sampled_from(moves(world, alphabet))
     return _inputs(world, config)
@@ -405,7 +406,7 @@ def _inputs(draw: DrawFn, world: World, config: AgentConfig | None) -> Input:
 def runs(
     engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, max_inputs: int = 12, start: Any = None
 ) -> SearchStrategy[list[Edge]]:
-    """Runs of an engine from the beginning of a session, each a list of steps; ``start`` as in ``laws``."""
+    """Return runs of an engine from the beginning of a session, each a list of steps; ``start`` as in ``laws``."""
     subject = Subject.of(engine, start)
 
     @st.composite
@@ -420,7 +421,6 @@ def runs(
 
 
 def worlds(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: Any = None) -> SearchStrategy[World]:
-    """Worlds that runs of this engine lead to."""
     beginning = Subject.of(engine, start).beginning
     return runs(engine, alphabet=alphabet, start=start).map(lambda edges: edges[-1].after if edges else beginning)
 
@@ -428,5 +428,5 @@ def worlds(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start:
 def states(
     engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: Any = None
 ) -> SearchStrategy[AgentState]:
-    """States that runs of this engine reach: never built by hand, so all of them can occur."""
+    """Return states that runs of this engine reach. They are never built by hand, so all of them can occur."""
     return worlds(engine, alphabet=alphabet, start=start).map(lambda world: world.state)

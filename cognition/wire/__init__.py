@@ -4,21 +4,13 @@ This package does no I/O. A provider sends the result of ``encode``. It feeds a 
 in one body to ``decode_body``, and the body of an error status to ``decode_error``.
 """
 
-from cognition.wire.decoder import (
-    Decoder,
-    WirePlan,
-    WireState,
-    advance,
-    decode_body,
-    finish,
-    plan_of,
-)
-from cognition.wire.encoder import encode
-from cognition.wire.errors import decode_error
-from cognition.wire.habits import DEFAULTS, HABITS, Dialect, Habits
-from cognition.wire.making import UnsayableError, WireRequest
-from cognition.wire.names import Names, names_of
-from cognition.wire.replies import WireReply
+from cognition.wire._decoder import Decoder, WirePlan, WireState, advance, decode_body, finish, plan_of
+from cognition.wire._encoder import encode
+from cognition.wire._errors import decode_error
+from cognition.wire._names import Names, names_of
+from cognition.wire._quirks import DEFAULTS, HABITS, Dialect, Habits
+from cognition.wire._replies import WireReply
+from cognition.wire._request_builder import UnsayableError, WireRequest
 
 __all__ = [
     "DEFAULTS",

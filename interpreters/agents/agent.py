@@ -7,14 +7,14 @@ from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
 from cognition import Compacted, CompactionAsked, ConfigError, Input, NotCompacted, SessionReset
-from interpreters.agents.answers import StructuredResult
-from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
-from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
+from interpreters.agents._streaming import TurnEvents
+from interpreters.agents.base_agent import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
 from interpreters.agents.results import RunResult
-from interpreters.agents.streaming import TurnEvents
-from interpreters.program.content import Content
-from interpreters.program.owning import closed_with
-from interpreters.sync import SyncInterpreter
+from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_input
+from interpreters.agents.structured_answers import StructuredResult
+from interpreters.loop.program.message_content import Content
+from interpreters.loop.program.ownership import closed_with
+from interpreters.loop.sync import SyncInterpreter
 from runtime.checking import checked_call
 
 T = TypeVar("T")

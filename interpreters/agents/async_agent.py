@@ -10,18 +10,18 @@ from types import TracebackType
 from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
 from cognition import CogstepError, Compacted, CompactionAsked, ConfigError, NotCompacted, SessionReset
-from interpreters.agents.answers import StructuredResult
-from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
-from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after
-from interpreters.agents.partial import PartialAnswer
+from interpreters.agents._partial_answers import PartialAnswer
+from interpreters.agents.base_agent import CLOSE_SECONDS, LOG, BaseAgent, closing_after
 from interpreters.agents.results import RunResult
-from interpreters.aio import AsyncInterpreter
-from interpreters.observing.delivery_tasks import Tasks
+from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_input
+from interpreters.agents.structured_answers import StructuredResult
+from interpreters.loop.aio import AsyncInterpreter
+from interpreters.loop.program.message_content import Content
+from interpreters.loop.program.ownership import closed_with
+from interpreters.observing.async_delivery import Tasks
 from interpreters.observing.events import Event, Inline
-from interpreters.program.content import Content
-from interpreters.program.owning import closed_with
-from interpreters.threads.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread, to_its_end
-from runtime.awaiting import awaits
+from interpreters.tools.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread, to_its_end
+from runtime.async_adapter import awaits
 from runtime.checking import checked_call
 
 T = TypeVar("T")

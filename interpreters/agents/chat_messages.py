@@ -29,12 +29,12 @@ from cognition import (
     ToolMessage,
     UserMessage,
 )
-from cognition.checking import shown
-from cognition.content import MEDIA_TYPES, check_parts, text_of
-from cognition.phases import Acting, Settled
-from cognition.strict_json import DECODER
-from interpreters.agents.adopting import conversation_of
-from interpreters.recording.sessions.exporting import openai_messages
+from cognition.base.checking import shown
+from cognition.base.strict_json import DECODER
+from cognition.steps.phases import Acting, Settled
+from cognition.values.content import MEDIA_TYPES, check_parts, text_of
+from interpreters.agents._foreign_recording import conversation_of
+from interpreters.recording.sessions.export import openai_messages
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 

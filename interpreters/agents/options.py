@@ -26,21 +26,21 @@ from cognition import (
     RetryPolicy,
     Section,
 )
-from cognition.decisions import Effect
-from cognition.features import Feature, Vocabulary
-from cognition.routing import Breaker, ModelTask
-from cognition.text_protocol import TextProtocol
+from cognition.parsing.text_protocol import TextProtocol
+from cognition.steps.decisions import Effect
+from cognition.values.features import Feature, Vocabulary
+from cognition.values.routing import Breaker, ModelTask
 from interpreters.loop.clock import Clock
+from interpreters.loop.program.approvals import Approve
+from interpreters.loop.program.context_sources import ContextFunction
+from interpreters.loop.program.program import WORKER_PATIENCE
+from interpreters.loop.program.questions import AskQuestions, Hooks, ReviewPlans
 from interpreters.observing.events import Observer
-from interpreters.program.approvals import Approve
-from interpreters.program.asking import AskQuestions, Hooks, ReviewPlans
-from interpreters.program.gathering import ContextFunction
-from interpreters.program.program import WORKER_PATIENCE
 from interpreters.recording.journal import Fsync
 from interpreters.recording.recorder import Where
 from interpreters.recording.redaction import Redaction
-from runtime.protocol import Runtime
-from runtime.stores.memory import Memory
+from runtime.protocol.model import Runtime
+from runtime.stores.notes import Memory
 
 
 @frozen(eq=False)
@@ -76,7 +76,7 @@ class Carrying(TypedDict, total=False):
         Option(
             (),
             "Functions that give, for each message of the user, the `Candidate`s that may stand in the prompt beside "
-            "the conversation (`docs/assembly.md`), such as `WorkspaceFiles`.",
+            "the conversation (`docs/guides/context-sources.md`), such as `WorkspaceFiles`.",
         ),
     ]
     observers: Annotated[Iterable[Observer], Option((), "Functions that are told of every event.")]
@@ -130,8 +130,8 @@ class Configuring(TypedDict, total=False):
         TextProtocol | None,
         Option(
             None,
-            "How the model writes calls (`docs/protocols.md`). None: natively; where its template has no place for "
-            "tools, as `tool_tags`, with a warning.",
+            "How the model writes calls (`docs/guides/text-protocols.md`). None: natively; if the template has no place "
+            "for tools, as `tool_tags`, with a warning.",
         ),
     ]
     recall_first: Annotated[
@@ -202,7 +202,7 @@ class Routing(TypedDict, total=False):
         Iterable[str],
         Option(
             (),
-            "Of `models`, those that are called where the one before fails, in this order (`docs/several-models.md`). "
+            "Of `models`, those that are called where the one before fails, in this order (`docs/guides/several-models.md`). "
             '`""` is the agent\'s own.',
         ),
     ]

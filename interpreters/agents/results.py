@@ -18,9 +18,9 @@ from cognition import (
     ToolMessage,
     Usage,
 )
-from cognition.messages import ResultStatus
+from cognition.values.messages import ResultStatus
 from interpreters.loop.errors import PendingError, TurnFailedError
-from interpreters.program.later import Postponable, told
+from interpreters.loop.program.pending import Postponable, told
 
 
 @frozen

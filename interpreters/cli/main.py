@@ -11,10 +11,21 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from interpreters.cli import (
+from interpreters.cli._errors import (
+    INTERRUPTED,
+    PIPE_CLOSED,
+    TERMINATED,
+    UNANSWERED,
+    UNUSABLE,
+    CommandError,
+    Terminated,
+    reason_of,
+    without_passwords,
+)
+from interpreters.cli.commands import (
     bench,
     chat,
-    context_command,
+    context as context_command,
     doctor,
     format,
     mcp,
@@ -27,20 +38,9 @@ from interpreters.cli import (
     sessions,
     undo,
 )
-from interpreters.cli.arguments import EXIT_CODES, Parser, Version
-from interpreters.cli.errors import (
-    INTERRUPTED,
-    PIPE_CLOSED,
-    TERMINATED,
-    UNANSWERED,
-    UNUSABLE,
-    CommandError,
-    Terminated,
-    reason_of,
-    without_passwords,
-)
-from interpreters.cli.stores import in_store
-from interpreters.cli.terminal import err, gates, out
+from interpreters.cli.options.arguments import EXIT_CODES, Parser, Version
+from interpreters.cli.options.store_option import in_store
+from interpreters.cli.screen.terminal import err, gates, out
 
 PAGE = """\
 Agents on local language models.
@@ -95,7 +95,7 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         return _mute(PIPE_CLOSED)
     except OSError as error:
         if error.filename is not None:
-            from cognition.shown import shown_name
+            from cognition.base.display import shown_name
 
             return _complain(f"{shown_name(str(error.filename))}: {reason_of(error)}")
         # Without a name it is stdout, as on a full disk.
@@ -103,7 +103,7 @@ def _guarded(arguments: Sequence[str] | None) -> int:
     except CommandError as error:
         return _complain(str(error), error.code)
     except SystemExit as end:  # a function of the user's, such as a hook or who approves, meant to leave
-        from interpreters.cli.modules import where
+        from interpreters.cli.options.user_modules import where
 
         return _complain(f"your own code ended the program{where(end)}; it has to return, or raise an exception")
     except BaseException as error:  # what is no Exception too, which Python would print as it is

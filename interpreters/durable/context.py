@@ -7,7 +7,7 @@ again, not computed again. ``run`` relies on these laws of a context:
   the earlier ones. A task that makes calls was started in this order, and makes its call before it waits for anything.
 - A step whose text was returned once returns this text in all further executions, without a call of ``work``.
 - A step that was not returned may have happened: a process may end after ``work`` and before the record of it.
-- Only text is stored: JSON of ``cognition.codec``, never a pickled object.
+- Only text is stored: JSON of ``cognition.steps.codec``, never a pickled object.
 - A further execution may start while an earlier one only seems to be dead. It takes over the session's recording. Then
   the earlier one can't decide anything and can only start effects that were recorded already. The later one treats
   these as possibly started.

@@ -11,18 +11,18 @@ from typing import Any, Unpack
 from attrs import evolve
 
 from cognition import AgentConfig, AgentState, CancelAsked, ConfigError
-from cognition.checking import shown
-from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil, weakened_in
+from cognition.base.checking import shown
 from interpreters.agents.options import AgentOptions, ProgramOptions, declared, filled
-from interpreters.agents.resuming import Reopened, reopen
-from interpreters.program.prompting import PromptFunction
+from interpreters.agents.resume import Reopened, reopen
+from interpreters.agents.session_builder import Parts, assemble, make_parts, make_program, make_veil, weakened_in
+from interpreters.loop.program.system_prompt import PromptFunction
 from interpreters.recording.journal import Journal
 from interpreters.recording.recorder import Recorder
-from interpreters.recording.veil import Veil
+from interpreters.recording.redactor import Veil
 from interpreters.tools.external import Usable, as_tools
 from interpreters.tools.tool import Tool
 from runtime.checking import checked_call
-from runtime.protocol import Runtime
+from runtime.protocol.model import Runtime
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 NOT_HERE = {

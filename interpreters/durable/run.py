@@ -20,20 +20,20 @@ from typing import Any, TypeVar
 from attrs import evolve, frozen
 
 from cognition import CogstepError, Input
-from interpreters.agents.assembly import Parts
-from interpreters.agents.resuming import Reopened, take_up
-from interpreters.durable.ahead import Ahead
+from interpreters.agents.resume import Reopened, take_up
+from interpreters.agents.session_builder import Parts
+from interpreters.durable._errors import DurableDivergedError
+from interpreters.durable._interpreter import DurableInterpreter, RunClock
+from interpreters.durable._verifying_writer import Ahead
 from interpreters.durable.context import DurableContext
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableDivergedError
-from interpreters.durable.interpreter import DurableInterpreter, RunClock
-from interpreters.durable.texts import Ended, Errand, Happened, input_text, read_input
-from interpreters.program.later import outlives_its_run
+from interpreters.durable.serialization import Ended, Errand, Happened, input_text, read_input
+from interpreters.loop.program.pending import outlives_its_run
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, Record
 from interpreters.recording.recorder import MayWait, Recorder
-from interpreters.recording.replaying import ReplayDivergedError, replay
-from interpreters.recording.veil import NUMBERED, Veil
-from interpreters.threads.offloading import to_its_end
+from interpreters.recording.redactor import NUMBERED, Veil
+from interpreters.recording.replay import ReplayDivergedError, replay
+from interpreters.tools.offloading import to_its_end
 
 Result = TypeVar("Result")
 

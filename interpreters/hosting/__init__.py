@@ -1,14 +1,14 @@
 """Sessions in a worker thread or a worker process, driven by messages: see ``AgentHost``."""
 
 from interpreters.agents.options import HandleOptions
-from interpreters.hosting.agent_host import AgentHost
-from interpreters.hosting.channels import Channel, PipeChannel, QueueChannel
-from interpreters.hosting.errors import HostDiedError, HostError, HostTimeoutError
-from interpreters.hosting.handle import AgentHandle
-from interpreters.hosting.host import Host
-from interpreters.hosting.jobs import ToolWait
-from interpreters.hosting.messages import ModelChoice, ProtocolError
-from interpreters.hosting.turns import TurnStream
+from interpreters.hosting._agent_host import AgentHost
+from interpreters.hosting._channels import Channel, PipeChannel, QueueChannel
+from interpreters.hosting._errors import HostDiedError, HostError, HostTimeoutError
+from interpreters.hosting._handle import AgentHandle
+from interpreters.hosting._host import Host
+from interpreters.hosting._protocol import ModelChoice, ProtocolError
+from interpreters.hosting._turn_jobs import ToolWait
+from interpreters.hosting._turn_stream import TurnStream
 
 __all__ = [
     "AgentHandle",

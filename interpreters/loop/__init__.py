@@ -1,1 +1,1 @@
-"""Shared parts of all interpreters: clock, mailbox, reply stream, workers and the bounds of a turn."""
+"""The interpreters, sync and asyncio, and their parts: driver, performers, clock, mailbox, reply stream, workers."""

@@ -31,7 +31,7 @@ class Clock(Protocol):
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
         """Return the next letter, or None after at most ``seconds``.
 
-        None may come earlier, so that the caller can look again. If ``seconds`` is None, there is no time limit.
+        None may come earlier, so that the caller can look again. ``seconds`` None means no time limit.
         """
 
     async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:

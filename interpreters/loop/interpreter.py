@@ -42,13 +42,14 @@ from cognition import (
     Usage,
     UserSpoke,
 )
-from cognition.decisions import Compacted, Effect, NotCompacted
-from interpreters.driver import NO_EFFECTS, Driver, Handlers, Writer
+from cognition.steps.decisions import Compacted, Effect, NotCompacted
+from interpreters.loop._reply_stream import ReplyStream, offered_by
+from interpreters.loop._token_counter import counter_for
+from interpreters.loop._workers import Crew, run_errand
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
-from interpreters.loop.counting import counter_for
-from interpreters.loop.crew import Crew, run_errand
+from interpreters.loop.driver import NO_EFFECTS, Driver, Handlers, Writer
 from interpreters.loop.errors import PendingError
-from interpreters.loop.letters import (
+from interpreters.loop.mailbox_messages import (
     CancelRequest,
     Errand,
     Fault,
@@ -60,13 +61,12 @@ from interpreters.loop.letters import (
     Turn,
     WorkerEvent,
 )
-from interpreters.loop.settling import settle
-from interpreters.loop.spawning import Worker, make_worker
-from interpreters.loop.stream import ReplyStream, offered_by
+from interpreters.loop.program.pending import Postponable, outlives_its_run, told
+from interpreters.loop.program.program import Program
+from interpreters.loop.settlement import settle
+from interpreters.loop.worker_setup import Worker, make_worker
 from interpreters.observing.events import Inline, ToolProgress
 from interpreters.observing.observers import Observers
-from interpreters.program.later import Postponable, outlives_its_run, told
-from interpreters.program.program import Program
 from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import Tool, too_late
@@ -107,14 +107,12 @@ class Interpreter(ABC):
         self.program = program
         self.observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
-        """How the latest turn ended."""
         self.compacted: Compacted | NotCompacted | None = None
         """Result of this run's latest summary; None if no summary was requested."""
         self.began = 0
         """The number of messages in history before the latest turn."""
         self._clock = clock or SYSTEM_CLOCK
         self._turn: Turn | None = None
-        """The current run; None between runs."""
         self._latest: Turn | None = None
         """The current or previous run, whose turn may still be open; None if another process ran it."""
         self._over = False
@@ -126,7 +124,6 @@ class Interpreter(ABC):
         self._reply: ReplyStream | None = None
         """The reply that the model is writing, or wrote last."""
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
-        """The contexts of the running calls."""
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
         """For each effect with a deadline: the time, and the function that builds its answer then."""
         self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
@@ -157,7 +154,7 @@ class Interpreter(ABC):
 
     @abstractmethod
     def _give_up(self, reason: str) -> bool:
-        """Close a turn that waits for answers between runs; return False if there is no such turn."""
+        """Close a turn that waits for answers between runs; return False without such a turn."""
 
     @abstractmethod
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
@@ -190,7 +187,6 @@ class Interpreter(ABC):
         return self._opening(turn)
 
     def _goes_on(self, event: Input) -> bool:
-        """Whether an input continues the open turn instead of beginning one."""
         return bool(self.driver.in_flight) and (
             isinstance(event, CancelAsked) or getattr(event, "effect_id", None) in self.driver.in_flight
         )
@@ -245,7 +241,6 @@ class Interpreter(ABC):
 
     @property
     def under_way(self) -> Turn | None:
-        """The current run; None between runs."""
         return self._turn
 
     def leave(self, reason: str) -> None:
@@ -261,7 +256,7 @@ class Interpreter(ABC):
         self.began, self.finished = len(self.driver.state.history), None  # after what closed the turn before
 
     def cancel(self, reason: str = "") -> bool:
-        """Stop the current turn; return False if there is no turn.
+        """Stop the current turn; return False without a turn.
 
         Safe from any thread, tool, observer or signal handler. Once this has returned True, no effect of the turn
         begins.
@@ -286,11 +281,9 @@ class Interpreter(ABC):
             self._reply.cancel()
 
     def _closing(self, reason: str) -> Iterable[Input]:
-        """Return the inputs that close a turn which an exception left open."""
         return self._breaking_off(reason) if self._is_open() else ()
 
     def _is_open(self) -> bool:
-        """Whether a turn has begun and not ended."""
         return bool(self.driver.in_flight) or not isinstance(self.driver.state.phase, RESTING)
 
     def _breaking_off(self, reason: str) -> Iterator[Input]:
@@ -319,14 +312,13 @@ class Interpreter(ABC):
                     yield effect_id
 
     def _stop_work(self) -> None:
-        """Stop all work in flight because an exception ends the run."""
         if self._turn is not None:
             self._turn.cancel()
         if self._reply is not None:
             self._reply.cancel()
 
     def _forget(self) -> None:
-        """Stop all effects in flight, since their answers are no longer needed."""
+        """Stop all effects in flight."""
         self._deadlines.clear()
         for effect_id in list(self._contexts):
             self._stop(effect_id)
@@ -339,11 +331,10 @@ class Interpreter(ABC):
         self._crew.tell(decision)
 
     def _at_work_for(self) -> Turn:
-        """Return the current run, or a ``Turn`` that is over."""
         return self._turn or Turn(ended=True)
 
     def _end_run(self) -> None:
-        """End the run's turn, so that no more effects begin in it. A second call does nothing."""
+        """End the run's turn: its remaining effects never begin. A second call does nothing."""
         if self._turn is not None:
             self._turn.end()
             self._turn = None
@@ -382,7 +373,6 @@ class Interpreter(ABC):
         return None
 
     def _due(self) -> Input | None:
-        """Return the answer of an effect whose deadline has passed, or None."""
         now = self._clock.monotonic()
         for effect_id, (when, answer) in self._deadlines.items():
             if when <= now:
@@ -393,18 +383,15 @@ class Interpreter(ABC):
         return None
 
     def _seconds_left(self) -> float | None:
-        """Return the seconds until the next deadline, negative once it has passed; None without deadlines."""
         nearest = min((when for when, _ in self._deadlines.values()), default=None)
         return None if nearest is None else nearest - self._clock.monotonic()
 
     def _settled(self, event: Input) -> None:
-        """Release the effect that an input answers."""
         effect_id: EffectId | None = getattr(event, "effect_id", None)
         if effect_id is not None:
             self._release(effect_id)
 
     def _release(self, effect_id: EffectId) -> None:
-        """Forget an effect that is no longer being worked on."""
         self._deadlines.pop(effect_id, None)
         context = self._contexts.pop(effect_id, None)
         if context is not None and context.error is not None:
@@ -412,7 +399,7 @@ class Interpreter(ABC):
         self._crew.settled(effect_id)
 
     def _stop(self, effect_id: EffectId) -> None:
-        """Cancel the work on an effect whose answer is no longer needed."""
+        """Cancel the work on an effect."""
         context = self._contexts.pop(effect_id, None)
         if context is not None:
             context.cancel()
@@ -436,7 +423,6 @@ class Interpreter(ABC):
         self._deadlines[effect_id] = (self._clock.monotonic() + seconds, answer)
 
     def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
-        """Return a stream for the requested reply, and note it so that ``cancel`` finds it."""
         native, engine = effect.request.protocol == "native", self.driver.engine
         tools = tuple if native else partial(offered_by, engine, self.program)
         self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)

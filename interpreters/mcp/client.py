@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from cognition import ConfigError, ToolSpec
-from cognition.content import Image, TextPart
-from interpreters.mcp.hub import CLOSING_SECONDS, LOG, Hub, ServerStatus
-from interpreters.mcp.listing import MCPProblem, MCPPrompt, MCPResource
-from interpreters.mcp.servers import MCPServer, read_servers
+from cognition.values.content import Image, TextPart
+from interpreters.mcp._listing import MCPProblem, MCPPrompt, MCPResource
+from interpreters.mcp.manager import CLOSING_SECONDS, LOG, Hub, ServerStatus
+from interpreters.mcp.server_config import MCPServer, read_servers
 from interpreters.tools.tool import Tool
 
 Result = TypeVar("Result")

@@ -19,7 +19,7 @@ this module.
 Events are for display and measurement; no behavior depends on them. ``to_data(event)`` returns plain JSON data, and
 ``from_data(data, Event)`` restores the event. Recordings use the same tags.
 
-The session does not wait for observers; ``delivery`` describes the handling of slow ones. Wrap an observer in
+The session does not wait for observers; ``_delivery`` describes the handling of slow ones. Wrap an observer in
 ``Inline`` to call it immediately, on the session's own thread.
 """
 
@@ -30,20 +30,7 @@ from typing import ClassVar
 
 from attrs import evolve, field, frozen
 
-from cognition.codec import tags_of
-from cognition.decisions import *  # noqa: F403 - as the inputs below
-from cognition.decisions import Decision, SpawnWorker
-from cognition.ids import EffectId
-from cognition.inputs import *  # noqa: F403 - all are told: one that is added stands here at once
-from cognition.inputs import Input
-from cognition.messages import (
-    AssistantMessage as AssistantMessage,
-    Message as Message,
-    ToolCall,
-    ToolMessage as ToolMessage,
-    Usage,
-    UserMessage as UserMessage,
-)
+from cognition.base.ids import EffectId
 from cognition.parsing import (
     ArgumentsDelta as ArgumentsDelta,
     CallFinished as CallFinished,
@@ -53,7 +40,20 @@ from cognition.parsing import (
     ReasoningDelta as ReasoningDelta,
     TextDelta as TextDelta,
 )
-from cognition.requests import Purpose
+from cognition.steps.codec import tags_of
+from cognition.steps.decisions import *  # noqa: F403 - as the inputs below
+from cognition.steps.decisions import Decision, SpawnWorker
+from cognition.steps.inputs import *  # noqa: F403 - all are told: one that is added stands here at once
+from cognition.steps.inputs import Input
+from cognition.steps.requests import Purpose
+from cognition.values.messages import (
+    AssistantMessage as AssistantMessage,
+    Message as Message,
+    ToolCall,
+    ToolMessage as ToolMessage,
+    Usage,
+    UserMessage as UserMessage,
+)
 from runtime.constrained.nodes import Weakened
 
 

@@ -21,17 +21,17 @@ from cognition import (
     UserMessage,
     Waiting,
 )
-from cognition.shown import LONGEST_LINE, shown_name
+from cognition.base.display import LONGEST_LINE, shown_name
 from interpreters.observing import events
-from interpreters.observing.delivery import PATIENCE, Delivery, on_threads, wait_for
+from interpreters.observing._delivery import PATIENCE, Delivery, on_threads, wait_for
 from interpreters.observing.events import Event, Inline, Observer, Told
-from interpreters.observing.telling import told
-from interpreters.threads.pool import ThreadPool
+from interpreters.observing.step_events import told
 from interpreters.tools.tool import is_async
 from runtime.constrained.nodes import Weakened
+from runtime.threads.pool import ThreadPool
 
 if TYPE_CHECKING:
-    from interpreters.observing.delivery_tasks import Tasks
+    from interpreters.observing.async_delivery import Tasks
 
 LOG = logging.getLogger("cogstep")
 MESSAGES = (UserMessage, AssistantMessage, ToolMessage)
@@ -44,7 +44,7 @@ class Observers:
     """The observers of one session. The thread or task that drives the session calls it.
 
     An observer that raises, or falls too far behind, is dropped with a warning to the log and to the other observers.
-    It never affects the run. See ``delivery`` for how observers are called without waiting.
+    It never affects the run. See ``_delivery`` for how observers are called without waiting.
 
     Args:
         observers: receive every event.

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from cognition.errors import ConfigError
-from cognition.messages import Usage
-from cognition.outcomes import Completed, Failed
-from cognition.retry import classify
+from cognition.base.errors import ConfigError
+from cognition.steps.retry import classify
+from cognition.values.messages import Usage
+from cognition.values.outcomes import Completed, Failed
 from interpreters.observing.events import (
     CallTool,
     CancelEffect,

@@ -1,7 +1,7 @@
 """Reports what one request shows a model and why: sizes, cut or omitted messages, and changes between requests.
 
-Pure: it needs only a request and the state it was decided in. Both come from a recording (``requests``) or from a
-running session.
+Pure: it needs only a request and the state it was decided in. Both come from a recording (``recorded_requests``) or
+from a running session.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from cognition import (
     ToolMessage,
     UserMessage,
 )
-from cognition.candidates import Choice, SectionUse
-from cognition.content import shown_parts
 from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fixed_size, message_size, prompt_budget
-from cognition.context.briefing import BETWEEN, briefing_length, with_standing
-from cognition.context.counting import bare_counted, fixed_counted
+from cognition.context.sections import BETWEEN, briefing_length, with_standing
 from cognition.context.summaries import REQUEST_ID
+from cognition.context.token_counts import bare_counted, fixed_counted
 from cognition.context.window import SKIPPED_ID, SUMMARY_ID
-from cognition.phases import Compacting
-from cognition.requests import Purpose
-from interpreters.recording.requests import OPEN, Ending, RecordedRequest, kept_of
+from cognition.steps.phases import Compacting
+from cognition.steps.requests import Purpose
+from cognition.values.candidates import Choice, SectionUse
+from cognition.values.content import shown_parts
+from interpreters.recording.recorded_requests import OPEN, Ending, RecordedRequest, kept_of
 
 Fate = Literal["whole", "cut", "shortened", "extended", "as_text", "summarised", "left_out", "added"]
 """State of a message in a request.
@@ -51,7 +51,6 @@ Role = Literal["user", "engine", "assistant", "tool"]
 """Author of a message. ``engine``: a note of the engine in the user's role."""
 
 BEGINS = 60
-"""Characters of a message shown to identify it."""
 
 OLDEST_GO = "whole turns go, oldest first, where the prompt would be longer than its budget"
 ANSWERED = "the model has answered this result, and the prompt needed room"
@@ -113,7 +112,6 @@ class ContextReport:
     sections_tokens: int
     """Size of the turn's sections, after the system prompt and before the user's message."""
     tools: tuple[str, ...]
-    """Names of the offered tools."""
     scale: float
     """Factor for estimated sizes, from the runtime's last measurement."""
     counted: bool
@@ -149,14 +147,11 @@ class ContextReport:
         return self.of("left_out")
 
     def of(self, fate: Fate) -> tuple[MessageReport, ...]:
-        """Return the messages with this fate."""
         return tuple(one for one in self.messages if one.fate == fate)
 
 
 @frozen
 class _Sizes:
-    """Sizes of parts of a request, by the engine's estimate."""
-
     scale: float
 
     def text(self, characters: int, around: float = MESSAGE_TOKENS) -> int:
@@ -175,7 +170,7 @@ class _Sizes:
 def report_of(
     request: RecordedRequest, config: AgentConfig | None, hidden: Mapping[str, int] | None = None
 ) -> ContextReport:
-    """Return the report of a recorded request. See ``requests.RecordedRequests`` for its parts."""
+    """Return the report of a recorded request. See ``RecordedRequests`` for its parts."""
     return report(
         request.state,
         request.call.request,

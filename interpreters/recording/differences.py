@@ -10,7 +10,7 @@ from typing import Any
 from attrs import fields, frozen
 
 from cognition import GenerationOptions, ModelRequest, to_data
-from cognition.shown import LONGEST_LINE, shown_name
+from cognition.base.display import LONGEST_LINE, shown_name
 
 ABSENT = "(nothing)"
 """Shown in place of a missing value."""
@@ -28,9 +28,7 @@ class Difference:
     field: str
     """Path of the value, such as ``decisions[0].request.options.temperature``."""
     recorded: Any
-    """The recorded value, or None."""
     decided: Any
-    """The present value, or None."""
     _texts: tuple[str, str]
 
     def __str__(self) -> str:
@@ -39,7 +37,7 @@ class Difference:
 
 
 def differences(recorded: Any, decided: Any, path: str) -> Iterator[Difference]:
-    """Yield all leaves of plain data that differ, in order. Values are compared as JSON, so ``1`` and ``true`` differ."""
+    """Yield all leaves of plain data that differ, in order. They are compared as JSON: ``1`` and ``true`` differ."""
     if isinstance(recorded, dict) and isinstance(decided, dict):
         for name in (*recorded, *(name for name in decided if name not in recorded)):
             yield from differences(recorded.get(name, MISSING), decided.get(name, MISSING), f"{path}.{name}")
@@ -91,7 +89,7 @@ def _type(value: Any) -> Any:
 
 
 def _shown_together(left: Any, right: Any) -> tuple[str, str]:
-    """Return both values as JSON. Two texts with a common beginning are shown from just before their first difference."""
+    """Return both values as JSON. Long texts with a common beginning start just before their first difference."""
     if isinstance(left, str) and isinstance(right, str):
         alike = next((place for place, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
         begin = (min(len(left), len(right)) if alike is None else alike) - BEFORE

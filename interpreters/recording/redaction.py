@@ -1,7 +1,7 @@
 """Redaction: secrets that stay out of recordings, found by shape, by the program's own patterns or by name.
 
-The package ``secrets`` contains the shapes as data: ``formats`` is a table of keys with a recognizable format,
-``contexts`` the texts that precede a secret. All match in time linear in the text, because tools return texts from
+The package ``secrets`` contains the shapes as data: ``_formats`` is a table of keys with a recognizable format,
+``_contexts`` the texts that precede a secret. All match in time linear in the text, because tools return texts from
 strangers.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from attrs import Attribute, field, frozen
 
 from cognition import ConfigError
-from cognition.checking import checked
+from cognition.base.checking import checked
 from interpreters.recording.secrets.shapes import (
     NAME,
     SHAPES as SHAPES,
@@ -54,8 +54,8 @@ class Redaction:
     """
 
     secrets: Mapping[str, str] = field(factory=dict, validator=_check_names, repr=False)
-    """Secrets known to the program, by name. They are found in any usual encoding, see ``secrets.writings``. Pass them
-    again at a resume to restore them.
+    """Secrets known to the program, by name. They are found in any usual encoding, such as escapes, base64 and
+    hexadecimal. Pass them again at a resume to restore them.
     """
     patterns: Mapping[str, str] = field(factory=dict, validator=_check_names)
     """Regular expressions by the kind of secret that they find: the group ``secret``, or the whole match. In the

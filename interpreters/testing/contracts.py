@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, field, frozen
 
 from cognition import AssistantMessage, Message, ToolMessage
-from cognition.messages import ResultStatus
-from interpreters.agents.base import BaseAgent
+from cognition.values.messages import ResultStatus
+from interpreters.agents.base_agent import BaseAgent
 from interpreters.agents.results import RunResult
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import read_transcript

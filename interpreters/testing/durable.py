@@ -19,7 +19,7 @@ from cognition import Input
 from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.run import run_durably, run_worker
-from interpreters.durable.texts import Ended, input_text
+from interpreters.durable.serialization import Ended, input_text
 from interpreters.recording.journal import TakenOverError
 from interpreters.recording.recorder import path_of
 

@@ -69,7 +69,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     allowed = _allowed(item)
     if allowed is None:
         return (yield)
-    from runtime.local.real_models import BLOCKED, VARIABLE
+    from runtime.local.real_model_guard import BLOCKED, VARIABLE
 
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = "allowed" if allowed else BLOCKED

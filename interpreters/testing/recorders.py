@@ -17,13 +17,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import interpreters.testing.payload_promises  # noqa: F401 - which adds its own
+import interpreters.testing._payload_promises  # noqa: F401 - which adds its own
 from cognition import CogstepError, Completed, ToolSpec
 from interpreters.agents.agent import Agent
-from interpreters.program.later import LATER
-from interpreters.recording.replaying import replay
-from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.testing.promising import (
+from interpreters.loop.program.pending import LATER
+from interpreters.recording.replay import replay
+from interpreters.testing._promising import (
     LARGE,
     ODD,
     PROMISES as PROMISES,
@@ -39,6 +38,7 @@ from interpreters.testing.promising import (
     require,
     writing,
 )
+from interpreters.testing.fakes import ScriptedModel, call
 from interpreters.tools.tool import tool
 
 

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from interpreters.toolbox.arithmetic import evaluate
-from interpreters.toolbox.files import Workspace
-from interpreters.toolbox.grep import Query, grep_files
+from interpreters.toolbox._arithmetic import evaluate
+from interpreters.toolbox._grep import Query, grep_files
+from interpreters.toolbox.root_directory import Workspace
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
-    from interpreters.toolbox.changing_tools import file_tools as file_tools
-    from interpreters.toolbox.searching import search_tools as search_tools
+    from interpreters.toolbox._changing_tools import file_tools as file_tools
+    from interpreters.toolbox._search_tools import search_tools as search_tools
     from interpreters.toolbox.shell.tools import ShellTools as ShellTools, shell_tools as shell_tools
 
 
@@ -66,11 +66,11 @@ def standard_tools(
 def __getattr__(name: str) -> Any:
     """Import all tools except the standard tools, and their parts, on first use."""
     if name == "file_tools":
-        from interpreters.toolbox.changing_tools import file_tools
+        from interpreters.toolbox._changing_tools import file_tools
 
         return file_tools
     if name == "search_tools":
-        from interpreters.toolbox.searching import search_tools
+        from interpreters.toolbox._search_tools import search_tools
 
         return search_tools
     if name not in ("ShellTools", "shell_tools"):

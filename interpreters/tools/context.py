@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
 
-from cognition.content import LARGEST_IMAGES, Image, said_size
-from cognition.shown import shown_name
-from interpreters.tools.keeping import Keeper
+from cognition.base.display import shown_name
+from cognition.values.content import LARGEST_IMAGES, Image, said_size
+from interpreters.tools.undo_hook import Keeper
 
 LOG = logging.getLogger("cogstep")
 Deps = TypeVar("Deps")

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from cognition import ConfigError
-from cognition.checking import checked, nearest, shown
+from cognition.base.checking import checked, nearest, shown
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.failures import is_fault, message_of
 from interpreters.tools.signature import Parameter, context_name, is_async, is_method

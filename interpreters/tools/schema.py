@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from math import isfinite
 from typing import Any
 
-from interpreters.tools.judging import as_key, has_format, is_multiple
+from interpreters.tools._value_checks import as_key, has_format, is_multiple
 
 Schema = dict[str, Any]
 
@@ -64,13 +64,13 @@ SILENT = frozenset(
 """Keywords without effect on validity."""
 
 ELSEWHERE = frozenset({"duration", "email", "hostname", "ipv4", "ipv6", "uri"})
-"""Formats that only ``full_check`` knows."""
+"""Formats that only ``schema_check`` knows."""
 
 DEEPEST = "they are nested too deeply to be checked"
 
 
 def is_within(schema: Any) -> bool:
-    """Return whether ``problems`` checks all keywords of a schema. If not, use ``full_check``."""
+    """Return whether ``problems`` checks all keywords of a schema. If not, use ``schema_check``."""
     waiting: list[Any] = [schema]
     while waiting:
         one = waiting.pop()
@@ -284,7 +284,7 @@ def _matches(pattern: str, text: str) -> bool:
 @cache
 def compiled(pattern: str) -> Any:
     """Return a pattern with a time limit. Needs the package ``regex``; raises UnreadablePatternError."""
-    from interpreters.tools.ecma import Pattern
+    from interpreters.tools._ecma import Pattern
 
     return Pattern(pattern)
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from attrs import evolve, frozen
 
 from cognition import ConfigError
+from interpreters.tools._pydantic_models import default_of, is_field
 from interpreters.tools.context import ToolContext
-from interpreters.tools.pydantic_models import default_of, is_field
 from interpreters.tools.schema import Schema
-from interpreters.tools.shapes import UNIONS, Shape, Shapes
+from interpreters.tools.type_shapes import UNIONS, Shape, Shapes
 
 SECTION = re.compile(r"(?:Args|Arguments|Parameters):\s*$")
 ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
@@ -105,7 +105,7 @@ def _parameter(shapes: Shapes, name: str, kind: Any, default: Any, where: str, d
 
 
 def _has_a_json_form(default: Any) -> bool:
-    """Return whether the model sees a default. JSON has no infinity, and a default of None is shown by leaving it out."""
+    """Return whether the model sees a default. JSON has no infinity, and a default of None is not shown."""
     return type(default) in (str, int, bool) or (type(default) is float and isfinite(default))
 
 

@@ -25,7 +25,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from cognition import RETRY_PLAN, CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
-from cognition.tools import ToolClass
+from cognition.values.tools import ToolClass
+from interpreters.tools._result_text import text_of
+from interpreters.tools._transient import may_pass
 from interpreters.tools.context import (
     ToolCancelled,
     ToolContext,
@@ -33,10 +35,8 @@ from interpreters.tools.context import (
     ToolRetry as ToolRetry,
 )
 from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, message_of
-from interpreters.tools.passing import may_pass
 from interpreters.tools.previews import Preview, Previewing, made, previewing
 from interpreters.tools.refusals import problems_of
-from interpreters.tools.results import text_of
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
 from interpreters.tools.signature import (
     context_name,
@@ -50,7 +50,7 @@ from interpreters.tools.signature import (
 from runtime.checking import checked_call
 
 if TYPE_CHECKING:
-    from interpreters.tools.full_check import FullCheck
+    from interpreters.tools.schema_check import FullCheck
 
 LOG = logging.getLogger("cogstep")
 
@@ -110,7 +110,7 @@ class Tool(Generic[P, R]):
         """The schema that the checks are for. It differs from ``spec.parameters`` if ``spec`` was replaced."""
         self._full: FullCheck | None = None
         self._is_within = is_within(schema)
-        """Whether the signature's schema can be checked without ``full_check``."""
+        """Whether the signature's schema can be checked without ``schema_check``."""
         if not self._is_within:
             self._full = self._full_check()
         functools.update_wrapper(self, function)
@@ -175,7 +175,7 @@ class Tool(Generic[P, R]):
             self._derived = self.spec.parameters
 
     def _full_check(self) -> FullCheck:
-        from interpreters.tools.full_check import FullCheck
+        from interpreters.tools.schema_check import FullCheck
 
         return FullCheck(self.spec.parameters, f"the parameters of tool {self.spec.name!r}")
 

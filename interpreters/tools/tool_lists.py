@@ -19,10 +19,10 @@ from typing import Any
 from attrs import frozen
 
 from cognition import ConfigError, ToolSpec
-from cognition.checking import shown
+from cognition.base.checking import shown
 from interpreters.tools.external import ExternalTool, Usable, as_tools
-from interpreters.tools.listings import DEEPEST, Unreadable, decode_listing, unreadable
 from interpreters.tools.tool import Tool
+from interpreters.tools.tool_listing import DEEPEST, Unreadable, decode_listing, unreadable
 
 LONGEST = 80
 """Characters of a name that a problem shows."""

@@ -1,1 +1,3 @@
-"""Calls and answers that are valid by construction: grammars from tools and formats, and token masks from grammars."""
+"""Constrained sampling: calls and answers that are valid by construction. Grammars from tools and formats, token masks
+from grammars.
+"""

@@ -1,8 +1,8 @@
-r"""Regular expressions of ECMA 262, read once into a tree that sampling and the check after it write their own from.
+"""Parses regular expressions of ECMA 262 into a tree. Sampling and the later check write their own patterns from it.
 
-So a pattern means the same to both, whatever the dialects of their engines make of its letters. Read is what JSON
-Schema asks for, the mode with the flag ``u``, and where that has only errors, what browsers read without it: an escaped
-letter that means nothing stands for itself, and so does a brace that counts nothing.
+So a pattern means the same to both, in spite of their engines' dialects. The syntax is that of JSON Schema, the mode
+with the flag ``u``. Beyond it, the parser accepts two things that browsers accept without the flag: an escaped letter
+without a meaning, and a brace that is not a count, are literal.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from attrs import field, frozen
 
 LAST = 0x10FFFF
 DEEPEST = 60
-"""Groups within each other."""
+"""The limit of nested groups."""
 
 Ranges = tuple[tuple[int, int], ...]
 
 
 class EcmaError(ValueError):
-    """Says why a text is no regular expression of ECMA 262."""
+    """The text is not a valid regular expression of ECMA 262."""
 
 
 @frozen
 class Signs:
-    """One sign of these."""
+    """One character of a set."""
 
     ranges: Ranges
     properties: tuple[str, ...] = ()
-    """Of Unicode, as they are written, which are no general categories: ``\\p{Script=Greek}``."""
+    r"""Unicode properties other than general categories, as written: ``\p{Script=Greek}``."""
     negated: bool = False
-    """Any sign but these; only where there are properties."""
+    """Any character except these; only with properties."""
 
 
 @frozen
@@ -61,14 +61,14 @@ class Repeated:
 
 @frozen
 class Edge:
-    """A place and no sign: ``^``, ``$``, ``b`` or ``B``."""
+    """An assertion of a position: ``^``, ``$``, ``b`` or ``B``."""
 
     kind: str
 
 
 @frozen
 class Look:
-    """What comes next, or came before, without taking it; ``sign`` is ``=``, ``!``, ``<=`` or ``<!``."""
+    """A lookahead or lookbehind; ``sign`` is ``=``, ``!``, ``<=`` or ``<!``."""
 
     sign: str
     body: Options
@@ -76,7 +76,7 @@ class Look:
 
 @frozen
 class Back:
-    """What a group has taken, or nothing where it has taken none; groups count from 1."""
+    """The text of a group, empty if it did not match; groups count from 1."""
 
     group: int
 
@@ -85,7 +85,7 @@ Piece = Signs | Row | Options | Group | Repeated | Edge | Look | Back
 
 
 def within(*edges: tuple[int, int]) -> Ranges:
-    """Ranges in order, those that touch put together."""
+    """Return the ranges sorted, with adjacent ones merged."""
     made: list[tuple[int, int]] = []
     for low, high in sorted(edges):
         if made and low <= made[-1][1] + 1:
@@ -96,7 +96,7 @@ def within(*edges: tuple[int, int]) -> Ranges:
 
 
 def without(ranges: Ranges) -> Ranges:
-    """All other signs."""
+    """Return the complement."""
     made, start = [], 0
     for low, high in ranges:
         if low > start:
@@ -128,29 +128,29 @@ LONG_NAMES = {
 COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 NAME = re.compile(r"<([\w$]+)>")
 LARGEST_COUNT = 2**31 - 1
-"""No text is longer, so that larger ones say the same."""
+"""Texts are never longer, so larger counts are equivalent."""
 
 
 @cache
 def of_category(name: str) -> Ranges:
-    """The signs of a general category, or of a class of them, in the Unicode of this Python."""
+    """Return the characters of a general category, or of a class of them, in this Python's Unicode version."""
     wanted = ("Lu", "Ll", "Lt") if name == "LC" else (name,)
     found = [code for code in range(LAST + 1) if unicodedata.category(chr(code)).startswith(wanted)]
     return within(*((code, code) for code in found))
 
 
 def read_pattern(pattern: str) -> Options:
-    """The tree of a pattern.
+    """Parse a pattern.
 
     Raises:
-        EcmaError: it is no regular expression of ECMA 262, or too deep.
+        EcmaError: it is not a regular expression of ECMA 262, or nested too deeply.
     """
     return _Reader(pattern).whole()
 
 
 @frozen
 class _Escape:
-    """What stands behind a backslash: one sign, or several of which one may stand."""
+    """The text after a backslash: one character, or a class."""
 
     signs: Signs
     one: int | None = field(default=None)
@@ -162,7 +162,7 @@ class _Reader:
         self._at = 0
         self._count = 0
         self._open: list[int] = []
-        """Groups that are being read, by their numbers; 0 for those that capture nothing."""
+        """The numbers of the groups being read; 0 for non-capturing groups."""
         self._all, named = _groups(pattern)
         self._named = dict(named)
 
@@ -252,7 +252,7 @@ class _Reader:
         return Look(look, body) if look else Group(body, captures)
 
     def _back(self) -> Piece | None:
-        """A reference to a group, behind a backslash; within the group itself that has taken nothing yet."""
+        """Read a back-reference after a backslash. Inside its own group it matches the empty text."""
         if (told := re.compile("[1-9][0-9]{0,4}").match(self._text, self._at)) and int(told[0]) <= self._all:
             self._at = told.end()
             return self._taken(int(told[0]))
@@ -366,7 +366,7 @@ def _property(name: str, *, negated: bool) -> Signs:
 
 
 def _groups(pattern: str) -> tuple[int, list[tuple[str, int]]]:
-    """How many groups take what they match, and the places of those that have a name."""
+    """Return the number of capturing groups, and the numbers of the named ones."""
     named: list[tuple[str, int]] = []
     count, inside, at = 0, False, 0
     while at < len(pattern):
@@ -390,7 +390,7 @@ def _groups(pattern: str) -> tuple[int, list[tuple[str, int]]]:
 
 
 def written(piece: Signs, *, surrogates: bool = True) -> str:
-    """A class in a form that every dialect reads alike; ``surrogates`` False: without halves of signs."""
+    """Return a class in a form that every dialect reads the same way; ``surrogates=False`` excludes surrogates."""
     ranges = piece.ranges
     if not surrogates:
         ranges = tuple(

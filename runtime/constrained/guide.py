@@ -1,13 +1,13 @@
-"""Holds the sampling of one reply to its grammar: free until a call begins, or from the first token on.
+"""Constrains the sampling of one reply by its grammar: from the start of a call, or from the first token.
 
 ::
 
     free ── a token begins a call ──▶ held ── the call is complete ──▶ free, or over
-    held ── the reply is complete ──▶ over: only what ends the reply
-    held ── a key would be given twice ──▶ held: another token is sampled in its place
-    held ── the engine can't go on ──▶ free: the parser and the check of the arguments judge the rest
+    held ── the reply is complete ──▶ over: only tokens that end the reply
+    held ── a key would be duplicated ──▶ held: another token is sampled in its place
+    held ── the engine fails ──▶ free: the parser and the check of the arguments judge the rest
 
-Outside of calls nothing is masked, so that a reply without calls costs nothing.
+Outside of calls no mask is computed, so a reply without calls has no cost.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from typing import Literal
 from attrs import define, field
 
 from cognition import GenerationOptions, ToolSpec
+from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.parsing import FormatSpec
-from cognition.parsing.typed import ParameterTypes, types_of
-from cognition.shown import LONGEST_LINE, shown_name
-from runtime.constrained.keys import KeyWatch
+from cognition.parsing.typed_values import ParameterTypes, types_of
+from runtime.constrained._call_detector import CallWatch
+from runtime.constrained._object_keys import KeyWatch
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.nodes import Anything, Schema
 from runtime.constrained.replies import Entry, begun, reply
 from runtime.constrained.schema import read_checked, read_schema
 from runtime.constrained.tools import Tool, loosely, read_tools
-from runtime.constrained.watch import CallWatch
 from runtime.errors import ConstraintError
 
 KEPT_SETS = 16
-"""The number of sets of tools whose grammars are kept: one for each agent that shares the model."""
+"""The number of tool sets whose grammars are cached: one for each agent that shares the model."""
 
 SUBJECT = "the schema of the answer"
 
 LOG = logging.getLogger("cogstep")
 
 MOST_REFUSALS = 64
-"""The most tokens in a row that are refused because no call can go on from them: half a marker, half a wrong word."""
+"""The most tokens refused in a row because no call can continue from them: half a marker, half a wrong word."""
 
 
 class Guide:
-    """Says which tokens may come next in a reply.
+    """Decides which tokens may come next in a reply.
 
     Args:
-        masks: the vocabulary's.
-        grammar: gives the matcher for the call or section that begins; without a watch, for the reply.
-        watch: looks for calls; None for a reply that is held from its first token on.
-        keys: follows the keys of what is held.
-        parallel: whether the reply may go on after a call.
-        checked: whether the result is checked, so that the reply may be let go where the engine can't go on.
+        masks: the token masks of the vocabulary.
+        grammar: returns the matcher for the call or section that begins; without a watch, for the reply.
+        watch: detects calls; None for a reply that is constrained from its first token.
+        keys: follows the keys of the constrained text.
+        parallel: whether the reply may continue after a call.
+        checked: whether the result is checked later, so that the constraint may be dropped if the engine fails.
     """
 
     def __init__(
@@ -70,20 +70,20 @@ class Guide:
         self._watch = watch
         self._keys = keys
         self._any_key = False
-        """Whether the grammar allows no key here but those that were given before."""
+        """Whether the grammar allows only duplicate keys here."""
         self._parallel = parallel
         self._matcher = grammar("section") if watch is None else None
         self._checked = checked
         self._over = False
         self._let_go = False
-        """Whether the engine could not go on with a reply that was held from its first token on."""
+        """Whether the engine failed on a reply constrained from its first token."""
         self._refused: set[int] = set()
 
     def allowed(self) -> bytes | None:
-        """One bit a token, lowest first; None where every token may come.
+        """Return one bit per token, lowest first; None if every token is allowed.
 
         Raises:
-            ConstraintError: the grammar is too complex to go on.
+            ConstraintError: the grammar is too complex to continue.
         """
         if self._over:
             mask = self._masks.ends
@@ -111,7 +111,7 @@ class Guide:
         return bytes(marks)
 
     def accept(self, token: int, piece: bytes) -> bool:
-        """Take a token that ends no reply; False where another one has to be sampled in its place.
+        """Take a token that does not end the reply. Return False if another must be sampled instead.
 
         Raises:
             ConstraintError: the token was not allowed.
@@ -162,7 +162,7 @@ class Guide:
 
 @define
 class _Grammars:
-    """The grammars of one set of tools, each written once."""
+    """The grammars of one tool set, each written once."""
 
     tools: tuple[ToolSpec, ...]
     read: tuple[Tool, ...]
@@ -171,24 +171,24 @@ class _Grammars:
 
 
 class Guides:
-    """Makes the guides of a model's replies. Many may be under way at once, each with tools of its own."""
+    """Creates the guides of a model's replies. Several may be in use at a time, each with its own tools."""
 
     def __init__(self, masks: TokenMasks) -> None:
         self._masks = masks
         self._kept: list[_Grammars] = []
-        """The set that was used last comes first."""
+        """Most recently used first."""
 
     def guide(self, spec: FormatSpec, tools: tuple[ToolSpec, ...], options: GenerationOptions) -> Guide | None:
-        """The guide for a reply; None where the reply need not be held to anything.
+        """Return the guide for a reply; None if the reply needs no constraint.
 
         Args:
-            spec: the format, as the prompt left it.
-            tools: the tools that the model was told of.
-            options: the request's.
+            spec: the format, after the prompt.
+            tools: the tools offered to the model.
+            options: the request's options.
 
         Raises:
-            ConstraintError: what is asked for can't be had in this format.
-            SchemaError: the parameters of a tool are no schema of an object, or the answer can't be held to its own.
+            ConstraintError: this format can't satisfy the options.
+            SchemaError: a tool's parameters are not a schema of an object, or the answer's schema can't be enforced.
         """
         choice, parallel = options.tool_choice, options.parallel_calls
         grammars = self._grammars(tools)
@@ -219,7 +219,7 @@ class Guides:
         return self._watched(grammars, spec, parallel) if callable_ else None
 
     def _watched(self, grammars: _Grammars, spec: FormatSpec, parallel: bool) -> Guide:
-        """A guide of a reply that is free until a call begins."""
+        """Return a guide for a reply that is free until a call begins."""
         return Guide(
             self._masks,
             lambda entry: self._begun(grammars, spec, entry, parallel),
@@ -281,7 +281,7 @@ class Guides:
         return self._masks.matcher(grammars.texts[key])
 
     def _that_compiles(self, tools: tuple[Tool, ...], written: Callable[[tuple[Tool, ...]], str]) -> str:
-        """The grammar of these tools, in which calls of tools that are too much for the engine need only be an object.
+        """Return the grammar of these tools. Calls of tools that are too complex for the engine need only be an object.
 
         Raises:
             ConstraintError: even that does not compile.

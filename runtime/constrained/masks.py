@@ -1,4 +1,4 @@
-"""Token masks from grammars: which tokens of a vocabulary may come next. The only module that knows llguidance."""
+"""Token masks from grammars: which tokens of a vocabulary may come next. The only module that uses llguidance."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from runtime.backend import Backend
 from runtime.constrained.replies import Vocabulary
 from runtime.errors import ConstraintError
+from runtime.protocol.backend import Backend
 
 KEPT = 32
-"""The number of compiled grammars that are kept: those of a few agents that share a model."""
+"""The number of compiled grammars in the cache: those of a few agents that share a model."""
 
 FUEL = 4_000_000
 """Steps of the engine to compile a grammar, four times its default: about half a second."""
 
 
 def installed() -> bool:
-    """Whether the engine can be imported; nothing is."""
+    """Return whether llguidance can be imported, without importing it."""
     return find_spec("llguidance") is not None
 
 
 class Matcher:
-    """One text under one grammar, token by token."""
+    """Matches one text against one grammar, token by token."""
 
     def __init__(self, native: Any) -> None:
         self._native = native
 
     def allowed(self) -> bytes:
-        """One bit a token, lowest first: whether it may come next. Tokens that end a reply may where the text may end.
+        """Return one bit per token, lowest first. Tokens that end a reply are allowed if the text may end.
 
         Raises:
             ConstraintError: the grammar is too complex at this place.
@@ -44,18 +44,17 @@ class Matcher:
         """Take a token.
 
         Raises:
-            ConstraintError: it was not allowed.
+            ConstraintError: the token is not allowed.
         """
         self._native.consume_token(token)
         self._check()
 
     def accepts(self, tokens: list[int]) -> bool:
-        """Take all of these tokens if they may come; whether they may."""
+        """Take all of these tokens if they are allowed; return whether they are."""
         return bool(self._native.try_consume_tokens(tokens) == len(tokens))
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more can come."""
         return bool(self._native.is_stopped())
 
     def _check(self) -> None:
@@ -66,11 +65,12 @@ class Matcher:
 
 
 class TokenMasks:
-    """A vocabulary made ready for masks: a few milliseconds for a thousand tokens, half a second for 150,000.
+    """A vocabulary prepared for masks. Preparing takes a few milliseconds for 1,000 tokens, half a second for 150,000.
 
     Args:
-        backend: the model whose vocabulary it is.
-        markers: texts of tokens, besides the control tokens, that the format uses as markers: no string can hold them.
+        backend: the model with the vocabulary.
+        markers: texts of further tokens that the format uses as markers, apart from control tokens: strings can't
+            contain them.
     """
 
     def __init__(self, backend: Backend, markers: Iterable[str]) -> None:
@@ -96,10 +96,10 @@ class TokenMasks:
         self.every = b"\xff" * len(marks)
 
     def matcher(self, grammar: str) -> Matcher:
-        """A fresh matcher; the grammar is compiled once.
+        """Return a new matcher; the grammar is compiled once.
 
         Raises:
-            ConstraintError: it can't be compiled.
+            ConstraintError: the grammar does not compile.
         """
         compiled = self._compiled.get(grammar)
         if compiled is None:
@@ -115,19 +115,19 @@ class TokenMasks:
         return Matcher(compiled.deep_copy())
 
     def beginning_with(self, sign: bytes) -> frozenset[int]:
-        """The tokens whose text begins with this; none for an empty one."""
+        """Return the tokens whose text begins with ``sign``; empty if ``sign`` is empty."""
         if sign not in self._beginning:
             found = (token for token, piece in enumerate(self._pieces) if piece.startswith(sign))
             self._beginning[sign] = frozenset(found)
         return self._beginning[sign]
 
     def tokens(self, text: str) -> list[int]:
-        """Tokens of a text, none of them special."""
+        """Return the tokens of a text, without special tokens."""
         return list(self._tokenizer.tokenize_bytes(text.encode("utf-8", "replace")))
 
 
 class _Tokens:
-    """A tokenizer as the library wants it."""
+    """A tokenizer with llguidance's interface."""
 
     def __init__(self, backend: Backend, count: int, special: Mapping[str, int], ends: list[int]) -> None:
         self._backend = backend
@@ -139,10 +139,10 @@ class _Tokens:
         self._special = re.compile(f"(?=(?:{texts}))") if texts else None
 
     def __call__(self, text: bytes | str) -> list[int]:
-        """The tokens of a text, none of them special.
+        """Return the tokens of a text, without special tokens.
 
-        Tokenizers find *added* tokens even with special tokens off, and where the grammar leaves only one text, the
-        library wants just the tokens that are named here. No token is found in a text that is cut within it.
+        Tokenizers find *added* tokens even with special tokens off. If the grammar allows only one text, llguidance
+        forces exactly the tokens returned here. So the text is split where an added token would be found.
         """
         plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
         cuts = [] if self._special is None else [found.start() + 1 for found in self._special.finditer(plain)]

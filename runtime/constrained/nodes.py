@@ -1,4 +1,4 @@
-"""JSON Schema read once into a small tree: what a grammar is written from. Plain frozen values."""
+"""The tree that a JSON Schema is read into and grammars are written from. Plain frozen values."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from attrs import field, frozen
 
 @frozen
 class Anything:
-    """Any JSON value, nested three deep at most: a model that samples freely would not come back from deeper."""
+    """Any JSON value, at most three levels deep: a freely sampling model might not return from deeper levels."""
 
 
 @frozen
 class Choice:
-    """One of these values, each as JSON text. Truth values and null are choices too."""
+    """One of these values, each as JSON text. Booleans and null are choices too."""
 
     texts: tuple[str, ...]
 
 
 @frozen
 class Text:
-    """A string: ``pattern`` as JSON Schema writes it (it may match anywhere), lengths in code points."""
+    """A string: ``pattern`` as in JSON Schema (it may match anywhere), lengths in code points."""
 
     pattern: str | None = None
     shortest: int = 0
     longest: int | None = None
     also: tuple[str, ...] = ()
-    """Further patterns that hold together with the first."""
+    """Further patterns that must match too."""
     untyped: bool = field(default=False, eq=False)
-    """Whether the schema names no type, and so allows values of other types too, which are not sampled."""
+    """Whether the schema names no type, and so also allows values of other types. They are not sampled."""
 
 
 @frozen
 class Number:
-    """A number between two decimals, both included; with ``whole``, an integer, perhaps a multiple of ``step``."""
+    """A number between two decimals, inclusive; with ``whole``, an integer, optionally a multiple of ``step``."""
 
     whole: bool
     low: str | None = None
-    """As decimal text, so that 0.1 is 0.1."""
+    """As decimal text, so that 0.1 is exact."""
     high: str | None = None
     above: bool = False
     """Whether ``low`` itself is excluded."""
@@ -51,7 +51,7 @@ class Number:
 
 @frozen
 class Items:
-    """An array: the nodes of its first elements, and ``rest`` for all behind them, of which None allows none."""
+    """An array: the nodes of its first elements, and ``rest`` for all later ones; None allows no more elements."""
 
     first: tuple[Node, ...] = ()
     rest: Node | None = None
@@ -63,7 +63,7 @@ class Items:
 
 @frozen
 class Member:
-    """One member of an object that the schema names."""
+    """A member of an object that the schema names."""
 
     name: str
     node: Node
@@ -72,7 +72,7 @@ class Member:
 
 @frozen
 class Members:
-    """An object: its members in the schema's order, and ``rest`` for all others, of which None allows none."""
+    """An object: its members in the schema's order, and ``rest`` for all others; None allows no others."""
 
     members: tuple[Member, ...] = ()
     rest: Node | None = None
@@ -82,7 +82,7 @@ class Members:
 
 @frozen
 class Either:
-    """One of these. Without options no value fits it; such a node stands only in a tree that is being read."""
+    """One of these. Without options no value matches; such a node exists only while a tree is being read."""
 
     options: tuple[Node, ...]
 
@@ -102,10 +102,10 @@ Node = Anything | Choice | Text | Number | Items | Members | Either | Reference
 
 @frozen
 class Weakened:
-    """A keyword of a schema that sampling is not held to, or not wholly: it is checked after the call."""
+    """A keyword of a schema that sampling does not enforce, or only in part: it is checked after the call."""
 
     path: str
-    """Where it stands: ``$.properties.tags``."""
+    """The path to the schema: ``$.properties.tags``."""
     keyword: str
     reason: str
 
@@ -115,15 +115,15 @@ class Weakened:
 
 @frozen
 class Schema:
-    """A whole schema. References may lead back to where they stand."""
+    """A whole schema. References may be cyclic."""
 
     root: Node
     definitions: Mapping[str, Node]
     weakened: tuple[Weakened, ...] = ()
-    """The keywords that the tree leaves out. Without any, every value that the tree allows is valid."""
+    """The keywords that the tree omits. If empty, every value that the tree allows is valid."""
 
     def resolve(self, node: Node) -> Node:
-        """The node itself, or what its reference stands for in the end."""
+        """Return the node, or the final target of a reference."""
         while isinstance(node, Reference):
             node = self.definitions[node.pointer]
         return node

@@ -1,4 +1,4 @@
-"""Whole grammars: of what follows the marker of a call, and of whole replies that have to be, or must not be, calls."""
+"""Whole grammars: for the text after a call's marker, and for whole replies that must or must not be calls."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from attrs import frozen
 
 from cognition import ToolSpec
 from cognition.parsing import FormatSpec
-from runtime.constrained.calls import CallWriter
+from runtime.constrained._calls import CallWriter
+from runtime.constrained._grammar_rules import Rules, regex, without
+from runtime.constrained._values import ValueWriter
 from runtime.constrained.nodes import Schema, Weakened
-from runtime.constrained.rules import Rules, regex, without
 from runtime.constrained.tools import Tool, read_tools
-from runtime.constrained.values import ValueWriter
 
 Entry = Literal["section", "call", "named"]
-"""Which marker the model wrote: that of a section, that of a single call, or the one that stands before a name."""
+"""The marker that the model wrote: of a section, of a single call, or the one before a name."""
 
 BARE_CALL = '(?s:[\\[\\s]*)\\{\\s*"(?:name|type|id|arguments|parameters)"(?s:.*)'
 BARE_LIST = "\\s*\\[\\s*[^\\s\\[\\](){},:=]+\\s*\\((?s:.*)"
-"""Patterns for replies that the parser takes for a call without markers, and for a list of such calls."""
+"""Patterns for replies that the parser reads as a call without markers, and as a list of such calls."""
 
 
 @frozen
 class Vocabulary:
-    """What a grammar has to know of the tokens."""
+    """The facts about tokens that a grammar needs."""
 
     special: Mapping[str, int]
-    """Tokens that the engine takes for special ones: no ordinary text can spell them."""
+    """Tokens that the engine treats as special: ordinary text can't spell them."""
     ends: frozenset[str] = frozenset()
-    """The texts of the tokens that end a reply."""
 
 
 def begun(
@@ -42,9 +41,9 @@ def begun(
     parallel: bool,
     others: bool = False,
 ) -> str:
-    """The grammar from behind the marker that began a call or a section, to its end.
+    """Return the grammar from after the marker that began a call or a section, to its end.
 
-    ``others``: the model may finish a name that is not offered.
+    ``others``: the model may finish the name of an unknown tool.
     """
     rules = Rules(vocabulary.special)
     writer = CallWriter(rules, spec, tools, named=entry == "named", others=others)
@@ -62,16 +61,16 @@ def reply(
     parallel: bool = True,
     answer: Schema | None = None,
 ) -> str:
-    """The grammar of a whole reply; reasoning is free in it.
+    """Return the grammar of a whole reply; it does not constrain reasoning.
 
     Args:
-        spec: the format, as the prompt left it.
+        spec: the format, after the prompt.
         tools: the tools that may be called.
-        vocabulary: the model's.
-        calls: whether the reply must, may or must not be calls. With ``may``, the model may finish a name that is not
-            offered; with ``must``, it may not.
+        vocabulary: the model's vocabulary.
+        calls: whether the reply must, may or must not be calls. With ``may``, the model may finish the name of an
+            unknown tool; with ``must``, it may not.
         parallel: whether there may be several calls.
-        answer: what a reply that is no call has to be; None for free text.
+        answer: the schema of a reply that is not a call; None for free text.
     """
     rules = Rules(vocabulary.special)
     writer = _ReplyWriter(rules, spec, vocabulary)
@@ -84,10 +83,11 @@ def reply(
 
 
 def weakened_tools(tools: Iterable[ToolSpec], spec: FormatSpec) -> dict[str, tuple[Weakened, ...]]:
-    """For each tool whose calls in a format are not held to all of its schema, the parts that are left to a check.
+    """Return for each tool the parts of its schema that calls in this format don't enforce; omits tools without such
+    parts.
 
     Raises:
-        SchemaError: the parameters of a tool are no JSON Schema of an object.
+        SchemaError: the parameters of a tool are not a JSON Schema of an object.
     """
     read = read_tools(tools)
     found = {tool.spec.name: tool.weakened for tool in read}
@@ -106,7 +106,7 @@ class _ReplyWriter:
         self._space = rules.terminal(regex("[ \\n]{0,2}"))
 
     def thought(self) -> str:
-        """Reasoning, which the prompt may have begun."""
+        """Return reasoning, which the prompt may have begun."""
         reasoning, prompted = self.spec.reasoning, self.spec.prompted
         lead = "" if prompted else self._space  # the reply begins in the middle of a marker
         if reasoning is None:
@@ -129,7 +129,7 @@ class _ReplyWriter:
         return self.rules.rule(f"{lead} {one} {more}")
 
     def text(self) -> str:
-        """A text without calls; markers that are no part of it may stand there."""
+        """Return a text without calls; it may contain the format's dropped markers."""
         calls = self.spec.calls
         excluded: tuple[str, ...] = ()
         pattern = regex("(?s:.*)")
@@ -156,17 +156,17 @@ class _ReplyWriter:
         return self.rules.rule(f"{lead} {self._space} {value} {self._dropped(behind=True)}")
 
     def stop(self) -> str:
-        """Texts that end a reply and that no token stands for by itself."""
+        """Return the texts that end a reply and are not single end tokens."""
         stops = [self.rules.marker(stop) for stop in self.spec.stops if stop not in self._ends]
         return f"{self._space} ({' | '.join(stops)})?" if stops else ""
 
     def _dropped(self, *, behind: bool = False) -> str:
-        """A marker that is no part of the text, before it or behind it."""
+        """Return an optional dropped marker, before or behind the text."""
         markers = [marker for marker in self.spec.dropped if not behind or marker not in self.spec.answers]
         opening = [self.rules.marker(marker) if behind else self._opening(marker) for marker in markers]
         listed = [marker for marker in dict.fromkeys(opening) if marker]
         return f"({' | '.join(listed)})?" if listed else ""
 
     def _opening(self, marker: str) -> str:
-        """A marker at the beginning of a message, which the prompt may have begun."""
+        """Return a marker at the beginning of a message, without the part that the prompt wrote."""
         return self.rules.marker(marker.removeprefix(self.spec.prompted))

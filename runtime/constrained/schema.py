@@ -1,7 +1,7 @@
-"""Reads JSON Schemas for sampling: wholly, or as far as a grammar can say, with a list of what it can't.
+"""Reads JSON Schemas for sampling: wholly, or as far as a grammar can express them, with a list of the rest.
 
-``read_loosely`` reads every valid schema, and notes the parts that sampling can't be held to for whoever checks values
-afterwards. ``read_schema`` is for values that nobody checks: it refuses a schema with such parts.
+``read_loosely`` reads every valid schema, and lists the parts that sampling can't enforce, for a later check.
+``read_schema`` is for values without a later check: it refuses a schema with such parts.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ import json
 from typing import Any
 
 from cognition import ConfigError
+from runtime.constrained._pruning import pruned
+from runtime.constrained._schema_reader import Reader, TooLargeError
 from runtime.constrained.nodes import NOTHING, Anything, Members, Schema, Weakened
-from runtime.constrained.pruning import pruned
-from runtime.constrained.reading import Reader, TooLargeError
 
 DEEPEST_SCHEMA = 100
-"""The most levels of brackets in a schema, since reading one descends into it."""
+"""The most levels of brackets in a schema, since the reader is recursive."""
 
 MOST_TEXT = 1_000_000
-"""The most characters of a schema as JSON."""
 
 WHOLE = "the schema"
-"""Stands for a keyword where a schema as a whole is not held to."""
+"""Used as the keyword if a schema as a whole is not enforced."""
 
 ADVICE = "or set GenerationOptions.constrain=False"
 
 
 class SchemaError(ConfigError):
-    """A schema that is not valid, or that sampling can't be held to.
+    """A schema is not valid, or sampling can't enforce it.
 
     Attributes:
         problems: each (path, problem), such as ``("$.properties.tags", "'uniqueItems' is not supported: ...")``.
@@ -42,18 +41,17 @@ class SchemaError(ConfigError):
 
 
 MOST_TOLD = 20
-"""The most problems that a message names."""
 
 
 def read_schema(schema: Any, subject: str = "the schema") -> Schema:
-    """The tree of a schema, all of which is held to.
+    """Return the tree of a schema that is enforced completely.
 
     Args:
         schema: decoded JSON: an object, or true.
-        subject: what the error calls it, such as ``"the parameters of tool 'move'"``.
+        subject: the schema's name in the error, such as ``"the parameters of tool 'move'"``.
 
     Raises:
-        SchemaError: it is not valid, asks for what a grammar can't say, or allows no value; names every place.
+        SchemaError: it is not valid, has parts that a grammar can't express, or allows no value; names every place.
     """
     tree, problems = _read(schema, subject)
     problems = (*((one.path, f"{one.keyword!r} is not supported: {one.reason}") for one in tree.weakened), *problems)
@@ -65,10 +63,10 @@ def read_schema(schema: Any, subject: str = "the schema") -> Schema:
 
 
 def read_loosely(schema: Any, subject: str = "the schema") -> Schema:
-    """The tree of a schema as far as a grammar can say it; what it leaves out is in ``weakened``.
+    """Return the tree of a tool's schema as far as a grammar can express it; ``weakened`` lists the rest.
 
     Raises:
-        SchemaError: it is no JSON Schema; names every place.
+        SchemaError: it is not a JSON Schema; names every place.
     """
     tree, problems = _read(schema, subject)
     if problems:
@@ -79,10 +77,10 @@ def read_loosely(schema: Any, subject: str = "the schema") -> Schema:
 
 
 def read_checked(schema: Any, subject: str = "the schema") -> Schema:
-    """The tree of a schema of any value, as far as a grammar can say it, for values that are checked afterwards.
+    """Return the tree of a schema of any value, as far as a grammar can express it, for values that are checked later.
 
     Raises:
-        SchemaError: it is no JSON Schema, or allows no value; names every place.
+        SchemaError: it is not a JSON Schema, or allows no value; names every place.
     """
     tree, problems = _read(schema, subject)
     if not problems and tree.root == NOTHING:
@@ -94,12 +92,11 @@ def read_checked(schema: Any, subject: str = "the schema") -> Schema:
 
 
 def any_object(*weakened: Weakened) -> Schema:
-    """A tree that holds to nothing but an object."""
+    """Return a tree that allows any object."""
     return Schema(Members(rest=Anything()), {}, weakened)
 
 
 def _read(schema: Any, subject: str) -> tuple[Schema, tuple[tuple[str, str], ...]]:
-    """The tree, which may be ``NOTHING``, and the reasons why the schema is not valid."""
     look_over(schema, subject)
     reader = Reader(schema)
     try:
@@ -112,7 +109,7 @@ def _read(schema: Any, subject: str) -> tuple[Schema, tuple[tuple[str, str], ...
 
 
 def look_over(schema: Any, subject: str) -> None:
-    """See that a schema is JSON, and of a size and depth that can be read.
+    """Check that a schema is JSON, within the limits of size and depth.
 
     Raises:
         SchemaError: it is not.

@@ -1,4 +1,4 @@
-"""Tools as grammars need them: each with the tree of its parameters, read as far as sampling can be held to them."""
+"""Tools with the trees of their parameters, as grammars need them. The trees are as strict as sampling can enforce."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.constrained.nodes import Anything, Choice, Either, Member, Members,
 from runtime.constrained.schema import SchemaError, any_object, read_loosely
 
 OWN_NAME = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
-"""The names of tools that a model may call though nobody offers them."""
+"""Names of unknown tools that a model may write."""
 
 
 @frozen
@@ -23,30 +23,29 @@ class Tool:
     spec: ToolSpec
     schema: Schema
     offered: bool = True
-    """Whether the tool is offered. The one that is not stands for any other name that a model may write."""
+    """Whether the tool is offered. ``NOT_OFFERED`` represents any other name that a model may write."""
 
     @property
     def weakened(self) -> tuple[Weakened, ...]:
-        """The parts of its schema that are left to the check after the call."""
+        """The parts of its schema left to the check after the call."""
         return self.schema.weakened
 
     @property
     def options(self) -> list[Members]:
-        """The objects that its arguments may be."""
         return _objects(self.schema, self.schema.root)
 
 
 def read_tools(tools: Iterable[ToolSpec]) -> tuple[Tool, ...]:
-    """The tools, their schemas read as far as sampling can be held to them.
+    """Read the tools' schemas as far as sampling can enforce them.
 
     Raises:
-        SchemaError: the parameters of a tool are no JSON Schema of an object; names every place in them.
+        SchemaError: the parameters of a tool are not a JSON Schema of an object; names every place in them.
     """
     return tuple(map(read_tool, tools))
 
 
 def read_tool(tool: ToolSpec) -> Tool:
-    """The tool, its schema read as far as sampling can be held to it; raises as ``read_tools``."""
+    """Read a tool's schema as far as sampling can enforce it; raises as ``read_tools``."""
     subject = f"the parameters of tool {tool.name!r}"
     read = Tool(tool, read_loosely(tool.parameters, subject))
     if not read.options:
@@ -55,12 +54,11 @@ def read_tool(tool: ToolSpec) -> Tool:
 
 
 def loosely(tool: Tool) -> Tool:
-    """The tool, held to an object and to no more."""
+    """Return the tool with parameters that allow any object."""
     return evolve(tool, schema=any_object(*tool.weakened, Weakened("$", "the schema", "it is too much for a grammar")))
 
 
 def _objects(schema: Schema, node: Node) -> list[Members]:
-    """The objects that a node may be."""
     match schema.resolve(node):
         case Members() as members:
             return [members]

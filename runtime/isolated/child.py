@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cognition import ConfigError, ModelRequest
 from cognition.parsing import Output
-from runtime.children.lines import Lines, refusal
+from runtime.children.line_pipe import Lines, refusal
 from runtime.isolated import wire
 from runtime.local.handles import Desk, LocalRuntime, Ticket
 from runtime.local.loading import load_engine
 from runtime.local.owner import Owner
 from runtime.models.specs import Source
-from runtime.protocol import Done
+from runtime.protocol.model import Done
 
 if TYPE_CHECKING:
     from runtime.local.engine import LocalEngine
@@ -63,7 +63,7 @@ class Server:
         """Outputs since the last step; used only on the owner's thread."""
 
     def run(self) -> NoReturn:
-        """Run until the parent sends ``Close`` or is gone."""
+        """Run until the parent closes the connection or ends."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; it says what is to end
         messages = self._messages()
         first = next(messages)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from cognition import ModelRequest
 from cognition.parsing import Output
-from runtime.ending import done_of
 from runtime.isolated import wire
 from runtime.local.handles import LocalGeneration
-from runtime.local.real_models import check_allowed
-from runtime.protocol import Done, ModelInfo
+from runtime.local.real_model_guard import check_allowed
+from runtime.protocol.done import done_of
+from runtime.protocol.model import Done, ModelInfo
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 
-from runtime.children import starting
+from runtime.children import start as starting
 
 CHILD = "runtime.isolated.child"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
-from cognition.checking import checked
+from cognition.base.checking import checked
 from runtime.errors import ModelSpecError
 
 

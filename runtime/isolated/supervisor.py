@@ -21,16 +21,16 @@ from itertools import count
 from queue import Empty, SimpleQueue
 
 from cognition import CogstepError, Failure, ModelRequest
+from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.parsing import Output
-from cognition.shown import LONGEST_LINE, shown_name
-from runtime.children.lines import Lines, ProtocolError
+from runtime.children.line_pipe import Lines, ProtocolError
 from runtime.errors import LoadCancelledError, ModelProcessError, RuntimeClosedError
 from runtime.isolated import wire
-from runtime.isolated.letters import Letter, Question, Reply, Withdrawal
-from runtime.isolated.patience import Patience
+from runtime.isolated._pending_replies import Letter, Question, Reply, Withdrawal
+from runtime.isolated._timeouts import Patience
 from runtime.isolated.process import CHILD, Child
 from runtime.isolated.settings import Isolation
-from runtime.protocol import Done, ModelInfo
+from runtime.protocol.model import Done, ModelInfo
 
 LOG = logging.getLogger("cogstep")
 

@@ -11,11 +11,11 @@ from attrs import frozen, resolve_types
 from cognition import CogstepError, ModelRequest
 from cognition.parsing import FormatSpec, Output
 from runtime import errors
-from runtime.children.lines import NARROW, WIDE, ProtocolError, Refusal, check_usage, line_of, read, restored
+from runtime.children.line_pipe import NARROW, WIDE, ProtocolError, Refusal, check_usage, line_of, read, restored
 from runtime.llama.options import LlamaOptions
 from runtime.models.specs import BackendName
-from runtime.protocol import Done, ModelInfo
-from runtime.templates.chosen import NOTHING_CHOSEN, Chosen
+from runtime.protocol.model import Done, ModelInfo
+from runtime.templates.override import NOTHING_CHOSEN, Chosen
 
 TO_CHILD = 1 << 28
 """Maximum bytes of a line: a request contains a whole conversation."""

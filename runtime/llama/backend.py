@@ -15,18 +15,18 @@ from typing import Any
 import numpy
 
 from cognition import GenerationOptions
-from runtime.backend import LONGEST_TEMPLATE, BackendError, Metadata, Sampler, SpecialTokens, context_warnings
 from runtime.llama.options import LlamaOptions
 from runtime.models.lazy_package import import_lazily
 from runtime.models.mlx_files import named_templates
 from runtime.models.saved_cache import fingerprint
-from runtime.sampling import IN_GGUF, said_by_gguf
+from runtime.protocol.backend import LONGEST_TEMPLATE, BackendError, Metadata, Sampler, SpecialTokens, context_warnings
+from runtime.protocol.sampling import IN_GGUF, said_by_gguf
 from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
 
-from runtime.llama.loading import (  # noqa: E402  likewise
+from runtime.llama._loading import (  # noqa: E402  likewise
     CPU_CHUNK,
     Sizes,
     keep_errors,
@@ -37,7 +37,7 @@ from runtime.llama.loading import (  # noqa: E402  likewise
     recent_errors,
     sizes,
 )
-from runtime.llama.sampler import LlamaSampler  # noqa: E402  likewise
+from runtime.llama._sampler import LlamaSampler  # noqa: E402  likewise
 
 _address_of_logits = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(
     ctypes.cast(native.llama_get_logits, ctypes.c_void_p).value or 0

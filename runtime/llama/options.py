@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from attrs import Attribute, field, frozen
 
-from cognition.checking import checked_with, shown
+from cognition.base.checking import checked_with, shown
 from runtime.errors import ModelOptionsError
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]

@@ -21,19 +21,18 @@ from attrs import evolve
 
 from cognition import Failure, FinishReason, ModelRequest
 from cognition.parsing import FormatSpec, Output, Parser
-from runtime.backend import Backend, BackendError, StateBackend
 from runtime.constrained.guide import Guide, Guides
 from runtime.constrained.masks import TokenMasks, installed
-from runtime.ending import done_of
 from runtime.errors import ConstraintError
-from runtime.local.boundaries import Boundaries
-from runtime.local.entrance import Entrance, Pace
-from runtime.local.fitting import far_too_long, unfit
-from runtime.local.replies import NO_TOKEN, SHOWN_EVERY, RunningReply, failure_of
+from runtime.local._admission_queue import Entrance, Pace
+from runtime.local._prompt_fit import far_too_long, unfit
+from runtime.local._running_reply import NO_TOKEN, SHOWN_EVERY, RunningReply, failure_of
+from runtime.local._shared_prefixes import Boundaries
 from runtime.models.saved_cache import Saved
-from runtime.protocol import Done, ModelInfo
+from runtime.protocol.backend import Backend, BackendError, StateBackend
+from runtime.protocol.done import done_of
+from runtime.protocol.model import Done, ModelInfo
 from runtime.scheduling.cache import Cache
-from runtime.scheduling.growth import AT_FIRST, grow, is_anybody_held, left, push_out, youngest
 from runtime.scheduling.plan import (
     Change,
     Copy,
@@ -50,6 +49,7 @@ from runtime.scheduling.plan import (
     longest_held,
     take_back,
 )
+from runtime.scheduling.reservation import AT_FIRST, grow, is_anybody_held, left, push_out, youngest
 from runtime.scheduling.tokens import Tokens
 from runtime.templates.limits import check_source, one_allowance
 from runtime.templates.markers import Markers, control_texts, format_markers

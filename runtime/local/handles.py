@@ -16,13 +16,13 @@ from attrs import define, field
 
 from cognition import ModelRequest
 from cognition.parsing import Output
-from runtime.backend import BackendError
-from runtime.ending import done_of
 from runtime.errors import SavedCacheError
 from runtime.local.owner import Owner
-from runtime.local.real_models import check_allowed
+from runtime.local.real_model_guard import check_allowed
 from runtime.models.saved_cache import read, write
-from runtime.protocol import Done, ModelInfo, Runtime
+from runtime.protocol.backend import BackendError
+from runtime.protocol.done import done_of
+from runtime.protocol.model import Done, ModelInfo, Runtime
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
 if TYPE_CHECKING:

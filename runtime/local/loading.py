@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runtime.errors import ModelOptionsError
-from runtime.local.real_models import check_allowed
-from runtime.templates.chosen import NOTHING_CHOSEN, Chosen
+from runtime.local.real_model_guard import check_allowed
+from runtime.templates.override import NOTHING_CHOSEN, Chosen
 
 if TYPE_CHECKING:
-    from runtime.backend import Backend
     from runtime.llama.options import LlamaOptions
     from runtime.local.engine import LocalEngine
     from runtime.models.specs import Source
+    from runtime.protocol.backend import Backend
 
 
 def load_engine(

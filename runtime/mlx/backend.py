@@ -20,7 +20,14 @@ from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
 from cognition import CogstepError, GenerationOptions
-from runtime.backend import (
+from runtime.errors import ModelFileError
+from runtime.mlx._sampling import NumpySampler
+from runtime.mlx._sequences import MlxSequences
+from runtime.mlx._vocabulary import Vocabulary
+from runtime.models.lazy_package import import_lazily
+from runtime.models.mlx_files import MlxFiles, read_mlx_directory
+from runtime.models.saved_cache import fingerprint
+from runtime.protocol.backend import (
     CACHE_BYTES,
     CONVERSATIONS,
     DEFAULT_CONTEXT,
@@ -31,13 +38,6 @@ from runtime.backend import (
     Sampler,
     context_warnings,
 )
-from runtime.errors import ModelFileError
-from runtime.mlx.sampling import NumpySampler
-from runtime.mlx.sequences import MlxSequences
-from runtime.mlx.vocabulary import Vocabulary
-from runtime.models.lazy_package import import_lazily
-from runtime.models.mlx_files import MlxFiles, read_mlx_directory
-from runtime.models.saved_cache import fingerprint
 from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("mlx_lm")

@@ -18,7 +18,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from cognition.checking import shown
+from cognition.base.checking import shown
 from runtime.errors import ModelFileError
 from runtime.files import open_regular
 

@@ -14,10 +14,10 @@ from typing import Any
 from attrs import frozen
 
 from cognition import GenerationOptions
-from cognition.checking import shown
+from cognition.base.checking import shown
 from runtime.errors import ModelFileError, ModelNotFoundError
 from runtime.files import UnusableFileError, check_regular, open_regular, read_regular
-from runtime.sampling import said_by_json
+from runtime.protocol.sampling import said_by_json
 
 LONGEST = 1 << 28
 """Maximum bytes of a file other than weights, 256 MiB: tokenizers of the largest vocabularies take about 40 MiB."""

@@ -26,7 +26,7 @@ from attrs import frozen
 
 from runtime.errors import SavedCacheError
 from runtime.files import open_regular, replace_private
-from runtime.keys import key_for_reading, key_for_writing
+from runtime.seal_key import key_for_reading, key_for_writing
 
 MAGIC = b"cogcach2"
 EARLIER = b"cogcache"

@@ -19,20 +19,20 @@ from attrs import define, evolve, field
 from cognition import Failure, ModelRequest
 from cognition.context.window import CHARS_PER_TOKEN
 from cognition.parsing import FORMATS, Output, TextDelta
-from runtime.children import starting
-from runtime.ending import done_of
+from runtime.children import start as starting
 from runtime.errors import MediaError, ModelNotFoundError, ModelOptionsError, RuntimeClosedError
 from runtime.local.handles import LocalGeneration
-from runtime.local.real_models import check_allowed
+from runtime.local.real_model_guard import check_allowed
 from runtime.local.stops import StopFilter
-from runtime.programs import prompt
-from runtime.programs.concluding import conclude, without
-from runtime.programs.events import EventReader
+from runtime.programs import _prompt as prompt
+from runtime.programs._conclusion import conclude, without
+from runtime.programs._events import EventReader
+from runtime.programs._process import Hearing, Launch, Patience, Running
+from runtime.programs._program import Program
+from runtime.programs._sessions import Known, Sessions
 from runtime.programs.options import ProgramOptions
-from runtime.programs.program import Program
-from runtime.programs.running import Hearing, Launch, Patience, Running
-from runtime.programs.sessions import Known, Sessions
-from runtime.protocol import Done, ModelInfo, Timings
+from runtime.protocol.done import done_of
+from runtime.protocol.model import Done, ModelInfo, Timings
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
 SHORTEST_SECRET = 6

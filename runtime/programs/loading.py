@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from runtime.errors import ModelOptionsError, ModelSpecError
-from runtime.local.real_models import check_allowed
+from runtime.local.real_model_guard import check_allowed
 
 if TYPE_CHECKING:
     from runtime.programs.handles import ProgramRuntime
@@ -40,8 +40,8 @@ def load_program(
     Raises:
         ModelLoadError: one of its subclasses, with a one-line remedy.
     """
-    from runtime.programs.claude import CLAUDE
-    from runtime.programs.codex import CODEX
+    from runtime.programs._claude import CLAUDE
+    from runtime.programs._codex import CODEX
     from runtime.programs.handles import ProgramRuntime  # here, so that whoever asks no program loads none of it
 
     found = NAMED.fullmatch(spec)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
-from cognition.checking import checked
+from cognition.base.checking import checked
 from runtime.errors import ModelOptionsError
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -91,7 +91,7 @@ class ProgramOptions:
     """The working directory of the program, which its tools can read and change. None: an empty folder of its own."""
     variables: tuple[str, ...] = field(default=(), validator=_named(VARIABLE, "name of an environment variable"))
     """Names of further environment variables that the program receives, beside those in
-    ``docs/command-line-models.md``.
+    ``docs/guides/command-line-models.md``.
     """
     context_tokens: int = field(default=200_000, validator=_above_zero)
     """The maximum length of prompt and reply together. The programs do not report it for their models."""

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 from attrs import Attribute, Factory, evolve, field, frozen
 
 from cognition import ConfigError, Usage
-from cognition.checking import checked, nearest, shown
+from cognition.base.checking import checked, nearest, shown
 from cognition.wire import DEFAULTS, HABITS, Dialect, Habits
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")

@@ -15,24 +15,24 @@ from functools import partial
 from attrs import evolve
 
 from cognition import Failure, ModelRequest, Usage
-from cognition.content import MEDIA_TYPES, Image, images_of
-from cognition.messages import UserMessage
 from cognition.parsing import FormatSpec
+from cognition.values.content import MEDIA_TYPES, Image, images_of
+from cognition.values.messages import UserMessage
 from cognition.wire import DEFAULTS, HABITS, Decoder, Habits, UnsayableError, WireRequest, decode_error, encode
-from runtime.backend import DEFAULT_CONTEXT
 from runtime.errors import MediaError, ModelOptionsError, RuntimeClosedError
-from runtime.local.real_models import check_allowed
-from runtime.protocol import ModelInfo
+from runtime.local.real_model_guard import check_allowed
+from runtime.protocol.backend import DEFAULT_CONTEXT
+from runtime.protocol.model import ModelInfo
+from runtime.protocol.sampling import with_own
+from runtime.providers._connection import Answer, Connection
+from runtime.providers._connection_errors import redirected
+from runtime.providers._credentials import NoKeyError, key_of, scrubbed, scrubbed_failure
+from runtime.providers._exchange import Exchange
+from runtime.providers._generation import Call, RemoteGeneration
+from runtime.providers._names import RemoteName
+from runtime.providers._server_facts import Facts, ask_facts
+from runtime.providers._token_counts import COUNTING, COUNTING_TEXTS, Counts, estimated_tokens
 from runtime.providers.backends import ANY_SERVER, Price
-from runtime.providers.connection import Answer, Connection
-from runtime.providers.counting import COUNTING, COUNTING_TEXTS, Counts, estimated_tokens
-from runtime.providers.credentials import NoKeyError, key_of, scrubbed, scrubbed_failure
-from runtime.providers.exchanges import Exchange
-from runtime.providers.facts import Facts, ask_facts
-from runtime.providers.failing import redirected
-from runtime.providers.generation import Call, RemoteGeneration
-from runtime.providers.names import RemoteName
-from runtime.sampling import with_own
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
 REDIRECTS = range(300, 400)
@@ -53,7 +53,7 @@ class RemoteRuntime:
     """
 
     count_texts: Callable[[Sequence[str]], Sequence[int]]
-    """Only set for servers that count plain texts; see ``runtime.protocol.TextCounter``."""
+    """Only set for servers that count plain texts; see ``runtime.protocol.model.TextCounter``."""
 
     def __init__(
         self, name: RemoteName, *, context_tokens: int | None = None, queue_limit: int = QUEUE_LIMIT, ask: bool = True

@@ -16,9 +16,9 @@ from types import MappingProxyType
 
 from attrs import Attribute, evolve, field, frozen
 
+from runtime.scheduling._fair_queue import Shares
 from runtime.scheduling.cache import Cache
 from runtime.scheduling.prefix import common_prefix
-from runtime.scheduling.shares import Shares
 from runtime.scheduling.tokens import Tokens
 
 NO_GUESSES: Mapping[int, Sequence[int]] = MappingProxyType({})

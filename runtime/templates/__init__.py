@@ -1,1 +1,1 @@
-"""Chat templates: a request becomes a prompt, and the format of replies is derived from the same template."""
+"""Chat templates: turn a request into a prompt, and derive the format of replies from the same template."""

@@ -1,12 +1,10 @@
-"""The chat template of a model, without loading the model: from a GGUF's head, a directory's JSON files, or a file.
+"""Finds the chat template of a model, without loading the model. The ``spec`` is one of:
 
-==========================  ========================================================================
-``None``                    the template of the small model that ships with cogstep
-``path/to/model.gguf``      the template in a GGUF file
-``path/to/directory``       that of a model in Hugging Face's layout; weights need not be there
-``path/to/template.jinja``  a template by itself
-``hf:owner/repo[@rev][/file]``    that of a model on the Hugging Face hub
-==========================  ========================================================================
+- ``None``: the template of the small model that ships with cogstep
+- ``path/to/model.gguf``: the template in a GGUF file
+- ``path/to/directory``: that of a model in Hugging Face's layout; weights are not needed
+- ``path/to/template.jinja``: a separate template file
+- ``hf:owner/repo[@rev][/file]``: that of a model on the Hugging Face hub
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 FORMS = "a .gguf file, a directory with a model or its tokenizer, a .jinja file, or hf:owner/repo[@rev][/file]"
 
 LONGEST = 1 << 24
-"""Bytes of a template in a file of its own, 16 MiB; the longest that are known have some 20 KiB."""
+"""Bytes of a separate template file, 16 MiB; the longest known templates have about 20 KiB."""
 
 TEMPLATE = "tokenizer.chat_template"
 TOOL_TEMPLATE = "tokenizer.chat_template.tool_use"
@@ -40,26 +38,26 @@ BOS, EOS = "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"
 
 @frozen
 class TemplateFile:
-    """A chat template as it was found."""
+    """A chat template as found in a file."""
 
     origin: str
-    """Where, for people."""
+    """A readable description of its source."""
     source: str | None
-    """Jinja2; None where the model has none."""
+    """Jinja2; None if the model has no template."""
     bos_text: str = ""
     eos_text: str = ""
     plain_source: str | None = None
-    """Of another one for conversations without tools, where the model has several."""
+    """A second template for conversations without tools, if the model has several."""
 
 
 def open_template(file: TemplateFile, now: Callable[[], datetime] = datetime.now) -> ChatTemplate:
-    """The template itself, or the documented fallback for a model that has none.
+    """Return the template itself, or the documented fallback for a model without one.
 
-    ``now`` is for templates that write the date.
+    ``now``: the clock, for templates that write the date.
 
     Raises:
         ExtraMissingError: Jinja2 is not installed.
-        TemplateError: the source is no valid template.
+        TemplateError: the source is not a valid template.
     """
     try:
         from runtime.templates.template import (  # only here: Jinja2 belongs to the extras
@@ -78,10 +76,10 @@ def open_template(file: TemplateFile, now: Callable[[], datetime] = datetime.now
 
 
 def find_template(spec: str | None, on_download: Callable[[float], bool] = lambda _fraction: True) -> TemplateFile:
-    """The chat template that a spec names; see above.
+    """Return the chat template that a spec names; see the module's docstring.
 
     Raises:
-        ModelLoadError: one of its kinds, with a line that says what to do.
+        ModelLoadError: a subclass, with a hint in its message.
     """
     if spec is None:
         return _shipped()
@@ -106,7 +104,7 @@ def find_template(spec: str | None, on_download: Callable[[float], bool] = lambd
 
 
 def _shipped() -> TemplateFile:
-    """Either of the two copies of the small model has the same template."""
+    """Return the shipped model's template; both copies of the model have the same."""
     for path in sorted(SMALL_MODEL.glob("*.gguf")):
         return _of_gguf(path)
     return _of_directory(SMALL_MODEL / "mlx", "")

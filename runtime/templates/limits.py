@@ -1,4 +1,4 @@
-"""What a chat template may take: how long its text may be, and what everything that is asked of it at once may cost."""
+"""Limits of a chat template: the length of its source, and the cost of one operation with it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from runtime.backend import LONGEST_TEMPLATE
 from runtime.errors import TemplateError
+from runtime.protocol.backend import LONGEST_TEMPLATE
 
 LONGEST_TOKEN = 1_000
 """Characters of the texts that begin and end a conversation."""
 
 PROCESSOR_SECONDS, SECONDS = 1.5, 3.0
-"""Of a processor, and on the wall, for everything that is asked of a template at once: to load a model, or to prepare
-a step. The costliest of the 179 templates takes 0.3 s of a processor to be compiled and looked through; a conversation
-of 1,000 messages takes 0.03 s. Bombs meet the first limit; the second is for machines with other things to do."""
+"""Limits of CPU and wall time for one operation: loading a model, or preparing a step.
+
+Compiling and probing the costliest of the 179 templates takes 0.3 s of CPU time; a conversation of 1,000 messages takes
+0.03 s. Bombs reach the first limit; the second is for busy machines.
+"""
 
 MEMORY = 300 * 1024 * 1024
-"""Bytes of address space of a template's process, Python's own included. A message of 5,000,000 characters takes up to
-150 MB on its way through a template."""
+"""Bytes of address space of a template's process, including Python's own. Rendering a message of 5,000,000 characters
+takes up to 150 MB.
+"""
 
 KEPT_MEMORY = 100 * 1024 * 1024
-"""Bytes: a process that once had more is ended with its answer, since Python keeps much of what it has had."""
+"""Bytes: a process that once used more ends after its answer, since Python does not release all of its memory."""
 
 OUT_OF_MEMORY = 70
-"""Exit status of a process that had not even the memory to say so."""
+"""Exit status of a process without enough memory to report an error."""
 
 OWN_TEXT, OUTPUT_PER_BYTE = 500_000, 4
-"""Characters that a template in a process of its own may write by itself, and for each byte that it is given: what is
-much longer than the conversation is no prompt of it, and would have to be tokenised."""
+"""Limits of the text written by a template in a separate process: a fixed number of characters, plus some for each
+byte of input. A much longer text can't be a prompt of this conversation, and tokenising it would be costly.
+"""
 
 
 class Allowance:
-    """What is left of the seconds for everything that is asked at once."""
+    """The remaining seconds for one operation."""
 
     def __init__(self, processor: float = PROCESSOR_SECONDS, wall: float = SECONDS) -> None:
         self.processor = processor
@@ -42,7 +46,7 @@ class Allowance:
 
     @contextmanager
     def spent(self) -> Iterator[None]:
-        """What happens within is paid for on the wall."""
+        """Subtract the wall time spent inside."""
         began = time.monotonic()
         try:
             yield
@@ -55,10 +59,10 @@ _CURRENT: ContextVar[Allowance | None] = ContextVar("ALLOWANCE", default=None)
 
 @contextmanager
 def one_allowance(given: Allowance | None = None) -> Iterator[Allowance]:
-    """Whatever is asked of templates within shares one allowance: that of the outermost of these.
+    """Share one allowance between all template calls inside: that of the outermost of these contexts.
 
     Args:
-        given: the one to use if this is the outermost; None for a new one.
+        given: the allowance to use if this is the outermost; None for a new one.
     """
     allowance = _CURRENT.get() or given or Allowance()
     token = _CURRENT.set(allowance)
@@ -69,10 +73,10 @@ def one_allowance(given: Allowance | None = None) -> Iterator[Allowance]:
 
 
 def check_source(source: str, *tokens: str) -> None:
-    """See that a template is no longer than templates are.
+    """Check the length of a template and of its tokens' texts.
 
     Raises:
-        TemplateError: it is, or one of the tokens' texts.
+        TemplateError: one of them is too long.
     """
     if len(source) > LONGEST_TEMPLATE:
         raise TemplateError(

@@ -1,6 +1,6 @@
-"""The texts that content must not be able to write, made ready for being looked for.
+"""Finds the texts that content must not be able to write.
 
-A *marker* is a text that a vocabulary has one token for and a model takes for more than text: ``<|im_end|>``,
+A *marker* is a text that has its own token in a vocabulary and a special meaning to a model: ``<|im_end|>``,
 ``<tool_call>``, ``<|"|>``. In a prompt only the template may write one.
 """
 
@@ -14,19 +14,18 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 
-from runtime.backend import SpecialTokens
 from runtime.errors import TemplateError
+from runtime.protocol.backend import SpecialTokens
 
 BRACKETS = {"<": ">", "[": "]", "{": "}", "(": ")", "«": "»", "【": "】", "｜": "｜", "▁<": ">"}
-"""What markers are wrapped in."""
 
 WORDS = re.compile(r"[\w\s'.-]*")
 
 JSON_SIGNS = '{}[]":,\\ \n'
-"""What ``tojson`` writes around content."""
+"""The characters that ``tojson`` writes around content."""
 
 ESCAPES = {r"\n": "\n", r"\"": '"', r"\'": "'", r"\\": "\\"}
-"""How a template's source writes what its texts hold."""
+"""Escapes in the strings of a template's source."""
 
 CALL = re.compile(
     r"""
@@ -36,25 +35,27 @@ CALL = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Where a template takes texts out of a content, cuts it at them, or writes others in their place."""
+"""Matches calls that remove texts from content, cut it at them, or replace them."""
 
 MOST_MARKED = 1 << 26
-"""The sum of the squares of the lengths of all markers, since all their beginnings and ends are kept. The largest
-vocabularies have some two million."""
+"""The sum of the squares of the lengths of all markers, since all their prefixes and suffixes are stored. The largest
+vocabularies have about two million.
+"""
 
 MOST_WRITTEN, LONGEST_GONE = 64, 64
-"""Characters that a template writes otherwise, each one more set of markers to look for; and how much of a text that it
-takes out is looked for. Beyond them a template sees no more of what it would take out."""
+"""The most replaced characters of a template: each adds another set of markers, and further ones count as removed
+texts. Of a removed text, the number of characters searched for: marks in its rest keep the template from removing it.
+"""
 
 REMEMBERED = 4096
-"""Short contents."""
+"""The number of short contents in the cache."""
 
 
 def control_texts(special: SpecialTokens, template_source: str) -> frozenset[str]:
-    """Which special tokens content must not be able to write: all that a vocabulary has, but for pieces of text.
+    """Return the special tokens that content must not be able to write.
 
-    That is every control token, every token that somebody added and that is more than words or signs, and every other
-    one that the template uses. Left is what ordinary content is full of: single characters, runs of spaces or signs,
+    These are all control tokens, all added tokens that are more than words or punctuation, and all other special tokens
+    that the template uses. The rest is common in ordinary content: single characters, runs of spaces or punctuation,
     and words.
     """
     added = (text for text in special.defined if _is_made(text) or (text.strip() and text in template_source))
@@ -62,17 +63,17 @@ def control_texts(special: SpecialTokens, template_source: str) -> frozenset[str
 
 
 def format_markers(special: SpecialTokens, template_source: str) -> frozenset[str]:
-    """The control tokens, and those of the added ones that the template uses: what no string of a call can hold.
+    """Return the control tokens, and the added tokens that the template uses: strings of a call can't contain them.
 
-    Texts with quotes, backslashes or line ends are left out, since a call's strings are held to JSON, which has its own
-    way of writing them.
+    Excludes texts with quotes, backslashes or line ends: strings of a call are constrained to JSON, which escapes
+    these.
     """
     used = (text for text in special.defined if text.strip() and text in template_source)
     return frozenset(text for text in (*special.control, *used) if len(text) > 1 and not re.search(r'["\\\r\n]', text))
 
 
 def _is_made(text: str) -> bool:
-    """Whether an added token is neither words nor a row of signs: ``<think>``, ``/nothink``, ``", "name": "``."""
+    """Return whether an added token is neither words nor punctuation: ``<think>``, ``/nothink``, ``", "name": "``."""
     text = text.strip()
     if any(text.startswith(left) and text.endswith(right) for left, right in BRACKETS.items()):
         return len(text) > 1
@@ -80,11 +81,11 @@ def _is_made(text: str) -> bool:
 
 
 class Finder:
-    """Looks for any of some texts; as fast for thousands of them as for ten.
+    """Searches for any of some texts; as fast for thousands of them as for ten.
 
     Args:
-        texts: of two characters at least.
-        any_case: whether a text counts in capital letters too.
+        texts: of at least two characters.
+        any_case: whether to ignore case.
     """
 
     def __init__(self, texts: Iterable[str], *, any_case: bool = False) -> None:
@@ -98,7 +99,7 @@ class Finder:
         self._first = _one_of({text[0] for text in self._texts}, any_case)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where each of them begins and ends, the longest of those that begin in one place; they may overlap."""
+        """Yield start and end of each match, the longest at each start; matches may overlap."""
         for found in self._first.finditer(text):
             start = found.start()
             for length in self._lengths.get(self._folded(text[start : start + 2]), ()):
@@ -121,19 +122,18 @@ class Markers:
     """The markers of one model.
 
     Args:
-        texts: of ``control_texts``.
-        source: of the templates that may write some of them.
-        spelled: texts that a tokenizer takes for one token though it stands for something else, such as ``<0x0A>``.
+        texts: the result of ``control_texts``.
+        source: the source of the templates that may write some of them.
+        spelled: texts that a tokenizer reads as one token though they represent another text, such as ``<0x0A>``.
 
     Raises:
-        TemplateError: there are more of them, or longer ones, than any model has.
+        TemplateError: they are more numerous or longer than in any real model.
     """
 
     def __init__(self, texts: Iterable[str] = (), source: str = "", spelled: Iterable[str] = ()) -> None:
         self.texts = frozenset(texts)
         every = self.texts | frozenset(spelled)
         self.written = Finder(every)
-        """Finds them in a prompt."""
         gone, written = _replaced(source)
         replaced = {text.replace(new, old) for text in every for old, new in written if new in text}
         hidden = every | replaced | {raw for text in every for raw in _before_escaping(text) if len(raw) > 1}
@@ -142,7 +142,7 @@ class Markers:
                 "the vocabulary has more markers, or longer ones, than any model; fetch the model again"
             )
         self.hidden = Finder(hidden, any_case=True)
-        """Finds them in content, whatever a template may do to it: write it as JSON or HTML, or in other letters."""
+        """Finds them in content, also before the template writes it as JSON or HTML, or replaces characters."""
         gone = {old for old in gone if not any(self.hidden.spans(old))}  # markers have a mark within: none is taken out
         self._gone = Finder((old for old in gone if len(old) > 1), any_case=True)
         self._gone_signs = _one_of({old for old in gone if len(old) == 1}, any_case=True)
@@ -160,11 +160,11 @@ class Markers:
         self.completed_by = lru_cache(REMEMBERED)(self._completed_by)
         """Whether the template may write both ends of a marker around a content, as ``<`` and ``>`` around ``think``.
 
-        The same short contents, such as the names in a tool's schema, come again and again.
+        Cached, since short contents, such as the names in a tool's schema, repeat often.
         """
 
     def begins_in(self, content: str) -> bool:
-        """Whether the end of a content may be the beginning of a marker that goes on in what stands behind it."""
+        """Return whether the end of a content may begin a marker that the text after it completes."""
         tail = content[-self.longest :]
         if not tail or not self._may_begin.search(tail):
             return False
@@ -172,7 +172,7 @@ class Markers:
         return any(tail[start:] in self._beginnings for start in range(len(tail)))
 
     def ends_in(self, content: str) -> bool:
-        """Whether the beginning of a content may be the end of a marker that began in what stands before it."""
+        """Return whether the beginning of a content may end a marker that the text before it began."""
         head = content[: self.longest]
         if not head or not self._may_end.search(head):
             return False
@@ -180,9 +180,10 @@ class Markers:
         return any(head[:length] in self._ends for length in range(1, len(head) + 1))
 
     def beside_gone(self, content: str) -> set[int]:
-        """The places of all that stands beside what the template takes out of this content, or cuts it at.
+        """Return the positions of all text that remains if the template removes texts from this content, or cuts it at
+        them.
 
-        It may come to stand next to anything, also to what is taken out next.
+        Each of them may become adjacent to any other text, also to the text removed next.
         """
         if not self._takes_out:
             return set()
@@ -207,22 +208,24 @@ class Markers:
         )
 
     def _may_stand_before(self, left: str) -> bool:
-        """Whether the template may write this right before a content: one of its texts ends so."""
+        """Return whether the template may write this right before a content: one of its texts ends like that."""
         if left.endswith('"'):
             left = left.rstrip(JSON_SIGNS)
         return not left or re.search(rf"{re.escape(left)}\s*(?:['\"]|{{[{{%])", self._source) is not None
 
     def _may_stand_behind(self, right: str) -> bool:
-        """The same behind one, where other contents may follow: one of its texts begins as this does."""
+        """Return whether the template may write this after a content, perhaps before others: one of its texts begins
+        like that.
+        """
         return (
             right[0] in JSON_SIGNS or re.search(rf"(?:['\"]|[%}}]}})\s*{re.escape(right[0])}", self._source) is not None
         )
 
 
 def _replaced(source: str) -> tuple[set[str], set[tuple[str, str]]]:
-    """What a template takes out of contents, and which characters it writes otherwise: ``'`` as ``"``.
+    """Return the texts that a template removes from contents, and the characters that it replaces: ``'`` by ``"``.
 
-    Of what it cuts contents at, single characters and spaces are left out: it goes through lines or words there.
+    Excludes single characters and spaces that it only splits contents at: there it iterates over lines or words.
     """
     gone, written = set[str](), set[tuple[str, str]]()
     for found in CALL.finditer(source):
@@ -235,14 +238,12 @@ def _replaced(source: str) -> tuple[set[str], set[tuple[str, str]]]:
 
 
 def _read(literal: str) -> str:
-    """What a text in a template's source is, read as Jinja2 does."""
     with suppress(UnicodeDecodeError):  # the template is refused
         return literal.encode("ascii", "backslashreplace").decode("unicode-escape")
     return literal
 
 
 def _around(text: str, content: str) -> Iterator[tuple[str, str]]:
-    """What stands before and behind a content, wherever a text has it."""
     start = text.find(content, 1)
     while 0 < start < len(text) - len(content):
         yield text[:start], text[start + len(content) :]
@@ -250,7 +251,7 @@ def _around(text: str, content: str) -> Iterator[tuple[str, str]]:
 
 
 def _before_escaping(text: str) -> Iterator[str]:
-    """What becomes this text where a template writes it as a string of JSON, or for HTML."""
+    """Yield texts that become this text if a template writes them as a JSON string, or as HTML."""
     yield html.unescape(text)
     try:
         raw = json.loads(f'"{text}"')
@@ -260,5 +261,5 @@ def _before_escaping(text: str) -> Iterator[str]:
 
 
 def cut_at(text: str, places: Iterable[int]) -> list[str]:
-    """The text in parts, cut at these places in ascending order."""
+    """Return the text in parts, cut at these places in ascending order."""
     return [text[start:end] for start, end in pairwise((0, *places, len(text)))]

@@ -1,8 +1,8 @@
-"""From what a template wrote to tokens, of which those that are markers are the template's own.
+"""Tokenises a template's output so that marker tokens come only from the template.
 
-Tokenizers differ in how they find markers: in the order in which they look for them, whether they normalise a text
-before that, and whether they look for some of them even where they are told not to. So what comes out is looked at, and
-where it has other markers than the template wrote, the text is put together from parts.
+Tokenizers differ in how they find markers: in the order of search, in normalising the text first, and in finding some
+of them even if that is turned off. So this module checks the result. If it has other markers than the template wrote,
+it tokenises the text in parts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from functools import cached_property
 
 from attrs import field, frozen
 
-from runtime.backend import Backend
 from runtime.errors import TemplateError
+from runtime.protocol.backend import Backend
 from runtime.templates.markers import Markers, cut_at
 from runtime.templates.template import Rendered
 
 UNCOMMON = " \ufdd0 \U0010fffd 𒐫 龘 "
-"""Characters that many vocabularies have no token for, and write as their unknown one."""
+"""Characters that many vocabularies have no token for, and write as their unknown token."""
 
 ANCHORS = ("\n", "|", "~", "\x00", "中", "a")
-"""Put before a part that goes on in the middle of a text."""
+"""Texts to put before a part that continues in the middle of a text."""
 
 
 @frozen(slots=False)
@@ -33,7 +33,6 @@ class PromptTokenizer:
     backend: Backend
     markers: Markers
     _ids: dict[str, int] = field(init=False)
-    """The token of each marker."""
 
     @_ids.default
     def _known(self) -> dict[str, int]:
@@ -42,7 +41,7 @@ class PromptTokenizer:
 
     @cached_property
     def _unknown(self) -> frozenset[int]:
-        """Markers that stand for characters without a token: content may become these."""
+        """Marker tokens used for unknown characters: content may become these."""
         return frozenset(self.backend.tokenize(UNCOMMON, special=False)) & frozenset(self._ids.values())
 
     @cached_property
@@ -51,14 +50,14 @@ class PromptTokenizer:
 
     @cached_property
     def _leads(self) -> bool:
-        """Whether the tokenizer writes a space before whatever it is given."""
+        """Whether the tokenizer prepends a space to any text."""
         return b"".join(map(self.backend.piece, self.backend.tokenize("a", special=False))) == b" a"
 
     def tokens(self, rendered: Rendered) -> list[int]:
-        """The tokens of a prompt.
+        """Return the tokens of a prompt.
 
         Raises:
-            TemplateError: content has a character that this vocabulary can't write but as a marker.
+            TemplateError: content has a character that this vocabulary can only write as a marker.
         """
         prompt = rendered.text
         own, cuts = self._own_markers(prompt, rendered.marked)
@@ -74,7 +73,9 @@ class PromptTokenizer:
         return [bos, *tokens] if bos is not None and tokens[:1] != [bos] else tokens
 
     def _own_markers(self, prompt: str, marked: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
-        """Where the template's own markers are, and where to cut the prompt so that no other is left."""
+        """Return the spans of the template's own markers, and the places to cut the prompt so that no other marker is
+        left.
+        """
         own: list[tuple[int, int]] = []
         cuts: set[int] = set()
         for start, end in self.markers.written.spans(prompt):
@@ -86,7 +87,7 @@ class PromptTokenizer:
         return own, sorted(cuts)
 
     def _part(self, text: str, own: list[tuple[int, int]], *, continued: bool) -> list[int]:
-        """A part of the prompt that has just these markers."""
+        """Return the tokens of a part of the prompt, with exactly these markers."""
         ids = [self._ids[text[start:end]] for start, end in own]
         tokens = self._tokenized(text, special=True, continued=continued)
         watched = self._watched
@@ -99,9 +100,9 @@ class PromptTokenizer:
         return tokens + self._plain(text[before:], continued=continued)
 
     def _plain(self, text: str, *, continued: bool, again: bool = False) -> list[int]:
-        """Tokens of a text, none of them a marker: it is cut in those that the tokenizer finds all the same.
+        """Return the tokens of a text without markers. It is cut inside markers that the tokenizer finds anyway.
 
-        ``again``: it was cut, in the wrong place, since the tokenizer changes a text before it looks at it.
+        ``again``: the text was already cut, at the wrong place, since the tokenizer normalises it first.
         """
         tokens = self._tokenized(text, special=False, continued=continued) if text else []
         if self._watched.isdisjoint(tokens):
@@ -116,7 +117,7 @@ class PromptTokenizer:
         ]
 
     def _inside(self, text: str, tokens: list[int]) -> set[int]:
-        """The second character of each marker among a text's tokens, as far as their lengths tell."""
+        """Return the second character's position of each marker among the tokens, estimated from their lengths."""
         data, said, places = text.encode("utf-8", "replace"), 0, list[int]()
         for token in tokens:
             if token in self._watched:

@@ -1,8 +1,8 @@
 """A model's own chat template: renders conversations as ``transformers`` and llama.cpp do, in a sandbox.
 
-Templates come with downloaded models, so they are code of strangers: they run in a sandbox (``sandbox.py``), which
-lets them read what they are given and nothing else, and stops them when they go on without end; and those that are not
-known (``known.py``) in a process of their own besides (``apart.py``), which ends where nothing else stops them.
+Templates come with downloaded models, so they are untrusted code. They run in a sandbox (``_sandbox``), which limits
+their access to the values passed to them and stops endless loops. Unknown templates (``_known_templates``) also run in
+a separate process (``_isolated_renderer``), which ends if nothing else stops them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from attrs import evolve, frozen
 from cognition import ModelRequest, ToolMessage
 from cognition.parsing import FormatSpec
 from runtime.errors import TemplateError, TemplateStoppedError
-from runtime.templates.apart import ApartTemplate
-from runtime.templates.compiled import CompiledTemplate, Renderer
-from runtime.templates.conversation import NO_TOOLS, Entry, OfferedTools, Shape, Undefined, entries, tool_entries
-from runtime.templates.derivation import Derived, read_as
-from runtime.templates.forms import Forms, Kind, left_out
-from runtime.templates.known import is_known
+from runtime.templates._compiled_template import CompiledTemplate, Renderer
+from runtime.templates._conversation import NO_TOOLS, Entry, OfferedTools, Shape, Undefined, entries, tool_entries
+from runtime.templates._derivation import Derived, read_as
+from runtime.templates._isolated_renderer import ApartTemplate
+from runtime.templates._known_templates import is_known
+from runtime.templates._message_shapes import Forms, Kind, left_out
+from runtime.templates._probes import opened_as
+from runtime.templates._protection import Shield, separated
+from runtime.templates._sandbox import SIZE, STEPS
 from runtime.templates.limits import Allowance, check_source, one_allowance
 from runtime.templates.markers import Markers
-from runtime.templates.probing import opened_as
-from runtime.templates.protection import Shield, separated
-from runtime.templates.sandbox import SIZE, STEPS
 
 FALLBACK_TEMPLATE = """\
 {%- if tools or messages[0].role == 'system' %}
@@ -62,43 +62,43 @@ FALLBACK_TEMPLATE = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
 """
-"""What a model without a template gets: ChatML with Hermes tool calls, which most models have seen in training."""
+"""The template of a model without one: ChatML with Hermes tool calls, which most models know from training."""
 
 
 @frozen
 class Rendered:
-    """A prompt, ready to be tokenised."""
+    """A prompt, ready for tokenising."""
 
     text: str
     """Ends with the generation prompt."""
     format: FormatSpec
-    """How to read the reply to this prompt: it says whether the prompt has already opened the reasoning."""
+    """How to read the reply to this prompt, including whether the prompt has already opened the reasoning."""
     marked: tuple[int, ...] = ()
-    """Places in the text of characters of content that a marker could hold; see ``protection``."""
+    """Positions in the text of content characters that could be part of a marker; see ``_protection``."""
     notes: tuple[str, ...] = ()
-    """How the conversation had to be bent for this template."""
+    """The adaptations of the conversation to this template."""
     warnings: tuple[str, ...] = ()
-    """What was asked for and is not in the prompt, one sentence each."""
+    """Requested features that are missing from the prompt, one sentence each."""
 
 
 class ChatTemplate:
-    """A chat template and what follows from it.
+    """A chat template and the facts derived from it.
 
     Args:
         source: Jinja2, as in ``tokenizer_config.json`` or ``tokenizer.chat_template``.
-        without_tools: the source of another one, where the model has one for conversations without tools and calls.
-        bos_token, eos_token: their texts, which templates may write.
-        markers: what content must not be able to write (see ``protection``); None for nothing.
-        now: for templates that write the date.
-        steps: of loops, calls and filters that one rendering may take.
-        size: of any one text in it, in characters.
-        apart: whether it runs in a process of its own; None: unless it is known (see ``known``). A program that says
-            False answers for the template: nothing but the count of its steps stops it then.
-        format: how replies are read; None: as is derived from the template.
+        without_tools: the source of a second template for conversations without tools and calls, if the model has one.
+            bos_token, eos_token: their texts, which templates may write.
+        markers: texts that content must not be able to write (see ``_protection``); None: no protection.
+        now: the clock, for templates that write the date.
+        steps: limit of loops, calls and filters in one rendering.
+        size: limit of any text in it, in characters.
+        apart: whether it runs in a separate process; None: unless it is known (see ``_known_templates``). With False,
+            the program vouches for the template: only the step limit stops it.
+        format: how replies are read; None: as derived from the template.
 
     Raises:
-        TemplateError: the source is no valid template.
-        TemplateStoppedError: it takes more time or memory to compile than any template.
+        TemplateError: the source is not a valid template.
+        TemplateStoppedError: compiling takes more time or memory than for any real template.
     """
 
     def __init__(
@@ -132,26 +132,26 @@ class ChatTemplate:
 
     @contextmanager
     def _prepared(self) -> Iterator[None]:
-        """What is found out within is paid for from one allowance, unless the caller has one."""
+        """Charge the work inside to one allowance, unless the caller has one."""
         with one_allowance(self._preparing):
             yield
 
     def close(self) -> None:
-        """Free what the template holds. It is made again where it is asked for something."""
+        """Free the template's resources. The next request creates them again."""
         self._renderer.close()
         if self._plain is not None:
             self._plain.close()
 
     @one_allowance()
     def render(self, request: ModelRequest, *, open_reply: bool = True) -> Rendered:
-        """The prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.
+        """Return the prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.
 
-        A template that refuses the plain form, or leaves some of the conversation out in it, gets it bent as little as
-        helps; ``Rendered.notes`` says how, and ``Rendered.warnings`` what does not help.
+        If a template refuses the plain form, or omits parts of it, the conversation is adapted as little as possible.
+        ``Rendered.notes`` lists the adaptations, ``Rendered.warnings`` the parts that are still missing.
 
         Raises:
             TemplateError: it refuses every form.
-            TemplateStoppedError: it was stopped.
+            TemplateStoppedError: a limit stopped it.
         """
         found = self._derived
         offered = () if request.options.tool_choice == "none" else request.tools
@@ -196,42 +196,42 @@ class ChatTemplate:
         raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
 
     def _takes(self, request: ModelRequest) -> bool:
-        """Whether this is the template for a conversation where no tools are offered."""
+        """Return whether to use this template for a conversation without offered tools."""
         if self._plain is None:
             return self._derived.no_tools is not None
         called = any(isinstance(message, ToolMessage) for message in request.messages)
         return called and self._derived.no_tools is not None and request.protocol == "native"
 
     def format_spec(self) -> FormatSpec:
-        """How the model marks reasoning and calls, found by rendering probes and comparing."""
+        """Return how the model marks reasoning and calls, derived by rendering and comparing probes."""
         return self._derived.spec
 
     @property
     def derivation(self) -> Derived:
-        """The format with all that was found out besides."""
+        """The derived format with all other findings."""
         return self._derived
 
     def format_after(self, prompt: str) -> FormatSpec:
-        """The format with ``opened`` as this prompt has it: templates open or close reasoning by their options."""
+        """Return the format with ``opened`` as in this prompt: options let templates open or close reasoning."""
         return opened_as(self._derived.spec, prompt)
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Of ``tools``, ``system``, ``thinking``, ``thinking_option``: what the template does anything about."""
+        """The features that the template supports, of ``tools``, ``system``, ``thinking``, ``thinking_option``."""
         return self._derived.features
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What a user should know of the template, one sentence each."""
+        """Warnings for users of the template, one sentence each."""
         with self._prepared():
             return tuple(dict.fromkeys((*self._derived.warnings, *self._forms.warnings())))
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, **options: Any) -> str:
-        """Render dictionaries as they are.
+        """Render dictionaries unchanged.
 
         Raises:
             TemplateError: the template refuses them, or fails.
-            TemplateStoppedError: it was stopped.
+            TemplateStoppedError: a limit stopped it.
         """
         return self._renderer.apply(messages, tools, options)
 
@@ -253,16 +253,16 @@ class ChatTemplate:
         return Forms(render, found.shape, forgets_calls=found.spec.calls is not None and not found.shows_calls)
 
     def _spec_for(self, prompt: str, request: ModelRequest) -> FormatSpec:
-        """How to read the reply to this prompt.
+        """Return how to read the reply to this prompt.
 
-        With a text protocol the text is the core's to read, calls and all.
+        With a text protocol the core parses the text, including calls.
         """
         spec = self.format_after(prompt)
         return spec if request.protocol == "native" else evolve(spec, calls=None)
 
 
 def _unheard(thinking: bool | None, found: Derived, *, heard: bool) -> tuple[str, ...]:
-    """What a user should know who asked for reasoning or for none."""
+    """Return warnings for a request for or against reasoning that has no effect."""
     switch, reasons = found.switch, found.reasons
     if switch is None:
         if thinking is False and reasons:

@@ -29,8 +29,8 @@ from cognition import (
     UserSpoke,
 )
 from cognition.context import before_window, message_size, prompt_budget, shown
-from cognition.context.briefing import briefing_size
-from cognition.setup import Setup
+from cognition.context.sections import briefing_size
+from cognition.engine._setup import Setup
 
 MULTIPLY = ToolSpec("multiply", read_only=True)
 WRITE = ToolSpec("write")

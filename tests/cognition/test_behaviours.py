@@ -38,8 +38,8 @@ from cognition import (
     to_data,
 )
 from cognition.context import fit, message_size
-from cognition.decisions import ModeSet
-from cognition.state import Window
+from cognition.steps.decisions import ModeSet
+from cognition.steps.state import Window
 from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
 
 

@@ -30,7 +30,7 @@ from cognition import (
     WorkerFinished,
 )
 from cognition.parsing import HERMES, parse_reply
-from cognition.phases import Acting, Settled
+from cognition.steps.phases import Acting, Settled
 from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
 from tests.cognition.test_results import FEATURES, FIRST, WORKER, calling
 

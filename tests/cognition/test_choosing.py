@@ -34,9 +34,9 @@ from cognition import (
     to_data,
     transitions,
 )
-from cognition.candidates import Briefing
 from cognition.context.window import prompt_budget
 from cognition.testing.strategies import MESSAGES
+from cognition.values.candidates import Briefing
 
 ADA = Candidate("identity", "You are Ada.", "BOOTSTRAP.md")
 PLUMS = Candidate("memory", "Ada likes plums.", "MEMORY.md")

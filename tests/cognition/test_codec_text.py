@@ -27,10 +27,10 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.codec import tags_of
-from cognition.features import Question
-from cognition.ids import EffectId
-from tests.cognition.values import UNIONS, some
+from cognition.base.ids import EffectId
+from cognition.steps.codec import tags_of
+from cognition.values.features import Question
+from tests.cognition.samples import UNIONS, some
 
 
 def is_plain(data: Any) -> bool:

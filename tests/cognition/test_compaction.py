@@ -56,17 +56,17 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.content import Image, TextPart
 from cognition.context import COMPACT_EVERY, message_size, prompt_budget, shown, summary_request
 from cognition.context.summaries import LEAST_SHARE, REQUEST_ID, cutting_point, with_summary
 from cognition.context.window import skipped_message
-from cognition.decisions import ContextAssembled, LimitHit, RetryPlanned
-from cognition.handlers.compaction import NO_ROOM, NO_SHORTER, NOTHING, NOTHING_NEW, WAS_CUT, WAS_EMPTY
-from cognition.outcomes import Outcome
-from cognition.state import NO_SUMMARY, Summary, Window
+from cognition.engine.handlers.compaction import NO_ROOM, NO_SHORTER, NOTHING, NOTHING_NEW, WAS_CUT, WAS_EMPTY
+from cognition.steps.decisions import ContextAssembled, LimitHit, RetryPlanned
+from cognition.steps.state import NO_SUMMARY, Summary, Window
 from cognition.testing import laws
-from cognition.testing.edge_laws import unpaired
-from cognition.testing.search import Walk
+from cognition.testing._edge_laws import unpaired
+from cognition.testing._search import Walk
+from cognition.values.content import Image, TextPart
+from cognition.values.outcomes import Outcome
 from tests.cognition.context.test_window import SCALES, TURNS, conversation, whole
 from tests.cognition.session import Session, effect, engine_with, replied
 

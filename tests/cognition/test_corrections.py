@@ -19,7 +19,7 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.inputs import Input
+from cognition.steps.inputs import Input
 from tests.cognition.session import MULTIPLY, Session, effect, engine_with, replied
 
 SCHEMA = '{"type": "integer"}'

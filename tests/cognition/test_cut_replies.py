@@ -27,8 +27,8 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.features import HookPoint
-from cognition.outcomes import LimitKind
+from cognition.values.features import HookPoint
+from cognition.values.outcomes import LimitKind
 from tests.cognition.session import DELETE, WRITE, Session, effect, engine_with, replied
 
 LOOK = ToolSpec("look", read_only=True)

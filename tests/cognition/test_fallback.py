@@ -43,8 +43,10 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.outcomes import Completed, ErrorKind, Failed, Failure, LimitReached
-from cognition.routing import (
+from cognition.testing import explore, laws
+from cognition.testing._search import Walk
+from cognition.values.outcomes import Completed, ErrorKind, Failed, Failure, LimitReached
+from cognition.values.routing import (
     AT_ONCE,
     MOST_DOUBLINGS,
     OF_THE_MODEL,
@@ -57,8 +59,6 @@ from cognition.routing import (
     is_open,
     order_of,
 )
-from cognition.testing import explore, laws
-from cognition.testing.search import Walk
 from tests.cognition.session import Session, replied
 
 pytestmark = pytest.mark.behaviour("K19a")

@@ -32,7 +32,7 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.inputs import Input
+from cognition.steps.inputs import Input
 from tests.cognition.session import DELETE, WRITE, Session, calling, effect, engine_with, replied
 
 BASH = ToolSpec("Bash", command="command", approval=True)

@@ -22,12 +22,12 @@ from cognition import (
     Usage,
     UserMessage,
 )
+from cognition.base.ids import parse_effect_id
+from cognition.base.repetition import cycle_length, fingerprint, remember
 from cognition.context import fit, message_size, scale_measured, shorten
-from cognition.guards import cycle_length, fingerprint, remember
-from cognition.ids import parse_effect_id
 from cognition.policy import SEVERITY
-from cognition.retry import classify, delay
-from cognition.state import Window
+from cognition.steps.retry import classify, delay
+from cognition.steps.state import Window
 
 ACTIONS = st.sampled_from(["allow", "ask", "deny"])
 PATTERNS = st.sampled_from(["*", "write", "read", "mcp.*", "mcp.files.*", "mcp.files.list", "w*"])

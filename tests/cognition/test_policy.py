@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import Policy, Rule, ToolCall, ToolSpec, Verdict
-from cognition.features import Mode
+from cognition.values.features import Mode
 
 NAMES = st.text("abcd._-", min_size=1, max_size=6)
 CALL = ToolCall("call-1-1-1", "write")

@@ -23,7 +23,7 @@ from cognition import (
     UserSpoke,
 )
 from cognition.context import fixed_size
-from cognition.retry import delay
+from cognition.steps.retry import delay
 from tests.cognition.session import WRITE, Session, effect, engine_with, replied
 
 BUDGET = 900

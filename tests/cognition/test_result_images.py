@@ -19,7 +19,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.ids import effect_id
+from cognition.base.ids import effect_id
 
 DOT = Image.of(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
 ENGINE = LLMEngine(AgentConfig(tools=(ToolSpec("look", read_only=True), ToolSpec("act"))))

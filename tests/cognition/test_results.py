@@ -39,10 +39,10 @@ from cognition import (
     WorkerFinished,
     WorkerStalled,
 )
-from cognition.handlers.answers import APPROVED
-from cognition.handlers.engine_calls import PLANNING
-from cognition.handlers.model import NUDGE_NOTE
-from cognition.state import Window
+from cognition.engine.handlers.answers import APPROVED
+from cognition.engine.handlers.engine_calls import PLANNING
+from cognition.engine.handlers.model import NUDGE_NOTE
+from cognition.steps.state import Window
 from tests.cognition.session import DELETE, WRITE, Session, effect, engine_with, replied
 
 FIRST = effect("1.1.1")

@@ -25,7 +25,7 @@ from cognition import (
     fold,
     transitions,
 )
-from cognition.messages import ProposedCall
+from cognition.values.messages import ProposedCall
 
 LOOK = ToolSpec("look", "Look.")
 

@@ -45,8 +45,8 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.phases import Retrying
-from cognition.state import AgentState
+from cognition.steps.phases import Retrying
+from cognition.steps.state import AgentState
 from tests.cognition.session import Session, calling, effect, engine_with
 from tests.cognition.told import HAD_FAILED, READING_HAD_FAILED
 

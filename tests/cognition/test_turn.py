@@ -50,7 +50,7 @@ from cognition import (
     UserSpoke,
     fold,
 )
-from cognition.handlers.model import NUDGE_NOTE
+from cognition.engine.handlers.model import NUDGE_NOTE
 from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
 
 

@@ -14,11 +14,10 @@ has to hold all that was said.
 
 A cell of the table says ``ok``; ``-`` where the template itself leaves that out or refuses it; ``no`` where it fails
 and the template's warnings, or the prompt's, say so; ``WRONG`` where nothing says so. Where a format holds words of the
-conversations it was found by, or of these, ``answer`` is WRONG.
-Then it looks at what was written down of an earlier run: the table in ``docs/formats.md``, and the formats that the
-restated cases of llama.cpp's tests are read with.
-Exit status: 0, or 1 if any cell is WRONG or something written down is out of date, 2 if the templates can't be had, 130
-interrupted.
+conversations it was found by, or of these, ``answer`` is WRONG. Then it looks at what was written down of an earlier
+run: the table in ``docs/reference/formats.md``, and the formats that the restated cases of llama.cpp's tests are read
+with. Exit status: 0, or 1 if any cell is WRONG or something written down is out of date, 2 if the templates can't be
+had, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -52,17 +51,17 @@ from cognition import (
 )
 from cognition.parsing import FormatSpec, Parser, Reply, collect
 from runtime.errors import TemplateError
-from runtime.templates.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
+from runtime.templates._conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
+from runtime.templates._known_templates import LIST, fingerprint
+from runtime.templates._probes import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
+from runtime.templates._protection import Shield
 from runtime.templates.files import find_template
-from runtime.templates.known import LIST, fingerprint
 from runtime.templates.markers import Markers
-from runtime.templates.probing import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
-from runtime.templates.protection import Shield
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
 from tests.cognition.parsing.stated_cases import PROJECTS, format_of
 from tests.conformance.sources import SourceError, templates
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md"
 CACHE = Path(__file__).resolve().parent / ".cache"
 
 SHORT = (
@@ -404,7 +403,7 @@ def outdated(rows: list[Row], specs: Mapping[str, FormatSpec], sources: Mapping[
     if not LIST.is_file() or list(known_list(sources)) != LIST.read_text("ascii").splitlines():
         yield f"{LIST.name} is out of date: --known prints the present list"
     if "\n".join(markdown(rows)) not in PAGE.read_text("utf-8"):
-        yield "the table in docs/formats.md is out of date: --markdown prints the present one"
+        yield "the table in docs/reference/formats.md is out of date: --markdown prints the present one"
     stated = PROJECTS["llama_cpp"]
     for name in sorted({case["of"] for case in stated["cases"]} & set(specs)):
         used = {_bare(format_of(stated, case)) for case in stated["cases"] if case["of"] == name}
@@ -423,7 +422,7 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, default=CACHE, help="where what is downloaded is kept")
     parser.add_argument("--only", default="", metavar="TEXT", help="templates with this text in their name")
     parser.add_argument("--short", action="store_true", help="ten templates of all kinds")
-    parser.add_argument("--markdown", action="store_true", help="print the table of docs/formats.md instead")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/reference/formats.md instead")
     parser.add_argument("--known", action="store_true", help="print the list of known templates instead")
     parser.add_argument("--apart", action="store_true", help="each in a process of its own, as unknown ones are")
     parser.add_argument("-v", "--verbose", action="store_true", help="show warnings and what went wrong")

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from interpreters import Agent, RunResult, Tool, tool
 from interpreters.toolbox import standard_tools
-from runtime.protocol import Runtime
+from runtime.protocol.model import Runtime
 
 FILES = {
     "notes.txt": "friday at noon",

@@ -19,8 +19,8 @@ import pytest
 
 from cognition import CogstepError
 from interpreters import Agent
-from interpreters.cli import lines
 from interpreters.cli.main import main
+from interpreters.cli.screen import line_input as lines
 from interpreters.recording.journal.payloads import LARGE
 from interpreters.testing.cassettes.tape import Tape, write_tape
 from interpreters.testing.fakes import ScriptedModel

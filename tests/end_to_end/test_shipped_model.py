@@ -12,7 +12,7 @@ import pytest
 from cognition import Completed
 from interpreters import replay
 from runtime import load_model
-from runtime.protocol import Runtime
+from runtime.protocol.model import Runtime
 from tests.end_to_end.scenarios import SCENARIOS, Scenario, fingerprint, run, transcript
 
 PINS = json.loads(Path(__file__).with_name("pins.json").read_text(encoding="utf-8"))

@@ -27,8 +27,7 @@ from typing import Any
 from attrs import evolve
 
 from cognition import AssistantMessage, GenerationOptions, History, ModelRequest, ToolCall, ToolSpec, UserMessage
-from cognition.codec import from_data, to_data
-from cognition.outcomes import FinishReason
+from cognition.base.strict_json import DECODER
 from cognition.parsing import (
     FORMATS,
     ArgumentsDelta,
@@ -41,11 +40,12 @@ from cognition.parsing import (
     TextDelta,
     types_of,
 )
-from cognition.parsing.decode import decode
+from cognition.parsing._decode import decode
+from cognition.parsing._repair import repair_json
 from cognition.parsing.literals import Unreadable
-from cognition.parsing.repair import repair_json
-from cognition.parsing.typed import read_literal
-from cognition.strict_json import DECODER
+from cognition.parsing.typed_values import read_literal
+from cognition.steps.codec import from_data, to_data
+from cognition.values.outcomes import FinishReason
 from cognition.wire import Decoder, Dialect, decode_body, decode_error
 from runtime.constrained.replies import Vocabulary, begun
 from runtime.constrained.schema import SchemaError

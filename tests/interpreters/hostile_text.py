@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from interpreters.cli.terminal import COLOURS, ERASE_LINE, RESET
+from interpreters.cli.screen.terminal import COLOURS, ERASE_LINE, RESET
 
 HOSTILE = {
     "title": "\x1b]0;owned\x07",

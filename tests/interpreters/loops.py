@@ -9,7 +9,7 @@ from typing import Any
 from cognition import ModelRequest
 from interpreters import tool
 from interpreters.testing.fakes import ScriptedModel
-from runtime.protocol import Generation, ModelInfo
+from runtime.protocol.model import Generation, ModelInfo
 from tests.interpreters.signs import PATIENCE
 
 

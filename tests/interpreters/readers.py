@@ -13,7 +13,7 @@ from interpreters import Agent, rehearse, replay
 from interpreters.cli.main import main
 from interpreters.recording.context_report import report_of
 from interpreters.recording.journal import JournalReader
-from interpreters.recording.requests import RecordedRequests
+from interpreters.recording.recorded_requests import RecordedRequests
 from interpreters.recording.sessions import (
     as_data,
     as_markdown,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cognition import Failure, ModelRequest
-from cognition.features import Feature
+from cognition.values.features import Feature
 from interpreters.recording.journal.payloads import LARGE
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 

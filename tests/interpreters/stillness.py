@@ -19,9 +19,9 @@ import pytest
 from attrs import define, field
 
 from cognition import AgentState, EffectId, Input, ModelRequest, Outcome, ToolMessage, Transition, TurnFinished
-from cognition.features import HookPoint
+from cognition.values.features import HookPoint
 from interpreters import Agent, AgentHost, AsyncAgent, Tool, ToolContext, events, fakes, tool
-from interpreters.loop.letters import Turn
+from interpreters.loop.mailbox_messages import Turn
 from interpreters.observing.events import Event
 from interpreters.recording.journal import Journal
 from interpreters.testing.fakes.scripts import ScriptedGeneration
@@ -106,7 +106,7 @@ class Watch:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Turn, "begins", begins)
             patch.setattr(Journal, "write", slow_write)
-            patch.setattr("interpreters.recording.journal.writing.os.fsync", lambda descriptor: None)
+            patch.setattr("interpreters.recording.journal._writer.os.fsync", lambda descriptor: None)
             signal.signal(signal.SIGUSR1, lambda number, frame: self.cancel())
             try:
                 yield

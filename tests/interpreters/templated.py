@@ -10,7 +10,7 @@ from typing import Any
 from cognition import ModelRequest, Usage
 from cognition.context.summaries import REQUEST_ID
 from interpreters.testing.fakes import FunctionModel
-from runtime.backend import Metadata, SpecialTokens
+from runtime.protocol.backend import Metadata, SpecialTokens
 from runtime.templates.markers import Markers, control_texts
 from runtime.templates.prompt_tokens import PromptTokenizer
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
@@ -54,7 +54,7 @@ class ShippedTokenizer:
     def __init__(self) -> None:
         from tokenizers import Tokenizer
 
-        from runtime.mlx.vocabulary import Vocabulary
+        from runtime.mlx._vocabulary import Vocabulary
 
         self._vocabulary = Vocabulary(Tokenizer.from_file(str(SHIPPED / "tokenizer.json")))
         self.metadata = Metadata("shipped", "mlx", "", "", 4096, 0, None)

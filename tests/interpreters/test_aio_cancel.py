@@ -15,7 +15,7 @@ from typing import Any, get_args
 import pytest
 
 from cognition import Cancelled, Completed, Idle, ToolMessage, Usage
-from cognition.features import HookPoint
+from cognition.values.features import HookPoint
 from interpreters import (
     AsyncAgent,
     ToolContext,
@@ -26,7 +26,7 @@ from interpreters import (
 )
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel, call
-from interpreters.threads.offloading import in_thread
+from interpreters.tools.offloading import in_thread
 from tests.interpreters.loops import Blocking, double, run
 from tests.interpreters.rich import FEATURES, PAGE, RichModel, open_files, strangers
 from tests.interpreters.signs import PATIENCE
@@ -227,9 +227,9 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
     With ``fsync="record"`` each step is such a place too: the disk is waited for on another thread.
     """
     monkeypatch.setattr(
-        "interpreters.recording.journal.writing.os.fsync", lambda descriptor: None
+        "interpreters.recording.journal._writer.os.fsync", lambda descriptor: None
     )  # a hundred of them a turn
-    monkeypatch.setattr("interpreters.threads.pool.KEEP_IDLE", 0.01)  # threads of tools are seen to go
+    monkeypatch.setattr("runtime.threads.pool.KEEP_IDLE", 0.01)  # threads of tools are seen to go
 
     async def turn(stop: int | None, journal: Any) -> int:
         points = 0

@@ -60,7 +60,7 @@ def test_a_close_that_is_cancelled_at_any_await_closes_the_turn(
     times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, or again and again: it goes on up when all is done."""
-    monkeypatch.setattr("interpreters.recording.journal.writing.os.fsync", lambda descriptor: None)
+    monkeypatch.setattr("interpreters.recording.journal._writer.os.fsync", lambda descriptor: None)
     left: list[threading.Event] = []
 
     async def close(stop: int | None) -> int:
@@ -183,7 +183,7 @@ def test_a_close_that_is_cancelled_while_a_record_is_written_closes_the_turn(
                 loop.call_soon_threadsafe(under_way.set)
                 assert release.wait(PATIENCE)
 
-        monkeypatch.setattr("interpreters.recording.journal.writing.os.fsync", slow_disk)
+        monkeypatch.setattr("interpreters.recording.journal._writer.os.fsync", slow_disk)
         turn = asyncio.create_task(agent.run("Go!"))
         await under_way.wait()
         closing = asyncio.create_task(agent.close())
@@ -239,7 +239,7 @@ def test_a_close_that_begins_at_any_await_of_a_turn_and_is_cancelled_closes_it(
     fsync: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the turn's first record is still on its way to the disk, or a mode that was set before it."""
-    monkeypatch.setattr("interpreters.recording.journal.writing.os.fsync", lambda descriptor: None)
+    monkeypatch.setattr("interpreters.recording.journal._writer.os.fsync", lambda descriptor: None)
 
     @tool
     def note() -> str:

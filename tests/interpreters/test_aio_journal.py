@@ -15,7 +15,7 @@ from cognition import ModeChanged
 from interpreters import AsyncAgent, events, replay, tool
 from interpreters.recording.journal import JournalReader, JournalWriteError
 from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.threads.offloading import in_thread
+from interpreters.tools.offloading import in_thread
 from tests.interpreters.loops import double, run
 from tests.interpreters.signs import PATIENCE
 
@@ -26,7 +26,7 @@ class HangingDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hangs: SimpleQueue[threading.Thread] = SimpleQueue()
         self.goes_on = threading.Event()
-        monkeypatch.setattr("interpreters.recording.journal.writing.os.fsync", self._force)
+        monkeypatch.setattr("interpreters.recording.journal._writer.os.fsync", self._force)
 
     def _force(self, descriptor: int) -> None:
         self.hangs.put(threading.current_thread())
@@ -73,7 +73,7 @@ def test_a_disk_that_fails_on_another_thread_ends_the_run(tmp_path: Any, monkeyp
         model = ScriptedModel(["one"])
         async with AsyncAgent(model, journal=tmp_path / "s.jsonl", fsync="record") as agent:
             with monkeypatch.context() as patch:
-                patch.setattr("interpreters.recording.journal.writing.os.fsync", broken)
+                patch.setattr("interpreters.recording.journal._writer.os.fsync", broken)
                 with pytest.raises(JournalWriteError, match="No space left"):
                     await agent.run("Hi!")
                 asked = len(model.requests)
@@ -129,7 +129,7 @@ def test_a_mode_that_can_not_be_written_holds_nowhere(
         model = ScriptedModel(["Hello."])
         agent = AsyncAgent(model, journal=path, fsync="record", owns_model=False)
         with monkeypatch.context() as patch:
-            patch.setattr("interpreters.recording.journal.writing.os.fsync", broken)
+            patch.setattr("interpreters.recording.journal._writer.os.fsync", broken)
             agent.set_mode("careful")
             for _ in range(1 if then == "close" else 2):
                 with pytest.raises(JournalWriteError, match="No space left"):

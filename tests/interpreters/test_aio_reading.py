@@ -30,10 +30,10 @@ from cognition import (
     Usage,
     UserSpoke,
 )
-from cognition.config import GenerationOptions
+from cognition.steps.config import GenerationOptions
 from interpreters import AsyncAgent, tool
 from interpreters.testing.fakes import FunctionModel, Reply, ScriptedModel, call
-from runtime.protocol import Done
+from runtime.protocol.model import Done
 from tests.interpreters.loops import run
 
 

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from cognition import Cancelled, Completed, Failure, Idle, ToolMessage, Usage
-from cognition.features import HookPoint
+from cognition.values.features import HookPoint
 from interpreters import Agent, ApprovalRequest, ToolContext, events, fakes, replay, tool
 from interpreters.loop.clock import SystemClock
 from interpreters.observing.events import Event

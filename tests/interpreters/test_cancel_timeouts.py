@@ -101,7 +101,7 @@ def test_a_cancellation_at_the_moment_when_a_tool_s_time_is_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The turn is cancelled; the call has one result, which says what happened; the tool is told; a message works."""
-    monkeypatch.setattr("interpreters.threads.pool.KEEP_IDLE", 0.01)  # threads of tools are seen to go
+    monkeypatch.setattr("runtime.threads.pool.KEEP_IDLE", 0.01)  # threads of tools are seen to go
     clock = Striking(when)
     sleeper = Sleeper(clock.begun)
     told: list[Event] = []

@@ -27,12 +27,12 @@ from cognition import (
     to_data,
 )
 from cognition.context.summaries import REQUEST_ID
-from cognition.decisions import AskApproval
+from cognition.steps.decisions import AskApproval
 from interpreters import Agent, AsyncAgent, fakes, replay, tool
 from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
+from interpreters.loop.program.pending import LATER
 from interpreters.observing import events
 from interpreters.observing.events import Event, Inline
-from interpreters.program.later import LATER
 from interpreters.recording.sessions import as_markdown, read_transcript
 from tests.interpreters.hosting.common import host_of
 from tests.interpreters.ways import Way, every_way

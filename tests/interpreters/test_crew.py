@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from cognition import EffectId, Limits, SpawnWorker
-from cognition.features import WorkerSpec
+from cognition.values.features import WorkerSpec
+from interpreters.loop._workers import Crew
 from interpreters.loop.clock import SYSTEM_CLOCK
-from interpreters.loop.crew import Crew
-from interpreters.loop.letters import Turn
+from interpreters.loop.mailbox_messages import Turn
 
 
 def test_whoever_cancels_all_workers_stops_those_too_that_are_being_stopped_at_that_moment() -> None:

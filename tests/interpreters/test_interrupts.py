@@ -24,7 +24,7 @@ from interpreters import Agent, ApprovalRequest, events, replay, tool
 from interpreters.observing.events import Event
 from interpreters.recording.journal.locking import is_being_written
 from interpreters.testing.fakes import Reply, ScriptedModel, call
-from interpreters.threads.pool import ThreadPool
+from runtime.threads.pool import ThreadPool
 from tests.interpreters.signs import PATIENCE
 
 ROOT = str(Path(interpreters.__file__).parent)

@@ -38,8 +38,8 @@ from interpreters import (
     replay,
     tool,
 )
+from interpreters.testing._promising import in_a_process
 from interpreters.testing.fakes import FakeClock, ScriptedModel, call
-from interpreters.testing.promising import in_a_process
 from tests.cognition.told import MAY_HAVE_HAPPENED
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.test_workers import spawn

@@ -15,8 +15,8 @@ from cognition.parsing import Output, TextDelta
 from interpreters import Agent, AgentHost, AsyncAgent, TurnFailedError, events, replay, tool
 from interpreters.testing import fakes
 from interpreters.testing.fakes import FunctionModel, call
-from runtime.ending import done_of
-from runtime.protocol import Done
+from runtime.protocol.done import done_of
+from runtime.protocol.model import Done
 from tests.interpreters.ways import Way, in_asyncio, in_sync
 
 MOMENT = 0.05

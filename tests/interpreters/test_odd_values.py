@@ -13,10 +13,10 @@ import pytest
 
 from cognition import CogstepError, ConfigError, Failed, ProposedCall, UserSpoke
 from interpreters import LATER, Agent, AsyncAgent, HookAnswer, rehearse, tool
-from interpreters.program import program
-from interpreters.recording.journal import JournalWriteError, file
-from interpreters.recording.journal.file import LOOK_HOLDS
-from interpreters.recording.replaying import replay
+from interpreters.loop.program import program
+from interpreters.recording.journal import JournalWriteError, _file_recorder as file
+from interpreters.recording.journal._file_recorder import LOOK_HOLDS
+from interpreters.recording.replay import replay
 from interpreters.recording.sessions import Hit, search
 from interpreters.testing import fakes
 from interpreters.testing.cassettes import Cassette

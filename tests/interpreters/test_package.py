@@ -28,7 +28,7 @@ import sys
 import pytest
 
 import interpreters
-early = [name for name in ("interpreters.agents.agent", "cattrs", "cognition.engine") if name in sys.modules]
+early = [name for name in ("interpreters.agents.agent", "cattrs", "cognition.engine.llm_engine") if name in sys.modules]
 from interpreters import Agent, fakes, replay, tool
 with Agent(fakes.ScriptedModel(["Hello!"])) as agent:
     assert agent.run("Hi!").text == "Hello!"

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from cognition import AgentConfig, AssistantMessage, Failed, Failure, LLMEngine, ToolSpec
-from cognition.outcomes import FinishReason
-from cognition.text_protocol import read_text
+from cognition.parsing.text_protocol import read_text
+from cognition.values.outcomes import FinishReason
 from interpreters import Agent, tool
-from interpreters.loop.readable import Readable
-from interpreters.loop.stream import offered_by
+from interpreters.loop._protocol_filter import Readable
+from interpreters.loop._reply_stream import offered_by
 from interpreters.observing.events import Event, Inline, ReasoningDelta, TextDelta
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel
 from tests.interpreters.ways import Way, in_asyncio, in_sync

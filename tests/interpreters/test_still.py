@@ -12,7 +12,7 @@ import pytest
 
 from cognition import CallTool, Cancelled, Completed, EffectId, Input, ToolMessage, Transition
 from interpreters import Agent, ApprovalRequest, replay, tool
-from interpreters.loop.letters import NotBegun, Turn
+from interpreters.loop.mailbox_messages import NotBegun, Turn
 from interpreters.observing.events import ApprovalGiven, Event, Inline, SpawnWorker, ToolReturned
 from interpreters.recording.journal import Journal
 from interpreters.testing.fakes import ScriptedModel, call

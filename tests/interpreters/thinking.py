@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from cognition import AssistantMessage, ModelRequest, UserMessage
-from cognition.features import Feature
+from cognition.values.features import Feature
 from interpreters.testing.fakes import Reply, Scripted, call
 
 FEATURES: tuple[Feature, ...] = ("questions", "memory", "workers")

@@ -26,7 +26,7 @@ from cognition import (
     UserSpoke,
 )
 from cognition.testing import Edge, World
-from cognition.testing.world import after, take
+from cognition.testing._world import after, take
 
 LOOK, WRITE, SORT = ToolSpec("look", read_only=True), ToolSpec("write", approval=True), ToolSpec("sort")
 CONFIG = AgentConfig(

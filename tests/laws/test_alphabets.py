@@ -9,10 +9,10 @@ import pytest
 from attrs import evolve
 
 from cognition import AgentConfig, LLMEngine, ModelReplied, ProposedCall, ToolSpec
-from cognition.features import Feature
+from cognition.parsing.text_protocol import read_text
+from cognition.steps.vocabulary import engine_tools
 from cognition.testing import default_alphabet, explore
-from cognition.text_protocol import read_text
-from cognition.vocabulary import engine_tools
+from cognition.values.features import Feature
 
 Protocol = Literal["short_keys", "tool_tags"]
 CONFIG = AgentConfig(tools=(ToolSpec("look", read_only=True), ToolSpec("write")), features=get_args(Feature))

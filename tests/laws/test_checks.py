@@ -47,10 +47,10 @@ from cognition import (
     UserMessage,
     Waiting,
 )
-from cognition.decisions import Remember
-from cognition.phases import ModelAttempt
+from cognition.steps.decisions import Remember
+from cognition.steps.phases import ModelAttempt
 from cognition.testing import laws
-from cognition.testing.search import Walk
+from cognition.testing._search import Walk
 from tests.laws.tampering import (
     ANSWERED,
     CONFIG,

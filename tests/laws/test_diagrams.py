@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from cognition.table import TABLE
+from cognition.engine._table import TABLE
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
@@ -24,8 +24,8 @@ def printer() -> ModuleType:
 
 
 def test_the_page_is_current(printer: ModuleType) -> None:
-    """``python docs/print_diagrams.py > docs/state-machine.md`` brings it up to date."""
-    assert printer.page() == (DOCS / "state-machine.md").read_text("utf-8")
+    """``python docs/print_diagrams.py > docs/concepts/state-machine.md`` brings it up to date."""
+    assert printer.page() == (DOCS / "concepts" / "state-machine.md").read_text("utf-8")
 
 
 @pytest.mark.slow

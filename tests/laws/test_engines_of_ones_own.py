@@ -46,14 +46,23 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.testing import ANY, Edge, Turn, World, default_alphabet, explore, laws, moves
-from cognition.testing.laws import Law
-from cognition.testing.search import Walk
-from cognition.testing.situations import situation
-from cognition.testing.story import contrast
+from cognition.testing import (
+    ANY,
+    Edge,
+    Turn,
+    World,
+    default_alphabet,
+    explore,
+    laws,
+    moves,
+)
+from cognition.testing._engine_under_test import Problem, Subject
+from cognition.testing._laws import Law
+from cognition.testing._search import Walk
+from cognition.testing._situations import situation
+from cognition.testing._trace import contrast
+from cognition.testing._world import after, can_answer, changed_by, count, granted_by, take
 from cognition.testing.strategies import answers
-from cognition.testing.subject import Problem, Subject
-from cognition.testing.world import after, can_answer, changed_by, count, granted_by, take
 
 LOOK, WRITE = ToolSpec("look", read_only=True), ToolSpec("write", approval=True)
 CONFIG = AgentConfig(

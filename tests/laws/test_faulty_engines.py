@@ -6,8 +6,8 @@ import pytest
 
 from cognition import AgentConfig, EffectId, LLMEngine, ModelReplied, ProposedCall, UserSpoke
 from cognition.testing import LawViolation, explore, laws, tell
+from cognition.testing._world import World, take
 from cognition.testing.machine import machine
-from cognition.testing.world import World, take
 from examples.faulty_engines import FAULTY
 
 

@@ -18,8 +18,8 @@ from cognition import (
     ToolSpec,
 )
 from cognition.testing import Law, explore, laws
+from cognition.testing._search import Walk
 from cognition.testing.machine import machine
-from cognition.testing.search import Walk
 from cognition.testing.strategies import configs, inputs
 
 LOOK = ToolSpec("look", read_only=True)

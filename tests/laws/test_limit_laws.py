@@ -20,7 +20,7 @@ from cognition import (
     TurnFinished,
     Usage,
 )
-from cognition.phases import ModelAttempt, Thinking
+from cognition.steps.phases import ModelAttempt, Thinking
 from cognition.testing import laws
 from tests.laws.tampering import CONFIG, ENGINE, HELLO, LOOKED, Change, calling, edge_after, effect, only
 

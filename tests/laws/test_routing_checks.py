@@ -22,10 +22,10 @@ from cognition import (
     Usage,
     UserSpoke,
 )
-from cognition.outcomes import Failure
-from cognition.state import Spent
+from cognition.steps.state import Spent
 from cognition.testing import Law, default_alphabet, laws
-from cognition.testing.situations import GONE, MUCH_LATER
+from cognition.testing._situations import GONE, MUCH_LATER
+from cognition.values.outcomes import Failure
 from tests.laws.tampering import Change, edge_after, effect, state, without
 
 CONFIG = AgentConfig(tools=(ToolSpec("look"),), models=("b", "c"), fallback=("b",), routes=(("plan", "c"),))

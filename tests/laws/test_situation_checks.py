@@ -40,13 +40,13 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.decisions import ModeSet, RunHook
-from cognition.phases import ModelAttempt
+from cognition.steps.decisions import ModeSet, RunHook
+from cognition.steps.phases import ModelAttempt
 from cognition.testing import ANY, Edge, LawViolation, Turn, World, explore, laws
-from cognition.testing.search import Walk
-from cognition.testing.story import contrast, shortened
+from cognition.testing._search import Walk
+from cognition.testing._trace import contrast, shortened
+from cognition.testing._world import after, count, take
 from cognition.testing.strategies import policies, replies, states
-from cognition.testing.world import after, count, take
 from tests.laws.tampering import (
     CONFIG,
     ENGINE,
@@ -242,7 +242,7 @@ def test_long_texts_are_cut_and_counted() -> None:
 
 
 def test_mode_and_hook_decisions_are_told() -> None:
-    from cognition.testing.story import describe
+    from cognition.testing._trace import describe
 
     assert describe(ModeSet("plan")).split() == ["ModeSet", '"plan"']
     assert describe(RunHook(effect("1.1.0"), "stop", "Done.")).split() == ["RunHook", "1.1.0", '"stop",', '"Done."']

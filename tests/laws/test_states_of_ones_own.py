@@ -38,13 +38,22 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.decisions import SessionClosed
-from cognition.testing import ANY, InconclusiveError, LawViolation, Story, World, explore, laws, tell
-from cognition.testing.law import Law
+from cognition.steps.decisions import SessionClosed
+from cognition.testing import (
+    ANY,
+    InconclusiveError,
+    LawViolation,
+    Story,
+    World,
+    explore,
+    laws,
+    tell,
+)
+from cognition.testing._law import Law
+from cognition.testing._search import Walk
+from cognition.testing._world import take
 from cognition.testing.machine import machine
-from cognition.testing.search import Walk
 from cognition.testing.strategies import states
-from cognition.testing.world import take
 
 HELLO = UserSpoke("Hello")
 NOTHING = Usage()

@@ -27,14 +27,14 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.candidates import Section
 from cognition.context.window import SKIPPED_ID
-from cognition.counts import TemplateCosts
-from cognition.outcomes import Failure
-from cognition.phases import Compacting
+from cognition.steps.phases import Compacting
 from cognition.testing import World, default_alphabet, explore, laws
-from cognition.testing.situations import COUNTED, LONG, WITH_CONTEXT, situation
-from cognition.testing.world import advance, count, take
+from cognition.testing._situations import COUNTED, LONG, WITH_CONTEXT, situation
+from cognition.testing._world import advance, count, take
+from cognition.values.candidates import Section
+from cognition.values.counts import TemplateCosts
+from cognition.values.outcomes import Failure
 from tests.laws.tampering import Change, add, edge_after, effect, only, request, same, without
 
 CONFIG = AgentConfig(

@@ -25,7 +25,7 @@ import pytest
 
 from cognition import AgentState, CogstepError, EchoEngine, Input, ModeChanged, Transition, UserSpoke
 from cognition.testing import LawViolation, World, explore, laws
-from cognition.testing.watching import Watch
+from cognition.testing._purity import Watch
 
 ABOVE = random.Random(3)
 CLOCK, CHANCE, WORLD = "step reads a clock", "step draws randomness", "step does I/O"

@@ -10,8 +10,8 @@ import pytest
 
 import cognition.testing.needs_hypothesis as needed
 from cognition import AgentState, AssistantMessage, History, ModelReplied, UserSpoke
-from cognition.testing.edge_laws import _written
-from cognition.testing.permission_laws import _altered
+from cognition.testing._edge_laws import _written
+from cognition.testing._permission_laws import _altered
 
 
 def test_a_missing_hypothesis_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

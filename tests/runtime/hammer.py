@@ -28,8 +28,8 @@ from attrs import define, field
 
 from cognition import AssistantMessage, GenerationOptions, History, Message, ModelRequest, UserMessage
 from runtime import Done, LlamaOptions, SavedCacheError, load_model
+from runtime.local._running_reply import RunningReply
 from runtime.local.handles import LocalRuntime
-from runtime.local.replies import RunningReply
 from runtime.scheduling.plan import Piece, Schedule
 
 THREADS = 10

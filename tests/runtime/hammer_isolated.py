@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for `python test
 
 from cognition import ModelRequest
 from runtime import Done
-from runtime.children.starting import run
+from runtime.children.start import run
 from runtime.isolated import wire
 from runtime.isolated.handles import IsolatedRuntime
 from runtime.local.handles import LocalRuntime

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # for `python tests/runtime/memory_kills.py`
 
 from runtime import MemoryFolder  # noqa: E402 - below the line above
-from runtime.stores.entries import pieces_of  # noqa: E402 - as above
+from runtime.stores.markdown_entries import pieces_of  # noqa: E402 - as above
 
 WORDS = "plum pear fig apple 会议 预算 budget Q3 deploy staging invoice".split()
 REBUILDS = 0.005

@@ -118,7 +118,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention"],
     },
 }
-"""Those that docs/your-own-model.md speaks of."""
+"""Those that docs/guides/your-own-model.md speaks of."""
 
 
 def write_tiny_model(folder: Path, kind: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from cognition import ConfigError
 from cognition.parsing import FORMATS, FormatSpec
 from runtime import ModelLoadError, load_model
-from runtime.templates.chosen import NOTHING_CHOSEN, choose
+from runtime.templates.override import NOTHING_CHOSEN, choose
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
 from tests.runtime.asking import QUESTION, ask
 

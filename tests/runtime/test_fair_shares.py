@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import Failure, ModelRequest
-from cognition.retry import RETRIED, classify
+from cognition.steps.retry import RETRIED, classify
 from interpreters import Agent, AsyncAgent
-from interpreters.program.program import Program
+from interpreters.loop.program.program import Program
 from interpreters.testing.fakes import ScriptedModel
 from runtime import Done, Generation, ModelServer, Runtime, load_model
 from runtime.errors import ModelSpecError

@@ -16,8 +16,8 @@ from cognition import ConfigError, Failure, GenerationOptions, History, ModelReq
 from interpreters import Agent, AsyncAgent
 from interpreters.testing.fakes import FunctionModel, ScriptedModel
 from runtime import RequestRegistry, RuntimeClosedError, TextCounter, load_model
-from runtime.awaiting import awaits
-from runtime.protocol import Done
+from runtime.async_adapter import awaits
+from runtime.protocol.model import Done
 
 
 def request(text: str = "Hi!") -> ModelRequest:

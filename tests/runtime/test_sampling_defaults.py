@@ -16,7 +16,7 @@ from interpreters import Agent, replay
 from interpreters.testing.fakes import ScriptedModel
 from runtime import load_model
 from runtime.models.specs import SMALL_MODEL
-from runtime.sampling import DEFAULTS, LEFT_OPEN, chosen, said_by_gguf, said_by_json, with_own
+from runtime.protocol.sampling import DEFAULTS, LEFT_OPEN, chosen, said_by_gguf, said_by_json, with_own
 
 OWN = GenerationOptions(temperature=0.6, top_k=20, top_p=0.95, min_p=0.0)
 

@@ -21,7 +21,7 @@ from cognition.parsing import FormatSpec
 from runtime.errors import LoadCancelledError, ModelFileError, ReleasedError, ServerClosedError
 from runtime.loading import LoadProgress
 from runtime.models.specs import Source
-from runtime.protocol import ModelInfo
+from runtime.protocol.model import ModelInfo
 from runtime.server import ModelServer, SharedRuntime
 
 LONG = 60

@@ -20,6 +20,8 @@ Before the sum is a seal, which proves that this user wrote the line and all ear
 
 from __future__ import annotations
 
+from interpreters.recording.journal._file_recorder import FileRecorder as FileRecorder
+from interpreters.recording.journal._writer import Fsync as Fsync, Journal as Journal
 from interpreters.recording.journal.errors import (
     ForeignRecordingError as ForeignRecordingError,
     JournalDamagedError as JournalDamagedError,
@@ -32,12 +34,10 @@ from interpreters.recording.journal.errors import (
     TakenOverError as TakenOverError,
     UnknownTagError as UnknownTagError,
 )
-from interpreters.recording.journal.file import FileRecorder as FileRecorder
 from interpreters.recording.journal.format import (
     DecisionWriter as DecisionWriter,
     Header as Header,
     Origin as Origin,
     Record as Record,
 )
-from interpreters.recording.journal.reading import JournalReader as JournalReader, why_foreign as why_foreign
-from interpreters.recording.journal.writing import Fsync as Fsync, Journal as Journal
+from interpreters.recording.journal.reader import JournalReader as JournalReader, why_foreign as why_foreign

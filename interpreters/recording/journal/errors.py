@@ -91,8 +91,8 @@ class JournalLockedError(JournalError):
 
 
 class JournalWriteError(JournalError):
-    """A record can't be written. All earlier records are on file, and the decisions of this one were not carried out."""
+    """A record can't be written. All earlier records are on file, and its decisions were not carried out."""
 
 
 class TakenOverError(JournalWriteError):
-    """Another process has taken over the session. The record was not written, and this process can't write to it again."""
+    """Another process has taken over the session. The record was not written, and this process can't write again."""

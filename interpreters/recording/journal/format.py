@@ -22,9 +22,9 @@ from cognition import (
     LLMEngine,
     to_data,
 )
-from cognition.encoding import encoder
-from interpreters.recording.digest import RequestDigest
+from cognition.base.encoding import encoder
 from interpreters.recording.journal.seals import BEFORE, BEHIND, DIGITS_FROM, SUM_LENGTH
+from interpreters.recording.request_digest import RequestDigest
 
 FORMAT = "cogstep-journal"
 ENGINES: dict[type, str] = {LLMEngine: "llm", EchoEngine: "echo"}
@@ -59,7 +59,6 @@ class Header:
     start: AgentState = AgentState()
     """Initial state; for a fork, the forked state."""
     origin: Origin | None = None
-    """Origin of a fork."""
     redacted: tuple[Any, ...] = ()
     """Secrets hidden in the configuration: dicts with ``field``, ``kind`` and ``count``."""
 

@@ -34,8 +34,7 @@ CHANCE = SystemRandom()
 
 
 COLLECTIONS = 5
-"""Number of garbage collections for a file that this process has open itself, perhaps in a thread that is about to end.
-"""
+"""Number of garbage collections for a file that this process has open itself, perhaps in an ending thread."""
 
 
 class LockedFile:
@@ -142,7 +141,7 @@ class _Collection:
         self._at = FEWEST
 
     def look(self) -> None:
-        """Collect garbage before a file is opened, if the number of open files has doubled since the last collection."""
+        """Collect garbage before a file is opened, if the number of open files has doubled."""
         if len(_open_files) >= self._at:
             gc.collect()
             self._at = max(FEWEST, 2 * len(_open_files))
@@ -189,7 +188,6 @@ class _Forks:
 
     def __init__(self) -> None:
         self.under_way: set[int] = set()
-        """Threads that are forking now."""
         self.newest = object()
         """Identity of the latest fork; replaced after each fork."""
 

@@ -17,14 +17,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from interpreters.recording.journal.contents import ContentError, Contents, is_name
+from interpreters.recording.journal.content_files import ContentError, Contents, is_name
 from interpreters.recording.journal.errors import JournalError
 from interpreters.recording.recorder import KeepsPayloads, Recorder, path_of
 from interpreters.tools.failures import describe
 
 LARGE = 16_384
-"""Minimum characters of a text with its own file. Writing a line of that length takes about as long as creating a file.
-"""
+"""Minimum characters of a text with its own file. Writing such a line takes about as long as creating a file."""
 
 LONGEST_WITH_PAYLOADS = 1 << 28
 """Maximum bytes of all large texts of one line, 256 MiB, both for writing and reading."""
@@ -165,19 +164,16 @@ class Payloads(Contents, LargeTexts):
         LargeTexts.__init__(self)
 
     def place(self, name: str, content: bytes, force: bool) -> bool:
-        """See ``LargeTexts.place``."""
         self.put(content, force=force, name=name)
         return False
 
     def found(self, name: str, longest: int) -> bytes:
-        """See ``LargeTexts.found``."""
         try:
             return self.get(name, longest)
         except ContentError as error:
             raise PayloadError(str(error)) from error
 
     def shown(self, name: str) -> str:
-        """Return the file's path."""
         return str(self.directory / name)
 
 
@@ -189,7 +185,6 @@ class RecorderPayloads(LargeTexts):
         self._recorder = recorder
 
     def place(self, name: str, content: bytes, force: bool) -> bool:
-        """See ``LargeTexts.place``."""
         return True
 
     def found(self, name: str, longest: int) -> bytes:

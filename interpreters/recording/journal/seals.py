@@ -8,7 +8,7 @@ the key, a line can't be changed, moved, removed or inserted, and new lines can'
 line, the rest is still the user's own.
 
 The key is generated once per user and is in ``seal.key`` of the state directory, or at a place set in the environment
-(``runtime.keys``). Without a reliable key, recordings have no seals, and none counts as the user's own.
+(``runtime.seal_key``). Without a reliable key, recordings have no seals, and none counts as the user's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hashlib import blake2b
 from hmac import compare_digest
 
 from runtime.files import UnusableFileError
-from runtime.keys import (
+from runtime.seal_key import (
     KEY_FILE as KEY_FILE,
     KEY_NAME as KEY_NAME,
     KEY_SIZE as KEY_SIZE,
@@ -67,7 +67,6 @@ class SealCheck:
             self._reason = f"this user's key can't be read: {said_of(error)}"
 
     def add(self, line: bytes) -> None:
-        """Add the next complete line."""
         if self._before is not None:
             self._before.update(self._newest)
             self._newest = line

@@ -1,1 +1,3 @@
-"""What a secret looks like: the table of formats, what stands before one, the pass that finds all, and its writings."""
+"""The shapes of secrets: the table of formats, the contexts before secrets, the scanner, and encodings of known
+secrets.
+"""

@@ -1,4 +1,4 @@
-"""What is found without being told: the formats of the table, and what stands behind a name, a header or a command."""
+"""Secrets found automatically: the formats of the table, and values after a name, a header or a command."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from functools import cached_property, lru_cache
 from attrs import field, frozen
 
 from cognition import ConfigError
-from cognition.checking import checked
-from interpreters.recording.secrets.contexts import BEGINS, CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
-from interpreters.recording.secrets.formats import FORMATS, Format
-from interpreters.recording.secrets.scanning import LONG, Words, has_runs, marked_runs_in, runs_in
+from cognition.base.checking import checked
+from interpreters.recording.secrets._contexts import BEGINS, CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
+from interpreters.recording.secrets._formats import FORMATS, Format
+from interpreters.recording.secrets._scanner import LONG, Words, has_runs, marked_runs_in, runs_in
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
-"""What a kind of secret, or a secret, can be named: it stands in the placeholder."""
+"""Allowed name of a secret or of its kind, for use in the placeholder."""
 
 MARKS = frozenset(".+/=~$")
-"""Marks that stand in keys of some issuers only."""
+"""Characters that only some issuers use in keys."""
 
 CUT = 8
-"""Characters after its prefix from which a key counts that was cut off by the end of its text."""
+"""Minimum characters after the prefix for a key that the end of its text cuts."""
 
 
 @frozen
 class Found:
-    """A secret in a text: ``text[start:end]``. Raises ConfigError for a kind that can't stand in a placeholder."""
+    """A secret in a text: ``text[start:end]``. Raises ``ConfigError`` for a kind that a placeholder can't contain."""
 
     start: int
     end: int
@@ -41,24 +41,23 @@ class Found:
 @checked
 @frozen
 class Shape:
-    """A kind of secret that shows by how it is written."""
+    """A kind of secret that is recognizable by its form."""
 
     kind: str
     pattern: str
-    """A regular expression, compiled when it is first needed. Its group ``secret``, or without such a group the whole
-    match, is what is hidden."""
+    """A regular expression, compiled at its first use. Its group ``secret`` is hidden, or else the whole match."""
     anchors: tuple[str, ...]
-    """One of them stands in each text that the pattern matches: looking for them takes a fraction of the time."""
+    """Every match must contain at least one of these texts. Searching them first takes a fraction of the time."""
     leading: bool = False
-    """Whether each match begins with one of the anchors, so that the pattern is tried there and nowhere else."""
+    """Whether each match begins with an anchor, so that the pattern is tried only there."""
     run: bool = False
-    """Whether 16 letters, digits, ``_`` and ``-`` (or 30 characters of base64) stand in a row in each match, so that it
-    is looked for only there."""
+    """Whether each match has 16 consecutive letters, digits, ``_`` and ``-`` (or 30 characters of base64), so that only
+    such runs are searched.
+    """
     marked: bool = False
-    """Whether one of ``.+/=~$`` may break such a run, so that it is looked for in longer ones too."""
+    """Whether one of ``.+/=~$`` may break such a run, so that longer runs with these characters are searched too."""
 
     def find(self, text: str) -> Iterator[Found]:
-        """Where secrets of this shape stand."""
         pattern = re.compile(self.pattern)  # `re` keeps what it has compiled
         group = "secret" if "secret" in pattern.groupindex else 0
         for match in pattern.finditer(text):
@@ -66,7 +65,7 @@ class Shape:
 
 
 def shape_of(row: Format) -> Shape:
-    """A row of the table as a shape."""
+    """Return a row of the table as a shape."""
     prefixes = tuple(row.prefixes.split())
     before = BEGINS if row.alone else ""
     mixed = rf"(?=[{row.alphabet}]{{0,200}}?\d)" if row.mixed else ""
@@ -85,11 +84,10 @@ SHAPES: tuple[Shape, ...] = (
     *(Shape(kind, pattern, words) for kind, pattern, words in ELSEWHERE),
     *(Shape(kind, pattern, words, run=True) for kind, pattern, words in RUNS_ELSEWHERE),
 )
-"""What is looked for unless told otherwise."""
 
 
 class _Pattern:
-    """A shape's pattern, compiled when its word is first met: a session meets few of them."""
+    """A shape's pattern, compiled when its word first occurs. A session needs few of them."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
@@ -133,9 +131,9 @@ class Finder:
         return Words(self._anywhere), Words(self._in_runs), Words(self._marked)
 
     def find(self, text: str) -> list[Found]:
-        """The secrets of a text, in any order; they may overlap.
+        """Return the secrets of a text, in any order; they may overlap.
 
-        A text without any takes some 20 nanoseconds a character.
+        A text without secrets takes about 20 nanoseconds per character.
         """
         found = [one for shape in self._always for one in shape.find(text)] if self._always else []
         anywhere, in_runs, marked = self._words
@@ -166,5 +164,5 @@ class Finder:
 
 @lru_cache(maxsize=8)
 def finder_of(shapes: tuple[Shape, ...]) -> Finder:
-    """The finder of these shapes; made once, since that takes some milliseconds."""
+    """Return the finder of these shapes; cached, since creating one takes some milliseconds."""
     return Finder(shapes)

@@ -3,21 +3,21 @@
     store = SqlStore("postgresql://ada@db.example/agents")
     agent = Agent(model, tools, journal=store.recorder("ada"))
 
-Needs the extra ``sql``; without it, to import this raises a ``StoreError`` that says so. The lines are those of a file,
-to the byte; see ``recorder`` for how one writer a session is kept, and ``executors`` for how that is given up when its
+Needs the extra ``sql``; without it, the import raises a ``StoreError`` that names it. The lines are those of a file, to
+the byte. ``_sql_recorder`` explains how each session has one writer, and ``_executors`` how a lock ends when its
 process dies.
 """
 
 from __future__ import annotations
 
-from interpreters.recording.store.errors import StoreError as StoreError, TakenOverError as TakenOverError
+from interpreters.recording.store._errors import StoreError as StoreError, TakenOverError as TakenOverError
 
 try:
     import sqlalchemy as _sqlalchemy  # noqa: F401 - which what follows can't do without
 except ImportError as error:
     raise StoreError("sessions in a database need SQLAlchemy; pip install 'cogstep[sql]'", store="store") from error
 
-from interpreters.recording.store.executors import EXPIRES_AFTER as EXPIRES_AFTER, Executor as Executor
-from interpreters.recording.store.recorder import SqlRecorder as SqlRecorder
-from interpreters.recording.store.store import SqlStore as SqlStore
-from interpreters.recording.store.stored import StoredSession as StoredSession
+from interpreters.recording.store._executors import EXPIRES_AFTER as EXPIRES_AFTER, Executor as Executor
+from interpreters.recording.store._sql_recorder import SqlRecorder as SqlRecorder
+from interpreters.recording.store._sql_session import StoredSession as StoredSession
+from interpreters.recording.store._store import SqlStore as SqlStore

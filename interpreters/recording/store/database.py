@@ -1,4 +1,4 @@
-"""A process's connections to one database: opened where they are needed, and put right where they break."""
+"""A process's connections to one database, opened on demand and replaced if they break."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine,
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from interpreters.recording.store import schema
-from interpreters.recording.store.errors import StoreError
+from interpreters.recording.store._errors import StoreError
+from interpreters.recording.store._statements import FORCED, UNFORCED
 from interpreters.recording.store.locations import Location, locate
-from interpreters.recording.store.statements import FORCED, UNFORCED
 from runtime.files import UnusableFileError, check_regular, make_private
 
 T = TypeVar("T")
 
 PATIENCE = 20.0
-"""Seconds that work goes on being tried while a database that was there can't be reached: it is being restarted."""
+"""Seconds of retries while a database that was reachable before is not, because it is restarting."""
 
 LONGEST_PAUSE = 0.5
-"""Seconds between two tries, at most."""
 
 CHANCE = SystemRandom()
 """A separate generator, so that a background thread does not change the sequence that the program has seeded."""
@@ -37,14 +36,15 @@ BUSY = 30.0
 """Seconds that SQLite waits while another process writes."""
 
 KEPT = 4
-"""Connections that are kept for single statements, at most."""
+"""Maximum number of reserved connections for single statements."""
 
 CHECKPOINT = 8000
-"""Pages of SQLite's log, 32 MB, after which they are put in their places. That waits for the disk, so that it is done
-less often than by SQLite itself."""
+"""Pages of SQLite's write-ahead log, 32 MB, before a checkpoint. It waits for the disk, so the limit is above SQLite's
+default.
+"""
 
 SCHEMA_LOCK = 0x636F6773
-"""PostgreSQL's advisory lock under which the tables are made: two who make one at once would disturb each other."""
+"""PostgreSQL's advisory lock for the creation of tables, so that two processes do not create one at the same time."""
 
 SQLITE_HELP = {
     "full": "make room on its disk",
@@ -55,7 +55,7 @@ SQLITE_HELP = {
     "locked": "another process has been writing to it for long; see which",
     "malformed": "it is damaged: take a copy of before, or what `sqlite3 FILE .recover` can save",
 }
-"""What to do, by words of what SQLite says."""
+"""Advice by words in SQLite's messages."""
 
 POSTGRESQL_HELP = {
     "password": "see that the user and PGPASSWORD or ~/.pgpass are right",
@@ -72,13 +72,14 @@ POSTGRESQL_HELP = {
     "no equivalent": "choose a name that the encoding of the database knows",
     "permission denied": "see that the user may do that",
 }
-"""The same for PostgreSQL, of which the first that is found says it."""
+"""Advice by words in PostgreSQL's messages; the first match counts."""
 
 GONE = "its file was deleted, moved or replaced while it was used; put it back"
 
 PASSING = ("08", "40", "57P")
-"""How PostgreSQL's codes begin for a connection that breaks, for work that was in another's way and is to be done
-again, and for a server that starts or stops."""
+"""Prefixes of PostgreSQL's codes for broken connections, for conflicts that need a retry, and for a server that starts
+or stops.
+"""
 
 _TABLES = "SELECT 1 FROM sqlite_master LIMIT 1"
 
@@ -95,26 +96,25 @@ POSTGRESQL: dict[str, Any] = {
 
 
 class Database:
-    """What one process uses of one database. ``database_of`` gives the same one for equal URLs."""
+    """One process's access to one database. ``database_of`` returns the same object for equal URLs."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
         self.now = schema.NOW[location.kind]
         self._engine = self._new_engine()
         self._kept: deque[PoolProxiedConnection] = deque()
-        """Connections that the pool has handed out for good, and nobody uses at the moment."""
+        """Idle connections that are permanently taken from the pool."""
         self._ready = False
-        """The tables are there, and have our version."""
         self._making = threading.Lock()
         self._file: tuple[int, int] | None = None
-        """Which file SQLite's connections have open, by its device and number there."""
+        """Device and inode of SQLite's open file."""
         self._files: set[tuple[int, int]] = set()
-        """Those that were."""
+        """Device and inode of earlier open files."""
         _databases.add(self)
 
     @property
     def shown(self) -> str:
-        """Its name, without a password."""
+        """The name without a password."""
         return self.location.shown
 
     def _new_engine(self) -> Engine:
@@ -146,7 +146,7 @@ class Database:
         return engine
 
     def error(self, error: BaseException, what: str = "") -> StoreError:
-        """What a driver said, as one line without a password and without values."""
+        """Return a driver's error as one line without a password and without values."""
         cause = getattr(error, "orig", None) or error
         said = self.location.hidden(str(cause)).strip().partition("\n")[0]
         if self.location.kind == "sqlite":
@@ -163,10 +163,10 @@ class Database:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is anything to be read: for SQLite, whether there is such a file.
+        """Whether the database can be read; for SQLite, whether the file exists.
 
         Raises:
-            StoreError: there can't be one, since its directory is not there; or it is no file that can be read.
+            StoreError: the directory does not exist, or the file is not readable.
         """
         if self.location.kind != "sqlite":
             return True
@@ -187,10 +187,10 @@ class Database:
         return True
 
     def read(self, work: Callable[[Connection], T], otherwise: T) -> T:
-        """What is found; ``otherwise`` where there are no tables yet, of which none are made.
+        """Return the result of ``work``, or ``otherwise`` if there are no tables yet. Does not create tables.
 
         Raises:
-            StoreError: it can't be reached, or has another schema.
+            StoreError: the database can't be reached, or has another schema.
         """
         self._see_file()
         if not self._ready and not self._look():
@@ -198,17 +198,17 @@ class Database:
         return self.run(work)
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Do something, once the tables are there. Raises as ``read``."""
+        """Do some work after creating missing tables. Raises as ``read``."""
         self._see_file()
         if not self._ready:
             self._make()
         return self.run(work)
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Do something that may be done again: where the connection breaks, it is.
+        """Do repeatable work; it is repeated if the connection breaks.
 
         Raises:
-            StoreError: it can't be reached for longer than it takes to restart it, or refuses.
+            StoreError: the database is unreachable for longer than a restart takes, or refuses.
         """
         if not self._see_file():
             raise StoreError(GONE, store=self.shown)
@@ -227,11 +227,13 @@ class Database:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def run_bare(self, statement: Callable[[Any], T]) -> T | None:
-        """Run a single statement on a driver's own connection: to have one of the pool handed out, and to give it
-        back, would take as long as the statement. None where the connection broke, and nobody knows whether it ran.
+        """Run a single statement directly on a driver's connection.
+
+        Taking a connection from the pool and returning it would take as long as the statement. Returns None if the
+        connection broke, so that it is unknown whether the statement ran.
 
         Raises:
-            StoreError: the database refuses, or keeps the statement waiting for too long.
+            StoreError: the database refuses, or the statement waits too long.
         """
         if not self._see_file():
             raise StoreError(GONE, store=self.shown)
@@ -261,8 +263,10 @@ class Database:
         return result
 
     def _see_file(self) -> bool:
-        """Whether SQLite's file is the one that is open, or was before. Where it is not the one that is open, the next
-        connection opens what is there by then: what is written to a file that has lost its name is lost.
+        """Whether SQLite's file is the open file, or one opened earlier.
+
+        If it is not the open file, the next connection opens the present file. Data written to a file without a name is
+        lost.
         """
         if not self.location.path:
             return True
@@ -284,7 +288,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, connection: Connection) -> Iterator[None]:
-        """Several statements as one; nobody else writes meanwhile to what they have read for writing."""
+        """Run several statements as one. In the meantime others can't write to rows read for writing."""
         connection.exec_driver_sql("BEGIN IMMEDIATE" if self.location.kind == "sqlite" else "BEGIN")
         try:
             yield
@@ -296,8 +300,9 @@ class Database:
 
     @contextlib.contextmanager
     def forced(self, connection: Connection, force: bool) -> Iterator[None]:
-        """What is done within, stands on the disk when it returns if that is wanted. A process that is killed loses
-        nothing either way, since what it wrote is the system's or the server's by then.
+        """If ``force`` is set, force the block's changes to disk before it returns.
+
+        A killed process loses nothing in either case, since the system or the server has its writes.
         """
         if not force:
             yield
@@ -307,10 +312,10 @@ class Database:
         connection.exec_driver_sql(UNFORCED[self.location.kind])
 
     def _look(self) -> bool:
-        """Whether the tables are there.
+        """Whether the tables exist.
 
         Raises:
-            StoreError: they are another version's.
+            StoreError: they have another version.
         """
         if not self.is_there:
             return False
@@ -357,7 +362,7 @@ class Database:
                 connection.execute(schema.store.insert().values(version=schema.VERSION))
 
     def _after_fork(self) -> None:
-        """In a child: the parent's connections are not used, and not closed either."""
+        """Replace the parent's connections in a forked child, without using or closing them."""
         _parents.extend((self._engine, self._kept))
         self._engine, self._kept = self._new_engine(), deque()
         self._making = threading.Lock()
@@ -378,7 +383,7 @@ _knowing = threading.Lock()
 
 
 def database_of(url: str) -> Database:
-    """What this process uses of the database of a URL; nothing is opened yet.
+    """Return this process's access to the database of a URL. It does not connect yet.
 
     Raises:
         StoreError: see ``locate``.
@@ -403,7 +408,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _is_away(error: SQLAlchemyError) -> bool:
-    """Whether the server has gone, or does not answer: it may be back in a moment."""
+    """Whether the server is gone or does not answer, and may be back soon."""
     if not isinstance(error, DBAPIError):
         return False
     if error.connection_invalidated:
@@ -416,7 +421,6 @@ def _is_away(error: SQLAlchemyError) -> bool:
 
 
 def _state(error: SQLAlchemyError) -> str | None:
-    """PostgreSQL's code for what it says."""
     state: str | None = getattr(getattr(error, "orig", None), "sqlstate", None)
     return state
 

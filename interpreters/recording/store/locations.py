@@ -1,4 +1,4 @@
-"""Which database a URL names, and by which name people see it: never with its password."""
+"""The database that a URL names, and its name for people, always without the password."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import field, frozen
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from interpreters.recording.store.errors import StoreError
+from interpreters.recording.store._errors import StoreError
 
 Kind = Literal["sqlite", "postgresql"]
 
@@ -24,10 +24,10 @@ DRIVERS: dict[str, tuple[Kind, str, str]] = {
     "postgres": ("postgresql", "postgresql+psycopg", "psycopg"),
     "postgresql+psycopg": ("postgresql", "postgresql+psycopg", "psycopg"),
 }
-"""By a URL's scheme: the kind, SQLAlchemy's name for it with the driver, and that driver's module."""
+"""By URL scheme: the kind, SQLAlchemy's driver name, and the driver's module."""
 
 OURS = ("autocommit", "client_encoding", "conninfo", "context", "cursor_factory", "prepare_threshold", "row_factory")
-"""What the driver takes besides the server's options, and a URL can't say."""
+"""Options of the driver itself, which a URL may not set."""
 
 
 @frozen
@@ -36,27 +36,27 @@ class Location:
 
     kind: Kind
     shown: str
-    """What errors and reports call it: the path of the file, or ``user@host:port/database``."""
+    """Name for errors and reports: the path of the file, or ``user@host:port/database``."""
     url: URL = field(repr=False)  # it holds the password
     path: str = ""
-    """The whole path of SQLite's file."""
+    """Absolute path of SQLite's file."""
     secret: str = field(default="", repr=False)
-    """The password, to be taken out of whatever a driver says."""
+    """The password, to be removed from a driver's messages."""
 
     def hidden(self, text: str) -> str:
-        """A driver's message without the password, should it repeat it."""
+        """Return a driver's message without the password."""
         return text.replace(self.secret, "***") if self.secret else text
 
 
 def locate(text: str) -> Location:
-    """The database of a URL.
+    """Return the database of a URL.
 
     Args:
-        text: ``sqlite:///`` and a path, or ``postgresql://user:password@host:port/database``. What a PostgreSQL URL
-            leaves out is libpq's to find: PGUSER, PGPASSWORD, ``~/.pgpass``, a service.
+        text: ``sqlite:///`` and a path, or ``postgresql://user:password@host:port/database``. libpq supplies the
+            missing parts of a PostgreSQL URL: PGUSER, PGPASSWORD, ``~/.pgpass``, a service.
 
     Raises:
-        StoreError: it is no such URL, or its driver is not installed. Repeats nothing of it but its scheme.
+        StoreError: the URL is invalid, or its driver is not installed. The message repeats only its scheme.
     """
     scheme = text.partition(":")[0] if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text) else ""
     if scheme not in DRIVERS:
@@ -89,7 +89,7 @@ def locate(text: str) -> Location:
 
 
 def _at_socket(url: URL, directory: str) -> URL:
-    """The same where SQLAlchemy, and who is given it as text, find it: it takes no directory for a host."""
+    """Return the URL with the socket's directory as an option, because SQLAlchemy accepts no directory as a host."""
     query = {"host": directory} | ({"port": str(url.port)} if url.port else {})
     return URL.create(url.drivername, url.username, url.password, database=url.database, query={**url.query, **query})
 

@@ -1,10 +1,10 @@
-"""The tables of a store, and the few expressions in which its databases differ.
+"""The tables of a store, and the few expressions that differ between databases.
 
-cogstep_sessions    who writes a session: a token that is another one for each writer, and the writer's process
-cogstep_lines       what is recorded: each line as it would stand in a file
-cogstep_payloads    the large texts that lines name by their SHA-256
-cogstep_executors   the processes that write, and until when each is taken to be alive
-cogstep_store       the version of all this
+- ``cogstep_sessions``: the writer of each session: a unique token and the writer's process.
+- ``cogstep_lines``: the recorded lines, as in a file.
+- ``cogstep_payloads``: the large texts, by SHA-256.
+- ``cogstep_executors``: the writing processes, and how long each counts as alive.
+- ``cogstep_store``: the schema version.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from sqlalchemy.dialects import postgresql
 from interpreters.recording.store.locations import Kind
 
 VERSION = 1
-"""Of the schema. A store with another one is refused, and not touched."""
+"""Version of the schema. A store with another version is refused and not changed."""
 
 LONGEST_NAME = 200
-"""Characters of a session's name."""
+"""Maximum characters of a session's name."""
 
 # Compared and sorted by their bytes in every database, whatever language the server speaks.
 _Name = String(LONGEST_NAME).with_variant(postgresql.VARCHAR(LONGEST_NAME, collation="C"), "postgresql")
@@ -78,4 +78,4 @@ NOW: dict[Kind, ColumnElement[Any]] = {
     "sqlite": literal_column("((julianday('now') - 2440587.5) * 86400.0)", Double),  # `unixepoch` has no fractions
     "postgresql": literal_column("extract(epoch from clock_timestamp())::float8", Double),
 }
-"""Seconds since the epoch by the database's own clock: whose processes are alive is not told by several clocks."""
+"""Seconds since the epoch by the database's clock, so that one clock decides which processes are alive."""

@@ -1,8 +1,11 @@
 """Sessions with a real model, recorded once and replayed from then on: see ``Cassette``."""
 
-from interpreters.testing.cassettes.cassette import Cassette as Cassette, Mode as Mode
-from interpreters.testing.cassettes.errors import CassetteError as CassetteError, CassetteMissError as CassetteMissError
-from interpreters.testing.cassettes.requests import (
+from interpreters.testing.cassettes._cassette import Cassette as Cassette, Mode as Mode
+from interpreters.testing.cassettes._errors import (
+    CassetteError as CassetteError,
+    CassetteMissError as CassetteMissError,
+)
+from interpreters.testing.cassettes._requests import (
     Scrub as Scrub,
     request_data as request_data,
     request_digest as request_digest,

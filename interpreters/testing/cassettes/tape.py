@@ -28,11 +28,11 @@ from typing import Any, get_args
 from attrs import define, field
 
 from cognition import CodecError, Failure, FinishReason, MalformedToolCall, ProposedCall, Usage, from_data, to_data
-from interpreters.recording.journal.lines import read_strictly
-from interpreters.testing.cassettes.errors import CassetteError
-from interpreters.testing.cassettes.requests import request_digest
+from interpreters.recording.journal.strict_lines import read_strictly
+from interpreters.testing.cassettes._errors import CassetteError
+from interpreters.testing.cassettes._requests import request_digest
 from runtime.files import make_directory, read_regular, replace_private
-from runtime.protocol import Done, Timings
+from runtime.protocol.model import Done, Timings
 
 FORMAT = "cogstep-cassette"
 VERSION = 1

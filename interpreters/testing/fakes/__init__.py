@@ -16,18 +16,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interpreters.testing.fakes.clock import FakeClock as FakeClock
-from interpreters.testing.fakes.errors import ScriptError as ScriptError
-from interpreters.testing.fakes.generated import GeneratedModel as GeneratedModel
+from interpreters.testing.fakes._clock import FakeClock as FakeClock
+from interpreters.testing.fakes._errors import ScriptError as ScriptError
+from interpreters.testing.fakes._generated import GeneratedModel as GeneratedModel
+from interpreters.testing.fakes._people import (
+    ScriptedAnswers as ScriptedAnswers,
+    ScriptedApprovals as ScriptedApprovals,
+    ScriptedReviews as ScriptedReviews,
+)
+from interpreters.testing.fakes._tools import ScriptedTool as ScriptedTool
 from interpreters.testing.fakes.models import (
     FunctionModel as FunctionModel,
     Piece as Piece,
     ScriptedModel as ScriptedModel,
-)
-from interpreters.testing.fakes.people import (
-    ScriptedAnswers as ScriptedAnswers,
-    ScriptedApprovals as ScriptedApprovals,
-    ScriptedReviews as ScriptedReviews,
 )
 from interpreters.testing.fakes.scripts import (
     Hold as Hold,
@@ -38,10 +39,9 @@ from interpreters.testing.fakes.scripts import (
     call as call,
     reply_of as reply_of,
 )
-from interpreters.testing.fakes.tools import ScriptedTool as ScriptedTool
 
 if TYPE_CHECKING:
-    from interpreters.testing.fakes.strategies import generated_models as generated_models, replies as replies
+    from interpreters.testing.fakes._strategies import generated_models as generated_models, replies as replies
 
 STRATEGIES = ("generated_models", "replies")
 """These need Hypothesis (the extra ``testing``), and are loaded at the first use."""
@@ -50,6 +50,6 @@ STRATEGIES = ("generated_models", "replies")
 def __getattr__(name: str) -> Any:
     if name not in STRATEGIES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from interpreters.testing.fakes import strategies
+    from interpreters.testing.fakes import _strategies as strategies
 
     return getattr(strategies, name)

@@ -19,7 +19,6 @@ from cognition import (
     Usage,
     UserMessage,
 )
-from cognition.content import MEDIA_TYPES, MediaType, images_of
 from cognition.context.summaries import REQUEST_ID
 from cognition.parsing import (
     PLAIN,
@@ -28,7 +27,8 @@ from cognition.parsing import (
     ReasoningDelta,
     TextDelta,
 )
-from interpreters.testing.fakes.errors import ScriptError
+from cognition.values.content import MEDIA_TYPES, MediaType, images_of
+from interpreters.testing.fakes._errors import ScriptError
 from interpreters.testing.fakes.scripts import (
     Reply,
     Script,
@@ -39,10 +39,10 @@ from interpreters.testing.fakes.scripts import (
     reply_of,
     script_fault,
 )
-from runtime.awaiting import AsyncGeneration
-from runtime.ending import NO_TOKENS, done_of
+from runtime.async_adapter import AsyncGeneration
 from runtime.errors import RuntimeClosedError
-from runtime.protocol import Done, Generation, ModelInfo
+from runtime.protocol.done import NO_TOKENS, done_of
+from runtime.protocol.model import Done, Generation, ModelInfo
 
 ALL_MEDIA = frozenset(MEDIA_TYPES)
 

@@ -21,10 +21,10 @@ from cognition.parsing import (
     TextDelta,
 )
 from interpreters.loop.clock import LONGEST_WAIT
-from interpreters.testing.fakes.errors import ScriptError
-from interpreters.threads.offloading import in_thread
-from runtime.ending import NO_TIME, NO_TOKENS, done_of
-from runtime.protocol import Done
+from interpreters.testing.fakes._errors import ScriptError
+from interpreters.tools.offloading import in_thread
+from runtime.protocol.done import NO_TIME, NO_TOKENS, done_of
+from runtime.protocol.model import Done
 
 
 class Hold:

@@ -13,9 +13,9 @@ from typing import Literal
 from attrs import frozen
 
 from cognition import ConfigError
-from cognition.shown import shown_name
-from interpreters.toolbox.shell.surroundings import USUAL_PATH, ShellProgram, shell_program
-from runtime.children import starting
+from cognition.base.display import shown_name
+from interpreters.toolbox.shell.environment import USUAL_PATH, ShellProgram, shell_program
+from runtime.children import start as starting
 
 Choice = Literal["auto", "required", "off"]
 

@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import Annotated, Any
 
 from cognition import ConfigError
-from interpreters.toolbox.files import listed
-from interpreters.toolbox.shell.background import Jobs, told
-from interpreters.toolbox.shell.output import SHOWN, Output, OutputFolder
-from interpreters.toolbox.shell.running import Command
+from interpreters.toolbox.root_directory import listed
+from interpreters.toolbox.shell._background import Jobs, told
+from interpreters.toolbox.shell._output import SHOWN, Output, OutputFolder
+from interpreters.toolbox.shell.command import Command
+from interpreters.toolbox.shell.environment import check_environment, environment, shell_program
 from interpreters.toolbox.shell.sandbox import Choice, confinement
-from interpreters.toolbox.shell.surroundings import check_environment, environment, shell_program
 from interpreters.tools.context import ToolContext
 from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool, ToolError, tool
@@ -216,7 +216,7 @@ def shell_tools(
         shown: characters of an output that the model reads.
         output_folder: folder for longer outputs, each in a file that only this user may read. You must delete these
             files yourself. None to store no output.
-        environ: environment variables for commands, beside those of ``surroundings``, which contain no keys.
+        environ: environment variables for commands, beside those of ``environment``, which contain no keys.
         sandbox: ``required`` confines commands to ``root``, without network. ``auto`` confines them if possible, and
             the tool's description states the result. ``off`` does not confine them.
         readable: further directories that confined commands may read.

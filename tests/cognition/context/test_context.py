@@ -26,7 +26,7 @@ from cognition.context import (
     result_limit,
     shorten,
 )
-from cognition.state import Window
+from cognition.steps.state import Window
 
 FRAME = message_size(UserMessage("m1", ""))
 CALLS = st.lists(st.builds(ToolCall, st.just("c"), st.text(max_size=9), st.just("{}")), max_size=4)

@@ -12,9 +12,9 @@ from cognition import History
 from cognition.context import CutNote, fit, message_size, shown, summary_request, with_summary
 from cognition.context.summaries import INSTRUCTION
 from cognition.context.window import SUMMARY_NOTE, summary_message
-from cognition.counts import EDGE, PIECE, TemplateCosts, most_tokens
-from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from cognition.state import Summary, Window
+from cognition.steps.state import Summary, Window
+from cognition.values.counts import EDGE, PIECE, TemplateCosts, most_tokens
+from cognition.values.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 ASKING = 260
 COSTS = TemplateCosts(50, user=5, reply=6, call=7, result=8, cut=30, bare=40, asking=ASKING, estimate=16.0, model="a")

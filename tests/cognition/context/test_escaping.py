@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.context.escaping import attribute, element, escaped, frame, unescaped
+from cognition.context._escaping import attribute, element, escaped, frame, unescaped
 
 NAMES = ("memory", "source", "a-b")
 PIECES = ("<", ">", "/", "&", "amp;", "lt;", "memory", "MEMORY", "source", "a-b", " ", "\n", "x", '"', "memory2")

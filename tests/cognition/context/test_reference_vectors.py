@@ -3,8 +3,8 @@
 import pytest
 
 from cognition import AgentConfig, CallModel, Compacting, ContextAssembled, GenerationOptions, Thinking, UserSpoke
+from cognition.base.errors import ConfigError
 from cognition.context.window import ends_of, prompt_budget, scale_measured, shorten
-from cognition.errors import ConfigError
 from tests.cognition.session import Session, engine_with, replied
 
 EARLIER = "a" * 180_000

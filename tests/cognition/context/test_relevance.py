@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from cognition.context._stemmer import stem_of
 from cognition.context.relevance import HALF_LIFE, LONGEST_LOOKED_AT, PIECE, aged, scores_of, words_in
-from cognition.context.stems import stem_of
 from cognition.context.words import asked_in, words_of
 
 TEXTS = st.text("ab cdé一二 C+3", max_size=40) | st.text(max_size=40)

@@ -9,15 +9,15 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from cognition import AgentState, CallModel, CallTool, ProposedCall, ToolReturned, UserSpoke
-from cognition.config import Limits
 from cognition.context import before_window, fit, message_size, shown
 from cognition.context.window import SKIPPED_ID, skipped_message
-from cognition.counts import TemplateCosts
-from cognition.decisions import ContextAssembled, TurnFinished
-from cognition.messages import AssistantMessage, Message, UserMessage
-from cognition.outcomes import Completed, Failed
-from cognition.state import NO_SUMMARY, Summary, Window
-from cognition.testing.edge_laws import unpaired
+from cognition.steps.config import Limits
+from cognition.steps.decisions import ContextAssembled, TurnFinished
+from cognition.steps.state import NO_SUMMARY, Summary, Window
+from cognition.testing._edge_laws import unpaired
+from cognition.values.counts import TemplateCosts
+from cognition.values.messages import AssistantMessage, Message, UserMessage
+from cognition.values.outcomes import Completed, Failed
 from tests.cognition.context.test_window import READ, SCALES, conversation, whole
 from tests.cognition.session import Session, engine_with, replied
 

@@ -3,9 +3,9 @@
 import pytest
 
 from cognition import AgentConfig, AgentState, Candidate, LLMEngine, UserSpoke
-from cognition.candidates import CONVERSATION, check_sections
 from cognition.context.tiers import TIER_SECTIONS, TIERS, ContextMetrics, ContinuationState, continuation, metrics
-from cognition.decisions import ContextAssembled, ContextChosen
+from cognition.steps.decisions import ContextAssembled, ContextChosen
+from cognition.values.candidates import CONVERSATION, check_sections
 
 LEFT_OFF = ContinuationState("s1", "2026-04-15T10:00:00Z", "limit", "deploying", "Go on with the deployment.")
 

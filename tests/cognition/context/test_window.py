@@ -22,13 +22,13 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.config import Limits
 from cognition.context import CUT, OLD_RESULT, CutNote, before_window, fit, message_size, shortened, shown
-from cognition.decisions import ContextAssembled, TurnFinished
-from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from cognition.outcomes import Completed, Failed, Failure, Outcome
-from cognition.phases import Idle
-from cognition.state import Window
+from cognition.steps.config import Limits
+from cognition.steps.decisions import ContextAssembled, TurnFinished
+from cognition.steps.phases import Idle
+from cognition.steps.state import Window
+from cognition.values.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from cognition.values.outcomes import Completed, Failed, Failure, Outcome
 from tests.cognition.session import Session, engine_with, replied
 
 READ = ToolSpec("read", read_only=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from cognition.codec import from_data
 from cognition.parsing import FORMATS, CallFormat, FormatSpec
+from cognition.steps.codec import from_data
 from tests.cognition.parsing.replies import Call, bare_keys, dumped, python_text
 from tests.cognition.parsing.stated_cases import PROJECTS
 

@@ -9,7 +9,6 @@ from typing import Any
 from attrs import frozen
 from hypothesis import strategies as st
 
-from cognition.outcomes import FinishReason
 from cognition.parsing import (
     ArgumentsDelta,
     FormatSpec,
@@ -44,6 +43,7 @@ from cognition.parsing.formats import (
     QWEN3_CODER,
     TOOL_CALLS_LIST,
 )
+from cognition.values.outcomes import FinishReason
 
 
 @frozen

@@ -13,7 +13,7 @@
     differs   why we read it otherwise, a key of ``REASONS``; the message above is then theirs
 
 Names, texts and values are ours. ``python tests/cognition/parsing/stated_cases.py`` prints the table of
-``docs/formats.md``.
+``docs/reference/formats.md``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cognition.codec import from_data
 from cognition.parsing import FORMATS, FormatSpec
-from cognition.tools import ToolSpec
+from cognition.steps.codec import from_data
+from cognition.values.tools import ToolSpec
 
 FOLDER = Path(__file__).resolve().parent / "cases"
 

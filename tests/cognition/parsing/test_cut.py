@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.outcomes import FinishReason
 from cognition.parsing import FORMATS, CallFinished, FormatSpec, Reply, advance, finish, parse_reply, start
+from cognition.values.outcomes import FinishReason
 from tests.cognition.parsing.every_format import CALLING, WrittenReply, reply_of
 from tests.cognition.parsing.replies import Call, Written, replies
 

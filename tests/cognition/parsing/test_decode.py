@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.messages import ProposedCall
 from cognition.parsing import HERMES, FormatSpec, parse_reply
-from cognition.parsing.decode import decode
+from cognition.parsing._decode import decode
 from cognition.parsing.formats import MINIMAX_M2, MISTRAL, QWEN3_CODER
+from cognition.values.messages import ProposedCall
 
 assert HERMES.calls is not None
 CALLS = HERMES.calls

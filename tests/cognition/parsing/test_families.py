@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.parsing import CallFormat, FormatSpec, ReasoningMarkers, Reply, parse_reply
 from cognition.parsing.formats import (
     APERTUS,
@@ -38,6 +37,7 @@ from cognition.parsing.formats import (
     SEED_OSS,
     SOLAR_OPEN,
 )
+from cognition.values.messages import MalformedToolCall, ProposedCall
 from tests.cognition.parsing.replies import read
 
 Z = '{"q": "zebra"}'

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from cognition.messages import ProposedCall
 from cognition.parsing import FORMATS, FormatSpec, parse_reply
 from cognition.parsing.formats import (
     APERTUS,
@@ -25,7 +24,8 @@ from cognition.parsing.formats import (
     QWEN3_CODER,
     SOLAR_OPEN,
 )
-from cognition.tools import ToolSpec
+from cognition.values.messages import ProposedCall
+from cognition.values.tools import ToolSpec
 from tests.cognition.parsing.every_format import CALLING, reply_of
 from tests.cognition.parsing.replies import Call, read
 

@@ -10,8 +10,6 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from cognition.messages import ProposedCall
-from cognition.outcomes import FinishReason
 from cognition.parsing import (
     FORMATS,
     HERMES,
@@ -26,18 +24,20 @@ from cognition.parsing import (
     ReasoningDelta,
     Reply,
     TextDelta,
+    _machine as machine_module,
     advance,
     collect,
     finish,
-    machine as machine_module,
     parse_reply,
     parser as parser_module,
     start,
 )
+from cognition.parsing._machine import LONGEST_HEAD, Run
+from cognition.parsing._plan import plan_of
 from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, LLAMA3, MISTRAL, QWEN3_CODER, TOOL_CALLS_LIST
-from cognition.parsing.machine import LONGEST_HEAD, Run
-from cognition.parsing.plan import plan_of
 from cognition.parsing.state import InCall
+from cognition.values.messages import ProposedCall
+from cognition.values.outcomes import FinishReason
 from tests.cognition.parsing.replies import (
     Written,
     hostile_replies,

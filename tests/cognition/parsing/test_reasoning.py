@@ -6,8 +6,6 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from cognition.messages import MalformedToolCall, ProposedCall
-from cognition.outcomes import FinishReason
 from cognition.parsing import (
     HERMES,
     CallFinished,
@@ -20,9 +18,11 @@ from cognition.parsing import (
     parse_reply,
     start,
 )
+from cognition.parsing._hidden_markers import IN_REASONING
 from cognition.parsing.formats import BARE_JSON, HERMES_THINKING, MISTRAL
-from cognition.parsing.hidden import IN_REASONING
 from cognition.parsing.state import InReasoning
+from cognition.values.messages import MalformedToolCall, ProposedCall
+from cognition.values.outcomes import FinishReason
 from tests.cognition.parsing.every_format import THINKING, reply_of, thought
 from tests.cognition.parsing.replies import Call, hostile_replies, pieces, read
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.parsing.repair import Repaired, repair_json
+from cognition.parsing._repair import Repaired, repair_json
 from tests.cognition.parsing.replies import STRINGS, VALUES
 
 MENDED: list[tuple[str, Any, tuple[str, ...]]] = [

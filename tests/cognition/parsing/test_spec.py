@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from cognition import ConfigError, from_data, to_data
 from cognition.parsing import FORMATS, CallFormat, FormatSpec, ParameterMarkers
+from cognition.parsing._plan import MOVES, Meaning, Move
 from cognition.parsing.markers import Markers
-from cognition.parsing.plan import MOVES, Meaning, Move
 from cognition.parsing.rope import Rope, added, joined, length
 from cognition.parsing.state import BehindCall, ParserPhase
 

@@ -13,7 +13,7 @@ from cognition.parsing import Parser, collect
 from tests.cognition.parsing.replies import merged, pieces
 from tests.cognition.parsing.stated_cases import PROJECTS, REASONS, format_of, message_of, table, tools_of
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "formats.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "formats.md"
 
 CASES = [
     pytest.param(stated, case, id=f"{name}-{number}-{case['of']}")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cognition.parsing import FormatSpec, parse_reply
+from cognition.parsing._machine import LONGEST_HEAD
 from cognition.parsing.formats import (
     APERTUS,
     BARE_JSON,
@@ -19,7 +20,6 @@ from cognition.parsing.formats import (
     MISTRAL,
     QWEN3_CODER,
 )
-from cognition.parsing.machine import LONGEST_HEAD
 from tests.cognition.parsing.replies import read
 
 REASONS: dict[str, tuple[FormatSpec, str, str]] = {

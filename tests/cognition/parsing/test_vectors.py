@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.parsing import FormatSpec, Reply, parse_reply
 from cognition.parsing.formats import (
     BARE_JSON,
@@ -26,6 +25,7 @@ from cognition.parsing.formats import (
     TOOL_CALLS_LIST,
 )
 from cognition.parsing.spec import CallFormat
+from cognition.values.messages import MalformedToolCall, ProposedCall
 from tests.cognition.parsing.replies import read
 
 NOT_JSON = "not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"

@@ -9,10 +9,10 @@ import pytest
 
 from cognition import AgentConfig, ConfigError, Policy, Rule, ToolCall, ToolSpec, shell_protections
 from cognition.policy import Action
-from cognition.policy.judging import UNSURE
-from cognition.policy.paths import LONGEST, read_path
-from cognition.policy.protections import FETCHING
-from cognition.policy.texts import fits
+from cognition.policy._judgement import UNSURE
+from cognition.policy._path_patterns import LONGEST, read_path
+from cognition.policy._protections import FETCHING
+from cognition.policy._text_patterns import fits
 from tests.cognition.naming import case_name
 
 BASH = ToolSpec("Bash", command="command")

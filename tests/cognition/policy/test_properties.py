@@ -7,9 +7,9 @@ from typing import get_args
 from hypothesis import given, strategies as st
 
 from cognition import Layer, Policy, Rule, ToolCall, ToolSpec
-from cognition.features import Mode
 from cognition.policy import SEVERITY
-from cognition.tools import ToolClass
+from cognition.values.features import Mode
+from cognition.values.tools import ToolClass
 from tests.cognition.policy.hostile import ALLOWED, ALLOWED_PATHS, BASH, CURL, DENIED_PATHS, REMOVED, UNSURE, WRITE
 
 ACTIONS = st.sampled_from(("allow", "ask", "deny"))

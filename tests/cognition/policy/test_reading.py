@@ -1,4 +1,4 @@
-"""What docs/policy.md says of command lines: which commands are read from one, and what nobody can say of one.
+"""What docs/guides/policy.md says of command lines: which commands are read from one, and what nobody can say of one.
 
 A word that the shell or a program puts together itself is None. What is read is at least what is run: so each row says
 all of it, in the order in which it is found.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from cognition.policy.shell import DEEPEST, LONGEST, read_commands, read_words
-from cognition.policy.words import Command
+from cognition.policy._command import Command
+from cognition.policy._shell import DEEPEST, LONGEST, read_commands, read_words
 from tests.cognition.naming import case_name
 
 Read = list[tuple[str | None, ...]]

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from cognition.policy.shell import read_commands, read_words
-from cognition.policy.words import Command
+from cognition.policy._command import Command
+from cognition.policy._shell import read_commands, read_words
 from tests.cognition.policy.hostile import ALLOWED, CURL, REMOVED, UNSURE
 
 SHFMT = shutil.which("shfmt", path=f"{Path(sys.executable).parent}")

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from cognition import GenerationOptions, History, Message, ModelRequest, ToolSpec, UserMessage
-from cognition.outcomes import Failure
 from cognition.parsing import ArgumentsDelta, Output, ReasoningDelta, TextDelta
+from cognition.values.outcomes import Failure
 from cognition.wire import Decoder, Dialect, Habits, WireReply
 
 ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})

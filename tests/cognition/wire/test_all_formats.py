@@ -204,8 +204,8 @@ def test_a_call_that_was_cut_is_none(dialect: Dialect, written: str) -> None:
 
 @every_format
 def test_no_line_grows_without_end(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cognition.wire.lines.LONGEST_LINE", 1000)
-    monkeypatch.setattr("cognition.wire.sse.LONGEST_LINE", 1000)
+    monkeypatch.setattr("cognition.wire._lines.LONGEST_LINE", 1000)
+    monkeypatch.setattr("cognition.wire._sse.LONGEST_LINE", 1000)
     whole = STREAMS[dialect](Told("Hello"))
     for data in (whole[:100] + b"x" * 2000, b"x" * 2000 + b"\n" + whole, b"data: " + b"x" * 999 + b"\ndata: x\n" * 9):
         for size in (1, 7, 1 << 20):
@@ -216,7 +216,7 @@ def test_no_line_grows_without_end(dialect: Dialect, monkeypatch: pytest.MonkeyP
 
 @every_format
 def test_a_body_has_its_bounds(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cognition.wire.decoder.LONGEST_LINE", 100)
+    monkeypatch.setattr("cognition.wire._decoder.LONGEST_LINE", 100)
     reply = decode_body(dialect, asked(), b"{" + b" " * 100)
 
     assert reply.failure is not None
@@ -226,11 +226,11 @@ def test_a_body_has_its_bounds(dialect: Dialect, monkeypatch: pytest.MonkeyPatch
 @every_format
 def test_a_reply_has_its_bounds(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """In characters, and in calls."""
-    monkeypatch.setattr("cognition.wire.replies.LARGEST_REPLY", 20)
+    monkeypatch.setattr("cognition.wire._replies.LARGEST_REPLY", 20)
     _, reply = read(dialect, [STREAMS[dialect](Told("x" * 21))])
     assert reply.failure is not None
     assert "characters" in reply.failure.message
-    monkeypatch.setattr("cognition.wire.replies.MOST_CALLS", 1)
+    monkeypatch.setattr("cognition.wire._replies.MOST_CALLS", 1)
     _, reply = read(dialect, [STREAMS[dialect](Told(calls=(("add", "{}"), ("add", "{}"))))])
     assert reply.failure is not None
     assert (reply.failure.kind, "calls" in reply.failure.message) == ("bad_output", True)

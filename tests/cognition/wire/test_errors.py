@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import Failure
-from cognition.outcomes import ErrorKind
-from cognition.retry import classify
+from cognition.steps.retry import classify
+from cognition.values.outcomes import ErrorKind
 from cognition.wire import Decoder, Dialect, decode_error
-from cognition.wire.dates import http_date
+from cognition.wire._dates import http_date
 from tests.cognition.wire.sent import asked
 
 OPENAI_LONG = (

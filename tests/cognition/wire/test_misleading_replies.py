@@ -8,18 +8,10 @@ from typing import Any
 import pytest
 
 from cognition import ProposedCall, Usage
-from cognition.wire import HABITS, replies
-from cognition.wire.conversation import continuation_of, continued
+from cognition.wire import HABITS, _replies as replies
+from cognition.wire._conversation import continuation_of, continued
 from tests.cognition.wire.sent import asked, read
-from tests.cognition.wire.test_habits import (
-    anthropic,
-    anthropic_end,
-    block,
-    chunk,
-    chunks,
-    reply_to,
-    tool,
-)
+from tests.cognition.wire.test_quirks import anthropic, anthropic_end, block, chunk, chunks, reply_to, tool
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.ids import effect_id
+from cognition.base.ids import effect_id
 from cognition.wire import HABITS, UnsayableError, encode
 from tests.cognition.wire.sent import asked
 

@@ -22,11 +22,11 @@ from cognition import (
     ToolSpec,
     UserMessage,
 )
-from cognition.errors import ConfigError
+from cognition.base.errors import ConfigError
 from cognition.wire import HABITS, Dialect, Habits, UnsayableError, encode
-from cognition.wire.conversation import continuation_of
-from cognition.wire.making import fits_strict
-from tests.cognition.values import some
+from cognition.wire._conversation import continuation_of
+from cognition.wire._request_builder import fits_strict
+from tests.cognition.samples import some
 from tests.cognition.wire.sent import ADD, asked
 
 DIALECTS: tuple[Dialect, ...] = ("openai", "responses", "anthropic", "ollama")

@@ -43,7 +43,7 @@ from interpreters import (
     fakes,
     tool,
 )
-from interpreters.driver import Driver
+from interpreters.loop.driver import Driver
 from interpreters.testing.fakes import Reply, ScriptedApprovals, ScriptedModel, ScriptError, call
 from tests.interpreters.simple_tools import multiply, pay, statuses
 

@@ -11,7 +11,7 @@ import pytest
 
 from cognition import ConfigError, Limits, UserMessage
 from interpreters import LATER, Agent, AnswerError, AsyncAgent, StructuredResult, fakes, tool
-from interpreters.recording.replaying import replay
+from interpreters.recording.replay import replay
 
 
 @attrs.frozen

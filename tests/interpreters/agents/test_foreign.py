@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 from cognition import CogstepError, Policy, Rule, ToolMessage
 from interpreters import Agent, Approval, AsyncAgent, Redaction, rehearse, replay, tool
 from interpreters.hosting import AgentHost
-from interpreters.hosting.errors import HostError
+from interpreters.hosting._errors import HostError
 from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError, JournalError
 from interpreters.recording.journal.payloads import directory_of
 from interpreters.recording.sessions import SessionInfo, list_sessions, read_transcript, search

@@ -31,7 +31,7 @@ from interpreters import (
     replay,
 )
 from interpreters.hosting import AgentHost
-from interpreters.hosting.errors import HostError
+from interpreters.hosting._errors import HostError
 from interpreters.recording.sessions import as_data, as_markdown, as_openai, list_sessions, read_transcript, search
 from runtime import MediaError
 from tests.interpreters.hosting.common import host_of

@@ -25,12 +25,12 @@ from cognition import (
 from interpreters import Agent, AsyncAgent, Tool, events, fakes, rehearse, replay, tool
 from interpreters.agents.options import AgentOptions, HandleOptions, ProgramOptions, declared
 from interpreters.hosting import AgentHost
-from interpreters.program.approvals import Approval
-from interpreters.program.asking import HookAnswer, PlanAnswer
+from interpreters.loop.program.approvals import Approval
+from interpreters.loop.program.questions import HookAnswer, PlanAnswer
 from interpreters.recording.redaction import Redaction
 from runtime import Adapter, Isolation, LlamaOptions, load_model
 from runtime.loading import LoadOptions
-from tests.cognition.test_checking import ODD
+from tests.cognition.base.test_checking import ODD
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -207,14 +207,16 @@ def test_the_message_says_what_to_write(make: Callable[[], object], told: str) -
 
 @pytest.mark.behaviour("O14b")
 def test_the_page_of_options_is_current() -> None:
-    """``python docs/print_options.py > docs/options.md`` brings it up to date. Every option has a meaning there."""
+    """``python docs/print_options.py > docs/reference/options.md`` brings it up to date. Every option has a meaning
+    there.
+    """
     spec = importlib.util.spec_from_file_location("print_options", DOCS / "print_options.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    assert module.page() == (DOCS / "options.md").read_text("utf-8")
+    assert module.page() == (DOCS / "reference" / "options.md").read_text("utf-8")
 
 
 @pytest.mark.behaviour("O14b")

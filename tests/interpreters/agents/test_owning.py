@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from interpreters import Agent, AgentHost, AsyncAgent, ModelChoice
-from interpreters.cli import session
 from interpreters.cli.main import main
-from interpreters.hosting import messages as say
-from interpreters.hosting.messages import line_of
+from interpreters.cli.session import session
+from interpreters.hosting import _protocol as say
+from interpreters.hosting._protocol import line_of
 from interpreters.testing.cassettes import Cassette
 from interpreters.testing.fakes import FunctionModel, ScriptedModel, ScriptError
 from runtime.errors import RuntimeClosedError

@@ -26,8 +26,8 @@ from cognition import (
     UserSpoke,
 )
 from interpreters import Agent, AsyncAgent, events, replay, tool
+from interpreters.agents._state_restore import in_flight_of
 from interpreters.agents.results import RunResult
-from interpreters.agents.standing import in_flight_of
 from interpreters.testing.fakes import FakeClock, FunctionModel, ScriptedModel, call
 from runtime import MediaError, Runtime
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from interpreters.cli import session
 from interpreters.cli.main import main
+from interpreters.cli.session import session
 from interpreters.testing.fakes import Script, ScriptedModel
 from tests.interpreters.cli.processes import COMMAND, ROOT, Cogstep, OnTerminal, Start
 

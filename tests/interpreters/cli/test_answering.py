@@ -12,9 +12,9 @@ import pytest
 
 from cognition import AskApproval, EffectId, ToolCall, ToolSpec
 from interpreters import Approval, replay
-from interpreters.cli.answers import APPROVALS, read_answer
-from interpreters.cli.deciding import QUESTION
-from interpreters.cli.errors import CommandError
+from interpreters.cli._errors import CommandError
+from interpreters.cli.session._approval_dialog import QUESTION
+from interpreters.cli.session.answers import APPROVALS, read_answer
 from interpreters.testing.fakes import call
 from tests.interpreters.cli.processes import Cogstep, OnTerminal, scripted
 

@@ -11,7 +11,7 @@ import pytest
 
 import interpreters.cli
 from cognition import ToolCall
-from interpreters.cli.deciding import LONGEST_CALL, question_lines
+from interpreters.cli.session._approval_dialog import LONGEST_CALL, question_lines
 from tests.interpreters.cli.processes import ROOT, OnTerminal, scripted
 from tests.interpreters.hostile_text import HOSTILE, offences
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interpreters import LATER, Agent, fakes, replay, tool
-from interpreters.cli.arguments import FEATURES, MODES, PROTOCOLS
+from interpreters.cli.options.arguments import FEATURES, MODES, PROTOCOLS
 from interpreters.testing.fakes import call
 from tests.interpreters.cli.processes import BACKENDS, Cogstep, OnTerminal, scripted
 from tests.interpreters.cli.test_signals import QUESTION
@@ -485,7 +485,7 @@ def test_the_words_of_the_command_line_are_those_of_the_core() -> None:
     """They are written out, so that --help need not load it."""
     from typing import get_args
 
-    from cognition.features import Feature, Mode
-    from cognition.text_protocol import TextProtocol
+    from cognition.parsing.text_protocol import TextProtocol
+    from cognition.values.features import Feature, Mode
 
     assert [get_args(kind) for kind in (Feature, Mode, TextProtocol)] == [FEATURES, MODES, PROTOCOLS]

@@ -8,7 +8,7 @@ from typing import IO
 
 import pytest
 
-from interpreters.cli.terminal import ERASE_LINE
+from interpreters.cli.screen.terminal import ERASE_LINE
 from tests.interpreters.cli.processes import BACKENDS, Cogstep, OnTerminal, Start, scripted
 
 HOLDING = 'replies = [Reply("Let me think\\n", hold=Hold()), "Here I am."]'

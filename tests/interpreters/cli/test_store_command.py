@@ -10,7 +10,7 @@ import pytest
 
 from cognition import ModelRequest
 from interpreters import replay
-from interpreters.cli.stores import typed, without_password
+from interpreters.cli.options.store_option import typed, without_password
 from interpreters.recording.store import SqlStore
 from interpreters.testing.fakes import call
 from tests.interpreters.cli.processes import Cogstep

@@ -11,9 +11,9 @@ from interpreters import Agent, undo
 from interpreters.recording.journal import JournalError
 from interpreters.recording.sessions import FileRecording, copy, list_sessions, move, prune
 from interpreters.recording.store import SqlStore
+from interpreters.recording.undo.restore import UndoError
 from interpreters.testing.fakes import ScriptedModel, call
 from interpreters.toolbox import file_tools
-from interpreters.workspace.undoing import UndoError
 from tests.interpreters.cli.processes import Cogstep
 from tests.interpreters.databases import needs_postgres, postgres
 

@@ -23,9 +23,10 @@ from attrs import frozen
 
 from cognition import ConfigError, Failure, MalformedToolCall
 from interpreters import Agent, Preview, ToolContext, ToolError, fakes, tool, toolbox
-from interpreters.cli import machine, session
 from interpreters.cli.main import main
-from interpreters.cli.probe import Finding
+from interpreters.cli.reports import environment_report as machine
+from interpreters.cli.reports._backend_probe import Finding
+from interpreters.cli.session import session
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from interpreters.tools.tool import Tool
 from tests.interpreters.hostile_text import HOSTILE, offences
@@ -470,14 +471,14 @@ def mcp_list(world: World, evil: str) -> None:
 
 
 def bench(world: World, evil: str) -> None:
-    from interpreters.cli import measures
+    from interpreters.cli.reports import measurements as measures
 
     world.patch.setattr(measures, "load_model", lambda *_, **__: fakes.ScriptedModel(iter(["a b"] * 99), name=evil))
     world.cogstep("bench", "--rounds", "1", "--sessions", "1", "--tokens", "2", "--prompt", "32")
 
 
 def bench_failing(world: World, evil: str) -> None:
-    from interpreters.cli import measures
+    from interpreters.cli.reports import measurements as measures
 
     replies = iter([Failure(evil, kind="fatal")] * 9)
     world.patch.setattr(measures, "load_model", lambda *_, **__: fakes.ScriptedModel(replies))

@@ -26,7 +26,7 @@ from pathlib import Path
 import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
 from cognition import CogstepError, Completed
 from interpreters import replay
-from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.recording.store import EXPIRES_AFTER
 from tests.interpreters.databases import postgres, why_no_postgres
 from tests.interpreters.durable.shop import note, shop

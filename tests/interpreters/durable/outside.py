@@ -18,7 +18,7 @@ from typing import Any
 from cognition import AskApproval, CallModel, Failure, Policy, RetryPolicy, Rule, ToolMessage, ToolSpec, UserMessage
 from interpreters import LATER, ToolContext, replay, tool
 from interpreters.durable.definition import DurableAgent
-from interpreters.performers import call_model_async
+from interpreters.loop.performers import call_model_async
 from interpreters.recording.recorder import Recorder
 from interpreters.testing.fakes import FunctionModel, Reply, call
 from tests.interpreters.durable.worlds import ASKED

@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from cognition import Completed
-from interpreters.durable.errors import DurableError
-from interpreters.durable.restate import RestateSessions
-from interpreters.durable.texts import Ended
-from interpreters.program.program import read_answer
+from interpreters.durable._errors import DurableError
+from interpreters.durable.restate.sessions import RestateSessions
+from interpreters.durable.serialization import Ended
+from interpreters.loop.program.program import read_answer
 from tests.interpreters.databases import Postgres, why_no_postgres
 from tests.interpreters.durable.outside import agent_of, answer_to, check
 from tests.interpreters.durable.restate_rig import MISSING, Server, Workers, free_port, running_server, server_program

@@ -20,7 +20,7 @@ from urllib.request import urlopen
 from restate import VirtualObject
 from restate.endpoint import Endpoint
 
-from interpreters.durable.restate_serving import listening, serve_on
+from interpreters.durable.restate._serving import listening, serve_on
 
 HERE = Path(__file__).resolve().parents[3]
 FOLDER = HERE / ".restate"

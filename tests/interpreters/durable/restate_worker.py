@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from interpreters.durable.restate import RestateSessions
+from interpreters.durable.restate.sessions import RestateSessions
 from tests.interpreters.durable.outside import agent_of
 
 

@@ -9,7 +9,7 @@ import sys
 
 import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
 from interpreters import replay
-from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos.sessions import DBOSSessions
 from tests.interpreters.durable.stories import FULL, agents_of, suite, tell
 
 

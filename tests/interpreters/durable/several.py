@@ -20,11 +20,11 @@ from dbos._sys_db import SystemDatabase
 import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
 from cognition import Cancelled, Limits
 from interpreters import replay, tool
-from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable._errors import DurableError
+from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableError
-from interpreters.durable.hosts import preferred
-from interpreters.recording.store.recorder import SqlRecorder
+from interpreters.durable.model_hosts.hosts import preferred
+from interpreters.recording.store._sql_recorder import SqlRecorder
 from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.durable.two_slots import Host
 

@@ -16,8 +16,8 @@ from typing import Any
 from cognition import CallModel, Failure, Policy, Rule
 from interpreters import tool
 from interpreters.durable.definition import DurableAgent
-from interpreters.performers import call_model_async
-from interpreters.program.later import LATER
+from interpreters.loop.performers import call_model_async
+from interpreters.loop.program.pending import LATER
 from interpreters.testing.fakes import FunctionModel, Reply, call
 from interpreters.tools.context import ToolContext
 

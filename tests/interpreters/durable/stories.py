@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from interpreters import replay
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.texts import Ended
+from interpreters.durable.serialization import Ended
 from interpreters.recording.recorder import Recorder
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call

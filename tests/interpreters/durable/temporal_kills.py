@@ -29,8 +29,8 @@ from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker
 
 from cognition import CancelAsked, Completed, UserSpoke
-from interpreters.durable.temporal import SessionWorkflow, activities, beginning, message, reply
-from interpreters.durable.texts import Ended, Happened
+from interpreters.durable.serialization import Ended, Happened
+from interpreters.durable.temporal.workflow import SessionWorkflow, activities, beginning, message, reply
 from tests.interpreters.durable import outside
 from tests.interpreters.durable.outside import agent_of, answer_to
 from tests.interpreters.durable.restate_rig import Workers, free_port

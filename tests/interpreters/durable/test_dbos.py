@@ -18,8 +18,8 @@ from sqlalchemy import insert
 
 from cognition import CogstepError, ConfigError, UserMessage
 from interpreters import Agent, ToolContext, replay, tool
+from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableError
 from interpreters.recording.journal import JournalDamagedError, JournalWriteError, TakenOverError
 from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.databases import PASSWORD, needs_postgres, postgres
@@ -31,10 +31,10 @@ from dbos._sys_db import SystemDatabase
 from psycopg.errors import UndefinedTable
 from sqlalchemy.exc import OperationalError
 
-from interpreters.durable.dbos import DBOSSessions
-from interpreters.durable.dbos_context import DBOSWorkflowConflictIDError, JsonSerializer, Place, place_of, unusable
-from interpreters.durable.dbos_left import LeftRuns
-from interpreters.durable.dbos_versions import TOLD_EVERY, Unattended
+from interpreters.durable.dbos._context import DBOSWorkflowConflictIDError, JsonSerializer, Place, place_of, unusable
+from interpreters.durable.dbos._orphans import LeftRuns
+from interpreters.durable.dbos._versions import TOLD_EVERY, Unattended
+from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.recording.store import SqlStore, StoreError
 from interpreters.recording.store.locations import locate
 from interpreters.recording.store.schema import executors
@@ -293,7 +293,7 @@ def test_wherever_dbos_can_not_keep_something_the_run_goes_on_once_it_can(monkey
     failing: dict[str, int] = {}
     for name in ("record_operation_result", "update_workflow_outcome"):
         monkeypatch.setattr(SystemDatabase, name, on_a_full_disk(getattr(SystemDatabase, name), failing))
-    monkeypatch.setattr("interpreters.durable.dbos.LOOKED_AFTER_EVERY", 0.05)
+    monkeypatch.setattr("interpreters.durable.dbos.sessions.LOOKED_AFTER_EVERY", 0.05)
     with DBOSSessions(DurableAgent("payer", FunctionModel(answer), [pay]), new_database("disk")) as sessions:
         names = [f"full-{number}" for number in range(6)]  # the beginning, three steps, the run itself; then none
         runs = {}
@@ -431,7 +431,7 @@ def test_what_the_engine_keeps_is_json_and_of_an_exception_its_text() -> None:
 
 @needs_postgres
 def test_of_an_exception_the_engine_keeps_no_secret() -> None:
-    from interpreters.durable.dbos_context import JsonSerializer
+    from interpreters.durable.dbos._context import JsonSerializer
 
     secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
     sessions = DBOSSessions([AGENT, DurableAgent("other", AGENT.model)], postgres().url)

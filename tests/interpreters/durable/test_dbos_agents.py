@@ -19,11 +19,10 @@ from tests.interpreters.databases import needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
-from interpreters.durable import dbos_context
-from interpreters.durable.dbos import DBOSSessions
-from interpreters.durable.dbos_context import DBOSWorkflowConflictIDError
-from interpreters.durable.dbos_left import LeftRuns, queue_before
-from interpreters.durable.dbos_versions import (
+from interpreters.durable.dbos import _context as dbos_context
+from interpreters.durable.dbos._context import DBOSWorkflowConflictIDError
+from interpreters.durable.dbos._orphans import LeftRuns, queue_before
+from interpreters.durable.dbos._versions import (
     TOLD_EVERY,
     Unattended,
     Working,
@@ -33,6 +32,7 @@ from interpreters.durable.dbos_versions import (
     process_name,
     queue_of,
 )
+from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.recording.store import SqlStore
 from tests.interpreters.durable.test_dbos import ROOT, begun, new_database
 
@@ -44,7 +44,7 @@ def agent(name: str, version: str = "1") -> DurableAgent:
 AS_PROGRAM = """
 import sys
 import tests.interpreters.durable.sqlite
-from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos.sessions import DBOSSessions
 from tests.interpreters.durable.test_dbos_agents import agent
 with DBOSSessions(agent(sys.argv[2]), sys.argv[1]).worker():
     print(flush=True)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from interpreters import Agent
+from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableError
 from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.databases import needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
-from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos.sessions import DBOSSessions
 
 DAY = 86_400.0
 

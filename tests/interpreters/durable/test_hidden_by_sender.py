@@ -7,9 +7,9 @@ from typing import Any
 
 from cognition import ToolSpec, UserMessage, UserSpoke
 from interpreters import replay, tool
-from interpreters.driver import SECRET_LOST
+from interpreters.durable._pending_effects import answering
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.pending import answering
+from interpreters.loop.driver import SECRET_LOST
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.redaction import Redaction
 from interpreters.testing.durable import MemoryEngine

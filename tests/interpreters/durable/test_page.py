@@ -1,4 +1,4 @@
-"""The commands of docs/durable.md and docs/durable-versions.md, run as they stand there."""
+"""The commands of docs/guides/durable.md and docs/guides/durable-versions.md, run as they stand there."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SHIM = "import tests.interpreters.durable.sqlite\n"
 @pytest.mark.slow
 def test_the_commands_lead_from_a_script_to_two_machines(tmp_path: Path) -> None:
     """On SQLite first, whose newer form is put in place as the page says, then on PostgreSQL."""
-    blocks = BLOCK.findall((ROOT / "docs" / "durable.md").read_text("utf-8"))
-    deployed = BLOCK.findall((ROOT / "docs" / "durable-versions.md").read_text("utf-8"))
+    blocks = BLOCK.findall((ROOT / "docs" / "guides" / "durable.md").read_text("utf-8"))
+    deployed = BLOCK.findall((ROOT / "docs" / "guides" / "durable-versions.md").read_text("utf-8"))
     assert (len(blocks), len(deployed)) == (4, 1)
     (tmp_path / "sitecustomize.py").write_text(SHIM)
     ending = "trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT"

@@ -15,10 +15,10 @@ import pytest
 
 from cognition import Cancelled, Completed, ConfigError
 from interpreters import LATER, replay, tool
+from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableError
-from interpreters.durable.hosts import ModelHost, preferred
-from interpreters.durable.restate import RestateSessions
+from interpreters.durable.model_hosts.hosts import ModelHost, preferred
+from interpreters.durable.restate.sessions import RestateSessions
 from interpreters.recording.journal import NotAJournalError
 from interpreters.recording.store import SqlStore, StoreError
 from interpreters.testing.fakes import FunctionModel, Reply, call

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from cognition import ConfigError
-from interpreters.durable import restate_client, restate_serving
+from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableError
-from interpreters.durable.restate import CLOSING, TOLD_AFTER, RestateSessions
-from interpreters.durable.restate_client import Reply, RestateServer
-from interpreters.durable.restate_serving import listening, serve_on, versioned
-from interpreters.durable.texts import Ended
+from interpreters.durable.restate import _client as restate_client, _serving as restate_serving
+from interpreters.durable.restate._client import Reply, RestateServer
+from interpreters.durable.restate._serving import listening, serve_on, versioned
+from interpreters.durable.restate.sessions import CLOSING, TOLD_AFTER, RestateSessions
+from interpreters.durable.serialization import Ended
 from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.durable.restate_rig import free_port
 

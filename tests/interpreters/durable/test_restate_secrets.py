@@ -14,8 +14,8 @@ from restate.exceptions import RetryableError
 
 from cognition import CogstepError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.restate import RestateSessions
-from interpreters.durable.restate_context import told
+from interpreters.durable.restate._context import told
+from interpreters.durable.restate.sessions import RestateSessions
 from interpreters.recording.redaction import Redaction
 from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.durable.restate_rig import MISSING, free_port, running_server, server_program

@@ -29,11 +29,11 @@ from cognition import (
     UserSpoke,
 )
 from interpreters import replay, tool
-from interpreters.durable.ahead import Ahead
+from interpreters.durable._errors import DurableDivergedError
+from interpreters.durable._verifying_writer import Ahead
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableDivergedError
-from interpreters.durable.texts import Ended
-from interpreters.loop.settling import CALL_UNKNOWN
+from interpreters.durable.serialization import Ended
+from interpreters.loop.settlement import CALL_UNKNOWN
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, TakenOverError
 from interpreters.testing.durable import MemoryEngine, MemoryRecorder
 from interpreters.testing.fakes import FunctionModel, Reply, call

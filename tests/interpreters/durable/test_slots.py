@@ -19,13 +19,13 @@ from sqlalchemy import func, insert, inspect, select, text
 from cognition import Completed, Failure, GenerationOptions, History, ModelRequest, UserMessage, UserSpoke
 from interpreters import tool
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.hosted import HostedModel, hosted
-from interpreters.durable.hosts import LEFT_ALONE, ModelHost, Places, ranked
-from interpreters.durable.slots import Slots, calls
+from interpreters.durable.model_hosts._slots import Slots, calls
+from interpreters.durable.model_hosts.hosted_model import HostedModel, hosted
+from interpreters.durable.model_hosts.hosts import LEFT_ALONE, ModelHost, Places, ranked
 from interpreters.recording.store import SqlStore, StoreError
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
-from runtime.protocol import Done, Generation, ModelInfo
+from runtime.protocol.model import Done, Generation, ModelInfo
 from tests.interpreters.databases import needs_postgres, postgres
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -211,7 +211,7 @@ def test_while_a_host_is_away_another_one_counts(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 import tests.interpreters.durable.sqlite
-from interpreters.durable.slots import Slots
+from interpreters.durable.model_hosts._slots import Slots
 from interpreters.recording.store import SqlStore, StoreError
 
 slots = Slots(SqlStore(sys.argv[1]))

@@ -23,16 +23,16 @@ from cognition import (
     UserMessage,
 )
 from interpreters import LATER, Redaction, fakes, tool
-from interpreters.durable import temporal_texts
+from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableError
-from interpreters.durable.temporal import SessionWorkflow, activities, beginning, cancellation, message, reply
-from interpreters.durable.temporal_texts import Beginning
-from interpreters.durable.texts import Ended, input_text
-from interpreters.recording.veil import NUMBERED
+from interpreters.durable.serialization import Ended, input_text
+from interpreters.durable.temporal import _serialization as temporal_texts
+from interpreters.durable.temporal._serialization import Beginning
+from interpreters.durable.temporal.workflow import SessionWorkflow, activities, beginning, cancellation, message, reply
+from interpreters.recording.redactor import NUMBERED
 from tests.interpreters.durable.outside import agent_of, answer_to
+from tests.interpreters.durable.temporal.test_workflow import run, standing
 from tests.interpreters.durable.temporal_histories import History
-from tests.interpreters.durable.test_temporal import run, standing
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
 

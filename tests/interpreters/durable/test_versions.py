@@ -21,9 +21,9 @@ from cognition import (
     UserSpoke,
 )
 from interpreters import LATER, tool
+from interpreters.durable._errors import DurableDivergedError, DurableError, failed
+from interpreters.durable._pending_effects import answering, pending_of
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.errors import DurableDivergedError, DurableError, failed
-from interpreters.durable.pending import answering, pending_of
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, call
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from interpreters.durable.hosts import ModelHost
+from interpreters.durable.model_hosts.hosts import ModelHost
 from interpreters.testing.fakes import FunctionModel
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
-from interpreters.durable.dbos import DBOSSessions
+from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.recording.store import SqlRecorder
 from tests.interpreters.durable.shop import CHANCE, moment, shop
 

@@ -29,10 +29,10 @@ from cognition import (
 )
 from interpreters import Agent, AsyncAgent, tool
 from interpreters.durable.definition import DurableAgent
-from interpreters.performers import call_model, call_model_async
-from interpreters.program.asking import HookAnswer
-from interpreters.program.later import LATER
-from interpreters.program.program import read_answer
+from interpreters.loop.performers import call_model, call_model_async
+from interpreters.loop.program.pending import LATER
+from interpreters.loop.program.program import read_answer
+from interpreters.loop.program.questions import HookAnswer
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FakeClock, FunctionModel, Reply, call
 

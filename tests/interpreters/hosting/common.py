@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from interpreters import tool
-from interpreters.hosting import AgentHost, QueueChannel, messages as say
-from interpreters.hosting.host import Host
-from interpreters.hosting.messages import line_of, read_notice
+from interpreters.hosting import AgentHost, QueueChannel, _protocol as say
+from interpreters.hosting._host import Host
+from interpreters.hosting._protocol import line_of, read_notice
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.signs import PATIENCE
 

@@ -117,7 +117,7 @@ class ScriptClock(fakes.FakeClock):
 
 
 if __name__ == "__main__":  # a child of its own
-    from interpreters.hosting.child import serve
+    from interpreters.hosting.host_main import serve
 
     serve(FileModel(sys.argv[1]), clock=ScriptClock(sys.argv[1]), files="/")
 

@@ -16,13 +16,13 @@ import pytest
 
 from cognition import Completed, Usage, to_data
 from interpreters import events, fakes
-from interpreters.hosting import AgentHandle, AgentHost, HostDiedError, HostTimeoutError, QueueChannel, messages as say
-from interpreters.hosting.agent_host import FAULTS
-from interpreters.hosting.messages import line_of, read_request
+from interpreters.hosting import AgentHandle, AgentHost, HostDiedError, HostTimeoutError, QueueChannel, _protocol as say
+from interpreters.hosting._agent_host import FAULTS
+from interpreters.hosting._protocol import line_of, read_request
 from interpreters.recording.journal import locking
-from runtime.children import starting
-from runtime.children.lines import LONGEST_REASON
-from runtime.protocol import ModelInfo
+from runtime.children import start as starting
+from runtime.children.line_pipe import LONGEST_REASON
+from runtime.protocol.model import ModelInfo
 from tests.interpreters.hosting.common import host_of
 from tests.interpreters.signs import PATIENCE
 
@@ -41,7 +41,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
 
     starting.run(["true"]).wait()  # the thread that starts processes stays
     make = subprocess.Popen
-    monkeypatch.setattr("interpreters.hosting.agent_host.subprocess.Popen", start)
+    monkeypatch.setattr("interpreters.hosting._agent_host.subprocess.Popen", start)
     return started
 
 
@@ -90,7 +90,7 @@ def test_a_process_that_does_not_end_is_ended(
     processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It hears neither that it is to end nor that nobody is there any more; whoever waits for it is told."""
-    monkeypatch.setattr("interpreters.hosting.agent_host.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("interpreters.hosting._agent_host.CLOSE_SECONDS", 0.05)
     host = AgentHost.in_process(command=(sys.executable, "-c", DEAF))
     asked = threading.Event()
     send = host.send

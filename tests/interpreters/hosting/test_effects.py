@@ -39,17 +39,17 @@ from cognition import (
     Usage,
 )
 from interpreters import fakes, tool
-from interpreters.hosting import AgentHost, HostError, QueueChannel, ToolWait, messages as say
-from interpreters.hosting.host import Host
-from interpreters.hosting.hosted import HostedSession, HostedTurn
-from interpreters.hosting.messages import line_of, read_notice
-from interpreters.hosting.patience import Patience
-from interpreters.hosting.turns import Job
-from interpreters.hosting.window import Window
-from interpreters.loop.letters import NotBegun, Turn
+from interpreters.hosting import AgentHost, HostError, QueueChannel, ToolWait, _protocol as say
+from interpreters.hosting._backpressure import Window
+from interpreters.hosting._host import Host
+from interpreters.hosting._hosted_session import HostedSession, HostedTurn
+from interpreters.hosting._protocol import line_of, read_notice
+from interpreters.hosting._timeouts import Patience
+from interpreters.hosting._turn_stream import Job
+from interpreters.loop.mailbox_messages import NotBegun, Turn
+from interpreters.loop.performers import Scope, unanswered
+from interpreters.loop.program.program import Program
 from interpreters.observing.observers import Observers
-from interpreters.performers import Scope, unanswered
-from interpreters.program.program import Program
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel, call
 from interpreters.tools.context import ToolContext
 from tests.interpreters.hosting.common import host_of, look, pay, talk

@@ -22,7 +22,7 @@ from tests.interpreters.hosting.common import look
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that does not end is ended soon."""
-    monkeypatch.setattr("interpreters.hosting.agent_host.CLOSE_SECONDS", 1.0)
+    monkeypatch.setattr("interpreters.hosting._agent_host.CLOSE_SECONDS", 1.0)
 
 
 EVIL = Path(__file__).with_name("evil.py")
@@ -176,7 +176,7 @@ def peak() -> float:
 
 @cases(NOTHING, "silence", "events without end")
 def test_a_host_that_says_nothing_or_no_end_of_it_is_ended(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interpreters.hosting.turns.MOST_EFFECTS", 2000)
+    monkeypatch.setattr("interpreters.hosting._turn_stream.MOST_EFFECTS", 2000)
     before = peak()
     host = in_process(at="run_turn", **NOTHING[what])
     stream = host.open("a", [look]).stream("Hi!")

@@ -25,9 +25,9 @@ from cognition import (
 )
 from interpreters import AgentHost, tool
 from interpreters.agents.agent import Agent
-from interpreters.hosting import messages as say
-from interpreters.hosting.hosted import HostedSession
-from interpreters.performers import Scope, call_tool
+from interpreters.hosting import _protocol as say
+from interpreters.hosting._hosted_session import HostedSession
+from interpreters.loop.performers import Scope, call_tool
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.signs import PATIENCE
 

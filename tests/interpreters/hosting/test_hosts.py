@@ -24,8 +24,8 @@ from interpreters import (
     replay,
     tool,
 )
-from interpreters.hosting import AgentHost, HostDiedError, HostError, ModelChoice, QueueChannel, messages as say
-from interpreters.hosting.messages import line_of
+from interpreters.hosting import AgentHost, HostDiedError, HostError, ModelChoice, QueueChannel, _protocol as say
+from interpreters.hosting._protocol import line_of
 from interpreters.loop.errors import AgentClosedError
 from interpreters.observing.events import Event
 from interpreters.recording.journal import Journal, JournalWriteError

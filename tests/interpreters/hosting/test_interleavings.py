@@ -23,8 +23,8 @@ from cognition import (
     ToolSpec,
 )
 from interpreters import fakes
-from interpreters.hosting import messages as say
-from interpreters.hosting.messages import line_of
+from interpreters.hosting import _protocol as say
+from interpreters.hosting._protocol import line_of
 from interpreters.testing.fakes import GeneratedModel, Reply, call
 from tests.interpreters.hosting.common import talk
 

@@ -38,12 +38,12 @@ from interpreters.hosting import (
     ModelChoice,
     QueueChannel,
     ToolWait,
-    messages as say,
+    _protocol as say,
 )
-from interpreters.hosting.host import Host as HostSide
-from interpreters.hosting.messages import line_of, read_notice
+from interpreters.hosting._host import Host as HostSide
+from interpreters.hosting._protocol import line_of, read_notice
+from interpreters.testing._promising import in_a_process
 from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.testing.promising import in_a_process
 from tests.cognition.told import MAY_HAVE_HAPPENED
 from tests.interpreters.hosting.common import host_of, talk
 from tests.interpreters.signs import PATIENCE

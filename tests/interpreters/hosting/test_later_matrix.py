@@ -23,8 +23,8 @@ from attrs import frozen
 from cognition import AskApproval, AskUser, CallTool, Idle, ToolMessage, ToolSpec
 from interpreters import LATER, Agent, AsyncAgent, ToolContext, replay, tool
 from interpreters.hosting import AgentHandle, AgentHost
+from interpreters.testing._promising import in_a_process
 from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.testing.promising import in_a_process
 from tests.interpreters.hosting.test_later_hosts import ROOT, in_process, in_thread
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.test_later import QUESTIONS

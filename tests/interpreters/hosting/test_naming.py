@@ -11,7 +11,7 @@ import pytest
 
 from cognition import ConfigError
 from interpreters.hosting import AgentHost, HostError, ModelChoice
-from interpreters.hosting.host_process import place_of
+from interpreters.hosting._host_process import place_of
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.hosting import models
 from tests.interpreters.hosting.common import talk
@@ -120,7 +120,7 @@ def test_resuming_needs_a_name_too(tmp_path: Path) -> None:
 
 
 def test_a_host_has_no_end_of_sessions_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interpreters.hosting.host.MOST_SESSIONS", 3)
+    monkeypatch.setattr("interpreters.hosting._host.MOST_SESSIONS", 3)
     said = talk([init(str(number)) for number in range(5)], ScriptedModel([]))
 
     assert sorted(one.tag for one in said) == ["ready"] * 3 + ["refused"] * 2

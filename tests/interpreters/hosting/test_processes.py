@@ -236,7 +236,7 @@ def test_messages_of_a_process_are_plain_json_lines(tmp_path: Path) -> None:
         {"type": "run_turn", "session": "s", "turn": 1, "text": "Hi!"},
     ]
     child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "interpreters.hosting.child", f"--factory=script={MODELS}:scripted"],
+        [sys.executable, "-P", "-m", "interpreters.hosting.host_main", f"--factory=script={MODELS}:scripted"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,

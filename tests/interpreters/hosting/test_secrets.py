@@ -10,7 +10,7 @@ import pytest
 
 from cognition import ConfigError
 from interpreters import Redaction, fakes, replay, tool
-from interpreters.hosting import AgentHost, HostError, messages as say
+from interpreters.hosting import AgentHost, HostError, _protocol as say
 from interpreters.recording.redaction import SHAPES, Found
 from tests.interpreters.hosting.common import host_of, talk
 from tests.interpreters.secrets import KEY

@@ -11,11 +11,11 @@ import pytest
 
 from cognition import AgentConfig, Cancelled, ConfigError, ModelRequest
 from interpreters import Agent, events
-from interpreters.hosting import AgentHost, QueueChannel, messages as say
-from interpreters.hosting.host import Host
-from interpreters.hosting.hosted import HostedSession
-from interpreters.hosting.messages import line_of, read_notice
-from interpreters.hosting.window import Window
+from interpreters.hosting import AgentHost, QueueChannel, _protocol as say
+from interpreters.hosting._backpressure import Window
+from interpreters.hosting._host import Host
+from interpreters.hosting._hosted_session import HostedSession
+from interpreters.hosting._protocol import line_of, read_notice
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import FunctionModel, Reply, ScriptedModel
 from tests.interpreters.hosting.common import host_of
@@ -80,7 +80,7 @@ class Held:
                 self.up.set()
             return wait(condition, timeout)
 
-        monkeypatch.setattr("interpreters.hosting.window.threading.Condition.wait", noted)
+        monkeypatch.setattr("interpreters.hosting._backpressure.threading.Condition.wait", noted)
         self.model = FunctionModel(lambda request: "Hello." if len(request.messages) > 1 else self.write())
 
     def write(self) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp.server.mcpserver import Context
 
-from interpreters.mcp.servers import MCPServer
+from interpreters.mcp.server_config import MCPServer
 
 PLAIN = Path(__file__).with_name("plain_server.py")
 

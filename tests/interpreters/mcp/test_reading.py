@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cognition import TextPart
-from cognition.content import Image
-from interpreters.mcp.contents import parts_of, shown
-from interpreters.mcp.listing import HINTS, MOST, read_prompts, read_resources, read_tools
-from interpreters.mcp.offering import offered
-from interpreters.mcp.servers import MCPServer
-from interpreters.mcp.sifting import TOO_DEEP, sifted
-from interpreters.mcp.stdio import Lines, message_of
-from interpreters.tools.full_check import FullCheck
-from interpreters.tools.mending import mended
+from cognition.values.content import Image
+from interpreters.mcp._content import parts_of, shown
+from interpreters.mcp._json_limits import TOO_DEEP, sifted
+from interpreters.mcp._listing import HINTS, MOST, read_prompts, read_resources, read_tools
+from interpreters.mcp._server_tools import offered
+from interpreters.mcp._stdio_transport import Lines, message_of
+from interpreters.mcp.server_config import MCPServer
+from interpreters.tools.schema_check import FullCheck
+from interpreters.tools.schema_repair import mended
 from tests.interpreters.mcp.plain_server import PNG
 
 SERVER = MCPServer("files", command="serve")

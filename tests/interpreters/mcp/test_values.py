@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import ConfigError
-from cognition.tools import NAME
+from cognition.values.tools import NAME
 from interpreters import MCPServers, MCPService
-from interpreters.mcp.backoff import LONGEST, wait_after
-from interpreters.mcp.hiding import Hider
-from interpreters.mcp.naming import tool_names
-from interpreters.mcp.servers import MCPServer, hidden_url, matches, read_servers
+from interpreters.mcp._backoff import LONGEST, wait_after
+from interpreters.mcp._redaction import Hider
+from interpreters.mcp._tool_names import tool_names
+from interpreters.mcp.server_config import MCPServer, hidden_url, matches, read_servers
 
 KEY = "sk-or-v1-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -167,7 +167,7 @@ def test_the_first_call_after_a_loss_connects_at_once_and_later_ones_wait() -> N
 
 
 def test_the_sdk_is_imported_by_nobody_who_connects_to_nothing() -> None:
-    modules = "interpreters.mcp.client, interpreters.mcp.serving, interpreters.cli.mcp_servers"
+    modules = "interpreters.mcp.client, interpreters.mcp.service, interpreters.cli.options.mcp_servers"
     code = f"import sys, {modules}\nprint('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

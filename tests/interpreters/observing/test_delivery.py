@@ -16,12 +16,12 @@ from hypothesis import given, strategies as st
 
 from cognition import Completed, ConfigError, EffectId, ToolCall
 from interpreters import Agent, ApprovalRequest, AsyncAgent, PlanRequest, QuestionRequest, events, tool
-from interpreters.observing import delivery
-from interpreters.observing.delivery import Delivery, TooSlowError, join, on_threads
+from interpreters.observing import _delivery as delivery
+from interpreters.observing._delivery import Delivery, TooSlowError, join, on_threads
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import Reply, ScriptedModel, call
-from interpreters.threads.offloading import OBSERVER_THREADS, THREADS
-from interpreters.threads.pool import ThreadPool
+from interpreters.tools.offloading import OBSERVER_THREADS, THREADS
+from runtime.threads.pool import ThreadPool
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.ways import Way, every_way
 
@@ -44,7 +44,7 @@ class Gated:
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn's end waits for nobody."""
     monkeypatch.setattr(delivery, "PATIENCE", 0.0)
-    monkeypatch.setattr("interpreters.observing.delivery_tasks.PATIENCE", 0.0)
+    monkeypatch.setattr("interpreters.observing.async_delivery.PATIENCE", 0.0)
 
 
 @tool(read_only=True)

@@ -10,11 +10,11 @@ import pytest
 
 import cognition.parsing
 from cognition import Completed, Failure, MalformedToolCall, Plan, Policy, Question, Rule, Usage, from_data
-from cognition.features import Task, WorkerSpec
+from cognition.values.features import Task, WorkerSpec
 from interpreters import HookAnswer, HookRequest, PlanAnswer, Tool, ToolContext, events, fakes, tool
-from interpreters.cli.jsonl import event_line
+from interpreters.cli.screen._jsonl import event_line
+from interpreters.loop.program.approvals import Approval
 from interpreters.observing.events import Event, worker_session
-from interpreters.program.approvals import Approval
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from runtime import Notes
 from tests.interpreters.test_workers import Cast
@@ -365,7 +365,7 @@ def test_an_input_that_is_rejected_tells_nothing(talk: Way) -> None:
 @pytest.fixture(autouse=True)
 def _no_threads_left() -> Iterator[None]:
     yield
-    from interpreters.threads.offloading import OBSERVER_THREADS, THREADS
+    from interpreters.tools.offloading import OBSERVER_THREADS, THREADS
 
     OBSERVER_THREADS.dismiss()
     THREADS.dismiss()

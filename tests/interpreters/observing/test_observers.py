@@ -19,10 +19,10 @@ from cognition import (
     Usage,
 )
 from interpreters import Agent, ToolContext, events, fakes, tool
-from interpreters.loop.letters import Progress, Turn, WorkerEvent
+from interpreters.loop.mailbox_messages import Progress, Turn, WorkerEvent
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import Reply, ScriptedModel, call
-from runtime.protocol import Done
+from runtime.protocol.model import Done
 from tests.interpreters.ways import Way, every_way
 
 

@@ -1,4 +1,4 @@
-"""A recorder as a program may write it: sessions in SQLite, the one that docs/state.md shows."""
+"""A recorder as a program may write it: sessions in SQLite, the one that docs/guides/recorders.md shows."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from interpreters.recording.journal import (
     NotAJournalError,
 )
 from interpreters.recording.journal.payloads import LARGE, directory_of
-from interpreters.recording.replaying import ReplayDivergedError
+from interpreters.recording.replay import ReplayDivergedError
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -21,8 +21,8 @@ import pytest
 from cognition import CogstepError
 from interpreters import replay
 from interpreters.recording.journal import JournalDamagedError, JournalError, JournalReader, NotAJournalError
-from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.payloads import directory_of
+from interpreters.recording.journal.strict_lines import LONGEST
 from interpreters.recording.sessions import SessionInfo, list_sessions
 from tests.interpreters import evil, readers
 from tests.interpreters.evil import EVIL, bodies, body, places, put, seal_texts

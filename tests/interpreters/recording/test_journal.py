@@ -18,7 +18,6 @@ from cognition import (
     fold,
 )
 from interpreters import Agent, fakes, tool
-from interpreters.recording.digest import RequestDigest
 from interpreters.recording.journal import (
     JournalDamagedError,
     JournalError,
@@ -28,6 +27,7 @@ from interpreters.recording.journal import (
     UnknownTagError,
 )
 from interpreters.recording.journal.format import line_of
+from interpreters.recording.request_digest import RequestDigest
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.journals import lines_of, read, record_session, rewritten
 from tests.interpreters.simple_tools import multiply

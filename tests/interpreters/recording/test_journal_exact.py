@@ -12,8 +12,8 @@ from hypothesis import example, given, strategies as st
 
 from cognition import EchoEngine, GenerationOptions, MemoryRecalled, ToolSpec, Transition
 from interpreters import Agent, replay, tool
-from interpreters.recording.journal import Journal, JournalWriteError, lines
-from interpreters.recording.journal.lines import DEEPEST, DIGITS, decoded
+from interpreters.recording.journal import Journal, JournalWriteError, strict_lines as lines
+from interpreters.recording.journal.strict_lines import DEEPEST, DIGITS, decoded
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from interpreters.tools.tool import Tool
 from tests.interpreters.evil import nested
@@ -99,7 +99,7 @@ def test_a_header_as_deep_as_it_may_be_is_read(tmp_path: Path) -> None:
 def test_a_record_longer_than_is_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands before it is whole, and the session goes on."""
     path = tmp_path / "s.jsonl"
-    monkeypatch.setattr("interpreters.recording.journal.writing.LONGEST", 50_000)
+    monkeypatch.setattr("interpreters.recording.journal._writer.LONGEST", 50_000)
     found = MemoryRecalled("1.1.1", ("a" * 16_000,) * 5)  # type: ignore[arg-type]  # an id is a text
     with Journal.create(path, session="s", engine=EchoEngine()) as journal:
         with pytest.raises(JournalWriteError, match=r"the record has \d+ bytes, and a line may have 50000"):

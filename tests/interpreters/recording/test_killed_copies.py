@@ -14,7 +14,7 @@ from interpreters import replay
 from interpreters.recording.journal import JournalExistsError
 from interpreters.recording.journal.payloads import LARGE, Payloads, directory_of
 from interpreters.recording.sessions import FileRecording, copy, list_sessions, move, prune
-from interpreters.recording.sessions.parts import begun, clear_parts, part_of
+from interpreters.recording.sessions._partial_copies import begun, clear_parts, part_of
 from interpreters.recording.store import SqlStore
 from tests.interpreters.journals import small
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from interpreters import Agent
-from interpreters.recording.journal import Journal, JournalReader, contents
+from interpreters.recording.journal import Journal, JournalReader, content_files as contents
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, directory_of
 from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions, prune, search

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from interpreters import AsyncAgent, replay
-from interpreters.recording.store import SqlStore, recorder as store_recorder
+from interpreters.recording.store import SqlStore, _sql_recorder as store_recorder
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.databases import needs_postgres, postgres
 from tests.interpreters.recording.sqlite_recorder import SqliteRecorder

@@ -18,7 +18,7 @@ from interpreters.recording.journal import (
     JournalLockedError,
     JournalWriteError,
 )
-from interpreters.recording.journal.contents import kept_files
+from interpreters.recording.journal.content_files import kept_files
 from interpreters.recording.journal.payloads import LARGE, directory_of
 from interpreters.recording.sessions import FileRecording, copy, journals_in, list_sessions, move
 from interpreters.recording.store import SqlStore

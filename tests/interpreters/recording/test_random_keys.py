@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from interpreters.recording.secrets.formats import FORMATS, Format
+from interpreters.recording.secrets._formats import FORMATS, Format
 from interpreters.recording.secrets.shapes import SHAPES, finder_of
 
 KEYS = 60

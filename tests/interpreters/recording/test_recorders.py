@@ -36,9 +36,9 @@ from interpreters.recording.journal import (
 )
 from interpreters.recording.sessions import read_transcript
 from interpreters.recording.store import SqlStore
+from interpreters.testing._promising import in_a_process
 from interpreters.testing.contracts import calls_of
 from interpreters.testing.fakes import FunctionModel, ScriptedModel, call
-from interpreters.testing.promising import in_a_process
 from interpreters.testing.recorders import PROMISES, Promise, RecorderError
 from tests.interpreters.databases import needs_postgres, postgres
 from tests.interpreters.recording.sqlite_recorder import SqliteRecorder

@@ -32,14 +32,14 @@ from cognition import (
     UserSpoke,
     fold,
 )
-from cognition.candidates import CONVERSATION, DEFAULT_SECTIONS, Candidate
-from cognition.ids import EffectId
-from cognition.outcomes import Failure
+from cognition.base.ids import EffectId
+from cognition.values.candidates import CONVERSATION, DEFAULT_SECTIONS, Candidate
+from cognition.values.outcomes import Failure
 from interpreters import Agent, events, fakes, replay, tool
-from interpreters.recording import veil as veil_module, walking
+from interpreters.recording import _visit as walking, redactor as veil_module
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.redaction import Found, Redaction
-from interpreters.recording.veil import NUMBERED, PLACEHOLDER, Veil, looks_like
+from interpreters.recording.redactor import NUMBERED, PLACEHOLDER, Veil, looks_like
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.secrets import KEY, TOKEN
 from tests.interpreters.ways import Way, every_way, in_asyncio, in_sync

@@ -12,7 +12,7 @@ from cognition import (
     ModelRequest,
 )
 from interpreters import Agent, replay, tool
-from interpreters.driver import SECRET_LOST
+from interpreters.loop.driver import SECRET_LOST
 from interpreters.recording.redaction import Redaction
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.secrets import KEY, TOKEN

@@ -44,7 +44,7 @@ from interpreters.recording.sessions import (
     read_transcript,
     search,
 )
-from interpreters.recording.sessions.exporting import NO_RESULT
+from interpreters.recording.sessions.export import NO_RESULT
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from runtime import Notes
 from tests.interpreters.journals import small

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from interpreters.recording.redaction import Redaction
-from interpreters.recording.secrets.formats import FORMATS, HEX, UPPER, Format
+from interpreters.recording.redactor import Veil
+from interpreters.recording.secrets._formats import FORMATS, HEX, UPPER, Format
 from interpreters.recording.secrets.shapes import SHAPES, Finder, Shape
-from interpreters.recording.veil import Veil
 
 # Nothing here is a key: they are put together so that scanners of repositories don't take them for any.
 MANY = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789" * 5

@@ -18,7 +18,7 @@ import pytest
 from cognition import Idle, ToolMessage
 from interpreters import Agent, replay, tool
 from interpreters.recording.journal import JournalWriteError
-from interpreters.recording.store import SqlRecorder, SqlStore, TakenOverError, executors, schema
+from interpreters.recording.store import SqlRecorder, SqlStore, TakenOverError, _executors as executors, schema
 from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.databases import PASSWORD, Postgres, needs_postgres, postgres
 from tests.interpreters.signs import PATIENCE

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interpreters.recording.journal import JournalError, JournalWriteError
-from interpreters.recording.store import SqlStore, TakenOverError, executors
+from interpreters.recording.store import SqlStore, TakenOverError, _executors as executors
 from tests.interpreters.databases import needs_postgres, postgres
 
 

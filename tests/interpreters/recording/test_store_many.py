@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from interpreters import Agent
+from interpreters.recording.collections import Recording
 from interpreters.recording.journal import JournalError, JournalReader
-from interpreters.recording.places import Recording
 from interpreters.recording.sessions import FileRecording, SessionInfo, copy, list_sessions, move, prune, search
-from interpreters.recording.store import SqlStore, many
+from interpreters.recording.store import SqlStore, _bulk as many
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.databases import needs_postgres, postgres
 from tests.interpreters.journals import small

@@ -13,7 +13,15 @@ from sqlalchemy import event, text
 
 from interpreters import Agent, replay
 from interpreters.recording.journal import JournalError, JournalReader, JournalWriteError, TakenOverError
-from interpreters.recording.sessions import BadFile, Hit, SessionInfo, list_sessions, prune, pruning, search
+from interpreters.recording.sessions import (
+    BadFile,
+    Hit,
+    SessionInfo,
+    _retention as pruning,
+    list_sessions,
+    prune,
+    search,
+)
 from interpreters.recording.store import SqlStore
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.databases import needs_postgres, postgres

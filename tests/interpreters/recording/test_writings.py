@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import ModelInterrupted, ModelReplied, ProposedCall, ToolFailed, ToolReturned, UserSpoke
-from cognition.ids import EffectId
+from cognition.base.ids import EffectId
 from interpreters.recording.redaction import Redaction
-from interpreters.recording.secrets.writings import PARTIAL, Writings
-from interpreters.recording.veil import Veil
+from interpreters.recording.redactor import Veil
+from interpreters.recording.secrets.encodings import PARTIAL, Writings
 
 SECRETS = {
     "simple": "hunter2hunter",

@@ -35,7 +35,7 @@ from interpreters.recording.redaction import Redaction
 from interpreters.testing.cassettes import Cassette, CassetteError, CassetteMissError, request_data, request_digest
 from interpreters.testing.cassettes.tape import data_of_reply, read_tape, reply_of_data, write_tape
 from interpreters.testing.fakes import Reply, ScriptedModel, call
-from interpreters.testing.fakes.strategies import replies
+from interpreters.testing.fakes._strategies import replies
 from runtime import Runtime
 from tests.interpreters.ways import Way, every_way, in_sync
 

@@ -10,11 +10,11 @@ from queue import SimpleQueue
 
 import pytest
 
-import interpreters.testing.fakes.clock
+import interpreters.testing.fakes._clock
 from cognition import ModelRequest
 from interpreters import tool
 from interpreters.testing.fakes import FakeClock, Reply, ScriptedModel, call
-from interpreters.threads.pool import PoolThread, ThreadPool
+from runtime.threads.pool import PoolThread, ThreadPool
 from tests.interpreters.ways import Way, every_way
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,7 +58,7 @@ def test_a_result_that_is_handed_over_while_a_clock_looks_is_not_late(monkeypatc
                 loop.call_soon_threadsafe(wake.set_result, None)
             return {}
 
-        monkeypatch.setattr(interpreters.testing.fakes.clock, "_places", look)
+        monkeypatch.setattr(interpreters.testing.fakes._clock, "_places", look)
         await clock.wait(wake, 5)
         return clock
 
@@ -78,7 +78,7 @@ def test_a_clock_waits_for_a_thread_that_the_machine_has_no_time_for(monkeypatch
             done.put("result")
         return True
 
-    monkeypatch.setattr(interpreters.testing.fakes.clock, "_is_running", is_running)
+    monkeypatch.setattr(interpreters.testing.fakes._clock, "_is_running", is_running)
     pool.start(lambda: mailbox.put(done.get()))  # the place where it would stand without the machine's time
     got = clock.receive(mailbox, 5)
     pool.close(10)
@@ -90,7 +90,7 @@ COLLECTED_IN_A_LOOK = """
 import faulthandler, gc, sys, threading
 from queue import SimpleQueue
 from interpreters.testing.fakes import FakeClock
-from interpreters.threads.pool import ThreadPool
+from runtime.threads.pool import ThreadPool
 
 class Knot:
     def __init__(self):

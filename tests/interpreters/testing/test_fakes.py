@@ -28,7 +28,7 @@ from interpreters.observing.events import Event
 from interpreters.testing.fakes import FunctionModel, Reply, ScriptedModel, ScriptedTool, ScriptError, call
 from interpreters.tools.tool import ToolError
 from runtime import Runtime
-from runtime.awaiting import AsyncRuntime
+from runtime.async_adapter import AsyncRuntime
 from runtime.errors import RuntimeClosedError
 from tests.interpreters.ways import Way, every_way
 

@@ -30,7 +30,7 @@ from cognition import (
 from interpreters import RunResult, events, fakes, replay, tool
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import GeneratedModel
-from interpreters.testing.fakes.strategies import (
+from interpreters.testing.fakes._strategies import (
     KINDS,
     Kind,
     generated_models,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.local.real_models import VARIABLE
+from runtime.local.real_model_guard import VARIABLE
 
 pytest_plugins = ["pytester"]
 
@@ -23,7 +23,7 @@ REAL = """
 import os
 import pytest
 from interpreters import Agent, fakes
-from runtime.local.real_models import check_allowed
+from runtime.local.real_model_guard import check_allowed
 
 class Real(fakes.FunctionModel):
     def submit(self, request):

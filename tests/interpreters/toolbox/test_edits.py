@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, example, given, strategies as st
 
-from interpreters.toolbox.edits import Change, edited
-from interpreters.toolbox.texts import NoTextError, Text, end_near, lines_of, read_text, with_ends
+from interpreters.toolbox._edits import Change, edited
+from interpreters.toolbox._texts import NoTextError, Text, end_near, lines_of, read_text, with_ends
 from interpreters.tools.tool import ToolError
 
 LETTERS = st.sampled_from("ab \té日👍\ufeff\u2028\x85\x1c")

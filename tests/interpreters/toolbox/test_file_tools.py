@@ -14,11 +14,17 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import ConfigError
 from interpreters import Tool, ToolContext, ToolError
-from interpreters.toolbox import comparing, desk as desk_module, file_tools, read as read_module, texts
-from interpreters.toolbox.comparing import shown_diff
-from interpreters.toolbox.read import numbered
-from interpreters.toolbox.texts import lines_of
-from tests.interpreters.toolbox.test_changing import tree_of
+from interpreters.toolbox import (
+    _diff_display as comparing,
+    _read as read_module,
+    _texts as texts,
+    edit_session as desk_module,
+    file_tools,
+)
+from interpreters.toolbox._diff_display import shown_diff
+from interpreters.toolbox._read import numbered
+from interpreters.toolbox._texts import lines_of
+from tests.interpreters.toolbox.test_file_transaction import tree_of
 
 
 class Box:

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings, strategies as st
 
-from cognition.policy.diffs import diff_paths
+from cognition.policy._diffs import diff_paths
 from interpreters import Tool, ToolContext, ToolError
 from interpreters.toolbox import file_tools
-from interpreters.toolbox.comparing import diff_lines
-from interpreters.toolbox.diffs import Hunk, read_diff
-from interpreters.toolbox.hunks import patched
-from interpreters.toolbox.texts import Text, lines_of, read_text
-from tests.interpreters.toolbox.test_changing import lay, tree_of
+from interpreters.toolbox._diff_display import diff_lines
+from interpreters.toolbox._diffs import Hunk, read_diff
+from interpreters.toolbox._hunks import patched
+from interpreters.toolbox._texts import Text, lines_of, read_text
+from tests.interpreters.toolbox.test_file_transaction import lay, tree_of
 
 START = {
     "a.txt": b"one\ntwo\nthree\nfour\nfive\nsix\nseven\n",

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from interpreters import Preview, Tool, ToolContext, ToolError
-from interpreters.toolbox import comparing, file_tools, shell_tools
-from interpreters.toolbox.changing import OURS
+from interpreters.toolbox import _diff_display as comparing, file_tools, shell_tools
+from interpreters.toolbox.file_transaction import OURS
 
 
 class Bench:

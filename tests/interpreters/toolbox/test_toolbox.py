@@ -16,9 +16,15 @@ from hypothesis import example, given, strategies as st
 
 from cognition import ConfigError
 from interpreters import Tool, ToolContext, ToolError
-from interpreters.toolbox import arithmetic, files, grep, search, standard_tools
-from interpreters.toolbox.arithmetic import evaluate
-from interpreters.toolbox.files import Walk, Workspace
+from interpreters.toolbox import (
+    _arithmetic as arithmetic,
+    _grep as grep,
+    line_search as search,
+    root_directory as files,
+    standard_tools,
+)
+from interpreters.toolbox._arithmetic import evaluate
+from interpreters.toolbox.root_directory import Walk, Workspace
 from interpreters.tools.context import ToolCancelled
 
 NOW = datetime(2026, 11, 21, 14, 5, 9, 123456)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import Policy, Rule, ToolCall
-from cognition.policy.diffs import diff_paths
+from cognition.policy._diffs import diff_paths
 from interpreters.toolbox import file_tools, shell_tools, standard_tools
-from interpreters.toolbox.diffs import read_diff
+from interpreters.toolbox._diffs import read_diff
 from interpreters.tools.context import ToolError
 from interpreters.tools.tool import Tool
 

@@ -23,10 +23,10 @@ from cognition import (
 from cognition.parsing import FormatSpec, Parser, Reply, collect
 from cognition.parsing.formats import GEMMA4, GPT_OSS, HERMES, LFM2, MISTRAL_LIST, QWEN3_CODER
 from interpreters import Agent, tool
-from interpreters.agents.answers import AnswerError
+from interpreters.agents.structured_answers import AnswerError
 from interpreters.testing.fakes import ScriptedModel
+from interpreters.tools._result_text import text_of
 from interpreters.tools.context import ToolContext
-from interpreters.tools.results import text_of
 from interpreters.tools.tool import Tool, ToolError
 
 NO_NUMBERS = [

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from interpreters.cli.doctor_tools import doctor_tools
-from interpreters.cli.errors import UNANSWERED
-from interpreters.cli.outputs import list_tools
+from interpreters.cli._errors import UNANSWERED
+from interpreters.cli.reports.parse_report import list_tools
+from interpreters.cli.reports.tool_report import doctor_tools
 
 GOOD = '{"name": "good", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}'
 WRAPS = ("[{}, {}]", '\ufeff{{"tools": [{}, {}]}}', '{{"jsonrpc": "2.0", "result": {{"tools": [{}, {}]}}}}')

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from cognition import ConfigError, ToolSpec
 from cognition.parsing import FORMATS
 from interpreters import Tool
-from interpreters.tools.full_check import FullCheck
+from interpreters.tools.schema_check import FullCheck
 from runtime.constrained.replies import Vocabulary, reply
 from runtime.constrained.tools import read_tool, read_tools
 

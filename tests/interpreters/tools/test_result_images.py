@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cognition import CallTool, Image, ToolReturned, UserMessage
-from cognition.content import LARGEST_IMAGE
+from cognition.values.content import LARGEST_IMAGE
 from interpreters import Agent, AgentHost, AsyncAgent, ToolContext, ToolError, fakes, tool
-from interpreters.recording.replaying import replay
+from interpreters.recording.replay import replay
 
 DOT = Image.of(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
 

@@ -19,7 +19,7 @@ from cognition import RETRY_PLAN, Cancelled, Completed, ConfigError, ToolFailed,
 from interpreters import Agent, AsyncAgent, Suspended, ToolError, ToolRetry, events, fakes, rehearse, replay, tool
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.tools.passing import may_pass
+from interpreters.tools._transient import may_pass
 from interpreters.tools.tool import Tool
 from tests.cognition.told import READING_HAD_FAILED
 from tests.interpreters.hosting.common import host_of

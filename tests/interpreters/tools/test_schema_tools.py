@@ -12,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import ConfigError, History, ToolMessage
 from interpreters import Agent, AsyncAgent, Tool, ToolContext, ToolError, events, fakes, tool
-from interpreters.cli.jsonl import event_line
+from interpreters.cli.screen._jsonl import event_line
 from interpreters.testing.fakes import ScriptedModel, ScriptedTool, call
-from interpreters.tools.ecma import Pattern, UnreadablePatternError
-from interpreters.tools.full_check import LONGEST_PROBLEM, MOST_PROBLEMS, FullCheck
+from interpreters.tools._ecma import Pattern, UnreadablePatternError
+from interpreters.tools.schema_check import LONGEST_PROBLEM, MOST_PROBLEMS, FullCheck
 from tests.interpreters.ways import Way, every_way
 
 TAGS = {
@@ -178,7 +178,7 @@ def test_without_the_extra_such_a_tool_can_not_be_made(missing: str, monkeypatch
     """It fails closed, and says what to install."""
     found = importlib.util.find_spec
     monkeypatch.setattr(
-        "interpreters.tools.full_check.find_spec", lambda name: None if name == missing else found(name)
+        "interpreters.tools.schema_check.find_spec", lambda name: None if name == missing else found(name)
     )
     with pytest.raises(ConfigError, match=rf"{missing}.*cogstep\[schemas\]"):
         made(print)

@@ -20,8 +20,8 @@ from cognition import CallTool, ConfigError, EffectId, ToolCall, ToolFailed, Too
 from interpreters import Tool, ToolContext, ToolError, ToolRetry, tool
 from interpreters.tools.context import ToolCancelled
 from interpreters.tools.schema import problems
-from interpreters.tools.shapes import schema_of
 from interpreters.tools.tool import LEFT, run_tool
+from interpreters.tools.type_shapes import schema_of
 
 
 class Colour(enum.Enum):

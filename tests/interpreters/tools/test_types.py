@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from interpreters import Tool, ToolContext, ToolError
-from interpreters.agents.answers import answer_type
-from interpreters.tools.checked_keywords import formats
+from interpreters.agents.structured_answers import answer_type
+from interpreters.tools._checked_keywords import formats
 from interpreters.tools.schema import is_within, problems
-from runtime.constrained.rules import Rules
+from runtime.constrained._grammar_rules import Rules
+from runtime.constrained._values import ValueWriter
 from runtime.constrained.schema import read_checked
-from runtime.constrained.values import ValueWriter
 from tests.interpreters.tools.drawn_types import Kind, kinds
 
 pytest.importorskip("llguidance")

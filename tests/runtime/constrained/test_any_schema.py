@@ -15,11 +15,11 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from benchmarks.random_schemas import random_foreign
 from cognition import ToolSpec
 from cognition.parsing import FORMATS, parse_reply
+from runtime.constrained._grammar_rules import Rules
+from runtime.constrained._values import ValueWriter
 from runtime.constrained.replies import Vocabulary, reply, weakened_tools
-from runtime.constrained.rules import Rules
 from runtime.constrained.schema import SchemaError, read_loosely, read_schema
 from runtime.constrained.tools import read_tools
-from runtime.constrained.values import ValueWriter
 
 pytest.importorskip("llguidance")
 from tests.runtime.constrained.byte_sampling import compiled, sampled

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
+from runtime.constrained._numbers import integer_range, pattern_of
 from runtime.constrained.nodes import Number
-from runtime.constrained.numbers import integer_range, pattern_of
 
 bounds = st.none() | st.decimals(-2000, 2000, places=3) | st.integers(-(10**12), 10**12).map(Decimal)
 

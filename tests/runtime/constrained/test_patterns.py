@@ -5,10 +5,10 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from interpreters.tools.ecma import Pattern, UnreadablePatternError
-from runtime.constrained.feasible import text_verdict
+from interpreters.tools._ecma import Pattern, UnreadablePatternError
+from runtime.constrained._pattern_check import text_verdict
+from runtime.constrained._patterns import FORMATS, PatternError, anchored, literal
 from runtime.constrained.nodes import Text
-from runtime.constrained.patterns import FORMATS, PatternError, anchored, literal
 
 PATTERNS = [
     "^[a-c]+x?$",

@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
 from benchmarks.random_schemas import random_parameters
-from runtime.constrained.rules import Rules
+from runtime.constrained._grammar_rules import Rules
+from runtime.constrained._values import JSON, PYTHONIC, Notation, ValueWriter, bare
 from runtime.constrained.schema import read_schema
-from runtime.constrained.values import JSON, PYTHONIC, Notation, ValueWriter, bare
 
 pytest.importorskip("llguidance")
 from tests.runtime.constrained.byte_sampling import accepts, sampled

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict
 
 from cognition.parsing import FormatSpec
-from runtime.backend import SpecialTokens
+from runtime.protocol.backend import SpecialTokens
 
 LETTERS = re.compile(r"[A-Za-z0-9 _.:\n]*")
 

@@ -17,9 +17,9 @@ import time
 
 from cognition import Usage
 from cognition.parsing import FormatSpec, TextDelta
-from runtime.children.lines import Lines
+from runtime.children.line_pipe import Lines
 from runtime.isolated import wire
-from runtime.protocol import Done, ModelInfo, Timings
+from runtime.protocol.model import Done, ModelInfo, Timings
 
 INFO = ModelInfo("evil", "test", "", 1000, FormatSpec("plain"))
 DONE = Done("honest", "", (), (), "stop", Usage(1, 1), Timings())

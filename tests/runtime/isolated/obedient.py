@@ -23,7 +23,7 @@ from cognition.parsing import FormatSpec, TextDelta
 from runtime import errors
 from runtime.isolated import wire
 from runtime.isolated.child import Server
-from runtime.protocol import Done, ModelInfo, Timings
+from runtime.protocol.model import Done, ModelInfo, Timings
 
 INFO = ModelInfo("obedient", "test", "", 1_000_000, FormatSpec("plain"))
 AGES = 10_000.0

@@ -21,7 +21,7 @@ from runtime.isolated import wire
 from runtime.isolated.handles import IsolatedRuntime
 from runtime.isolated.settings import Isolation
 from runtime.isolated.supervisor import PROCESS_ENDED, Supervisor
-from runtime.protocol import Runtime
+from runtime.protocol.model import Runtime
 
 MODULE = "tests.runtime.isolated.obedient"
 QUICK = Isolation(silence=2.0, deadline=60.0, backoff=0.0)
@@ -341,7 +341,7 @@ class TestLoading:
 
     def test_no_process_can_be_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The system's reason is told."""
-        monkeypatch.setattr("runtime.children.starting.spawn.get_executable", lambda: "/no/python")
+        monkeypatch.setattr("runtime.children.start.spawn.get_executable", lambda: "/no/python")
         supervisor = supervise()
 
         with pytest.raises(ModelProcessError, match=r"no process can be started \(No such file or directory\)"):

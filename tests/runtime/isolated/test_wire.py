@@ -35,10 +35,10 @@ from cognition.parsing import (
 )
 from cognition.parsing.formats import FORMATS
 from runtime import ExtraMissingError, ModelFileError, ModelLoadError, SavedCacheError, TemplateError
-from runtime.children.lines import Lines, ProtocolError, Refusal, refusal
+from runtime.children.line_pipe import Lines, ProtocolError, Refusal, refusal
 from runtime.isolated import wire
 from runtime.llama.options import Adapter, LlamaOptions, Rope
-from runtime.protocol import Done, ModelInfo, Timings
+from runtime.protocol.model import Done, ModelInfo, Timings
 
 NUMBERS = st.integers(0, 2**53)
 SECONDS = st.floats(0, 1e6)

@@ -167,7 +167,7 @@ class TestLoaded:
         """Where eight conversations, and the one more that saving takes, are more than the memory that there is for
         them.
         """
-        from runtime.llama import loading as llama_loading
+        from runtime.llama import _loading as llama_loading
         from tests.runtime import tiny_models
 
         taken = (
@@ -185,7 +185,7 @@ class TestLoaded:
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         """Cells of their own take no more than a quarter of the memory that this process may use."""
-        from runtime.llama import loading as llama_loading
+        from runtime.llama import _loading as llama_loading
         from tests.runtime import tiny_models
 
         taken = 9 * 512 * 2 * 2 * tiny_models.LAYERS * tiny_models.HEADS * tiny_models.HEAD
@@ -291,7 +291,7 @@ class TestLoaded:
         expected: tuple[CacheType, CacheType],
     ) -> None:
         """And with flash attention, which is slow with bfloat16, what it is best at."""
-        from runtime.llama import loading as llama_loading
+        from runtime.llama import _loading as llama_loading
 
         monkeypatch.setattr(llama_loading.native, "llama_print_system_info", lambda: b"CPU : " + processor)
         monkeypatch.setattr(llama_loading.native, "llama_supports_gpu_offload", lambda: False)
@@ -323,7 +323,7 @@ class TestLoaded:
         expected: bool | None,
     ) -> None:
         """Where it is the faster one, unless somebody says; None leaves it to llama.cpp, which has it."""
-        from runtime.llama import loading as llama_loading
+        from runtime.llama import _loading as llama_loading
 
         monkeypatch.setattr(llama_loading.native, "llama_supports_gpu_offload", lambda: False)
         monkeypatch.setattr(llama_loading, "_head", lambda _model: head)

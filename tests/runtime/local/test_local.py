@@ -10,10 +10,10 @@ from hypothesis import example, given, strategies as st
 from cognition import Failure, GenerationOptions, History, ModelRequest, UserMessage
 from cognition.parsing import Output, Parser, TextDelta
 from runtime import Done
-from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
+from runtime.local._prompt_fit import EMPTY
 from runtime.local.engine import LocalEngine
-from runtime.local.fitting import EMPTY
-from runtime.protocol import Timings
+from runtime.protocol.backend import BackendError, Metadata, Sampler, SpecialTokens
+from runtime.protocol.model import Timings
 from runtime.scheduling.plan import Limits, Piece
 from tests.runtime import chat_templates
 
@@ -442,7 +442,7 @@ def test_a_parser_that_breaks_still_ends_its_reply(monkeypatch: pytest.MonkeyPat
         raise ArithmeticError("no parser")
 
     with monkeypatch.context() as patch:
-        patch.setattr("runtime.local.replies.Parser.finish", broken)
+        patch.setattr("runtime.local._running_reply.Parser.finish", broken)
         failed, _ = run(backend, engine, "x", "yes")
     done, _ = run(backend, engine, "x", "yes")
 

@@ -17,11 +17,11 @@ from hypothesis import given, settings, strategies as st
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from cognition.parsing import Output
 from runtime import Done, LlamaOptions, load_model
-from runtime.backend import Metadata, Sampler, SpecialTokens
 from runtime.local.engine import FULL, LocalEngine
 from runtime.local.handles import LocalRuntime
-from runtime.scheduling.growth import push_out
+from runtime.protocol.backend import Metadata, Sampler, SpecialTokens
 from runtime.scheduling.plan import Limits, Piece, Schedule
+from runtime.scheduling.reservation import push_out
 from tests.runtime.conftest import installed_or_skip
 from tests.runtime.mlx_models import write_tiny_model
 
@@ -168,9 +168,9 @@ class PushedOut:
     def __init__(self, patch: pytest.MonkeyPatch, at_first: int, more: int) -> None:
         self.times = 0
         self.now: Callable[[int], None] = lambda _request: None
-        for module in ("runtime.local.engine", "runtime.scheduling.growth"):
+        for module in ("runtime.local.engine", "runtime.scheduling.reservation"):
             patch.setattr(f"{module}.AT_FIRST", at_first)
-        patch.setattr("runtime.scheduling.growth.MORE", more)
+        patch.setattr("runtime.scheduling.reservation.MORE", more)
         patch.setattr("runtime.local.engine.push_out", self._push_out)
 
     def _push_out(self, schedule: Schedule, request: int) -> Schedule:

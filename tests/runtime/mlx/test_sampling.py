@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from cognition import GenerationOptions
-from runtime.mlx.sampling import NumpySampler
+from runtime.mlx._sampling import NumpySampler
 from tests.runtime.conftest import installed_or_skip
 
 LOGITS = st.lists(st.integers(-40, 40).map(lambda n: n / 4 + n % 3 / 100), min_size=2, max_size=12, unique=True)
@@ -35,7 +35,7 @@ def left_by_llama(options: GenerationOptions, logits: list[float], said: list[in
     """What llama.cpp's chain, without its last two samplers (temperature and chance), leaves of these logits."""
     import llama_cpp.llama_cpp as native
 
-    from runtime.llama.sampler import LlamaSampler
+    from runtime.llama._sampler import LlamaSampler
 
     sampler: Any = LlamaSampler(options, len(logits))
     chain = sampler._chain
@@ -95,7 +95,7 @@ def test_the_likeliest_is_the_one_that_llama_cpp_takes(logits: list[float], opti
     installed_or_skip("llama")
     import llama_cpp.llama_cpp as native
 
-    from runtime.llama.sampler import LlamaSampler
+    from runtime.llama._sampler import LlamaSampler
 
     biases = [pair for pair in options.logit_bias if pair[0] < len(logits)]
     chain = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from runtime.programs.claude import CLAUDE
-from runtime.programs.codex import CODEX
+from runtime.programs._claude import CLAUDE
+from runtime.programs._codex import CODEX
+from runtime.programs._program import Program
 from runtime.programs.handles import ProgramRuntime
-from runtime.programs.program import Program
 
 PROGRAMS = {"claude": CLAUDE, "codex": CODEX}
 SOURCE = Path(__file__).parent / "fake.py"

@@ -9,7 +9,7 @@ import pytest
 from cognition import CogstepError, ConfigError
 from runtime import ClaudeOptions, CodexOptions, McpServer
 from runtime.errors import ModelOptionsError
-from runtime.programs import claude, codex
+from runtime.programs import _claude as claude, _codex as codex
 from tests.runtime.asking import ask
 
 FILES = Path("/files")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cognition.outcomes import ErrorKind
-from cognition.retry import classify
-from runtime.programs.failures import failure_of, resets_at, seconds_to_wait
+from cognition.steps.retry import classify
+from cognition.values.outcomes import ErrorKind
+from runtime.programs._failures import failure_of, resets_at, seconds_to_wait
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.programs import installed
-from runtime.programs.installed import InstalledProgram, installed_programs
+from runtime.programs import installed_programs as installed
+from runtime.programs.installed_programs import InstalledProgram, installed_programs
 
 
 def script(folder: Path, name: str, *lines: str) -> str:

@@ -18,12 +18,12 @@ from attrs import evolve
 
 from cognition import AssistantMessage, Failure, UserMessage
 from cognition.parsing import TextDelta
-from cognition.retry import classify
+from cognition.steps.retry import classify
 from runtime import ModelFileError, ModelNotFoundError, ModelSpecError, load_model
-from runtime.children.lines import Lines
+from runtime.children.line_pipe import Lines
 from runtime.errors import ModelOptionsError
 from runtime.programs import handles
-from runtime.protocol import Done
+from runtime.protocol.model import Done
 from tests.runtime.asking import ask, reply
 from tests.runtime.programs.installed import PROGRAMS, VARIABLES, Installed
 
@@ -153,7 +153,7 @@ class TestEndsThatAreNone:
         assert (done.text, done.finish_reason, done.failure) == ("Hel", "length", None)
 
     def test_a_line_without_an_end(self, installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("runtime.programs.events.Lines", lambda _longest: Lines(100_000))
+        monkeypatch.setattr("runtime.programs._events.Lines", lambda _longest: Lines(100_000))
         _, failure = failed(installed, ["raw", "{"], ["flood", 1, 10_000_000])
 
         assert failure.kind == "bad_output"
@@ -388,8 +388,8 @@ class TestElsewhere:
 
     @pytest.fixture(autouse=True)
     def no_linux(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("runtime.programs.running.sys", SimpleNamespace(platform="darwin"))
-        monkeypatch.setattr("runtime.programs.running.command_of", lambda path, arguments: [path, *arguments])
+        monkeypatch.setattr("runtime.programs._process.sys", SimpleNamespace(platform="darwin"))
+        monkeypatch.setattr("runtime.programs._process.command_of", lambda path, arguments: [path, *arguments])
 
     def test_a_reply(self, installed: Installed) -> None:
         installed.plan(["leave"], ["say", "Hello"])

@@ -17,8 +17,8 @@ from attrs import evolve
 from cognition import CogstepError, Image, TextPart, Usage, UserMessage
 from cognition.parsing import ReasoningDelta, TextDelta
 from runtime import Done, Runtime, RuntimeClosedError
-from runtime.awaiting import reading
-from runtime.local.real_models import BLOCKED, VARIABLE, RealModelBlockedError
+from runtime.async_adapter import reading
+from runtime.local.real_model_guard import BLOCKED, VARIABLE, RealModelBlockedError
 from runtime.programs.handles import ProgramRuntime
 from tests.runtime.asking import MULTIPLY, ask, reply
 from tests.runtime.programs.installed import PROGRAMS, Installed

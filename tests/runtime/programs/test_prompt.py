@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from cognition import AssistantMessage, Image, Message, TextPart, ToolCall, ToolMessage, UserMessage
-from runtime.programs.prompt import lines_of, prompt_of, refusal, system_line, unheeded, untold_tools
+from runtime.programs._prompt import lines_of, prompt_of, refusal, system_line, unheeded, untold_tools
 from tests.runtime.asking import MULTIPLY, ask
 
 TEXTS = st.text(st.characters(codec=None), max_size=20) | st.sampled_from(

@@ -12,9 +12,9 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import Failure, Usage
 from cognition.parsing import Output, ReasoningDelta, TextDelta
-from runtime.programs.claude import ClaudeReader
-from runtime.programs.codex import CodexReader
-from runtime.programs.events import EventReader, WholeText
+from runtime.programs._claude import ClaudeReader
+from runtime.programs._codex import CodexReader
+from runtime.programs._events import EventReader, WholeText
 from runtime.programs.options import ClaudeOptions, CodexOptions, McpServer
 
 Event = dict[str, Any]
@@ -514,7 +514,7 @@ class TestWhatCanNotBeBelieved:
         assert (whole.ended, cut.ended, whole.wrong, cut.wrong is None) == (True, False, None, False)
 
     def test_a_reply_that_is_too_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("runtime.programs.events.LONGEST_REPLY", 10)
+        monkeypatch.setattr("runtime.programs._events.LONGEST_REPLY", 10)
         reader = claude()
 
         assert read(reader, starts("m1"), text("12345"), text("6789012"), result()) == ("12345", "")

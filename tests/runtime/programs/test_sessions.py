@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from runtime.programs.sessions import MOST, Known, Sessions
+from runtime.programs._sessions import MOST, Known, Sessions
 
 LINES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4)
 

@@ -39,7 +39,7 @@ from cognition import (
     UserMessage,
 )
 from cognition.parsing import CallFinished, ReasoningDelta, TextDelta
-from cognition.retry import classify
+from cognition.steps.retry import classify
 from runtime import Done, Runtime
 
 STATUS = {"rate_limit": 429, "context_overflow": 400, "auth": 401, "modality": 400, "transient": 503}

@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from cognition import ConfigError, Usage
 from cognition.wire import HABITS
+from runtime.providers._proxies import proxy_for
 from runtime.providers.backends import BACKENDS, Backend, Backends, Price, Timeouts
-from runtime.providers.proxies import proxy_for
 
 HOSTS = ["example.com", "a.example.com", "notexample.com", "localhost", "127.0.0.1", "192.168.1.7", "10.0.0.1"]
 ENTRIES = [

@@ -15,7 +15,7 @@ from attrs import evolve
 
 from cognition import Usage, UserMessage
 from cognition.parsing import ReasoningDelta, TextDelta
-from cognition.retry import classify
+from cognition.steps.retry import classify
 from cognition.wire import HABITS
 from runtime import Done, Runtime, RuntimeClosedError, load_model
 from runtime.providers.backends import Backend

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import Failure
 from runtime import Backend
-from runtime.providers.credentials import LOGS, scrubbed, scrubbed_failure
+from runtime.providers._credentials import LOGS, scrubbed, scrubbed_failure
 
 BACKEND = Backend("ours", "https://example.com/v1", key_env="COGSTEP_SCRUBBED_KEY")
 KEY = 'sk-Pq7+Zx/93=Lm&w"Rt<5vB8nKcY2'

@@ -16,7 +16,7 @@ import pytest
 from attrs import evolve
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from cognition.retry import classify
+from cognition.steps.retry import classify
 from interpreters.testing.fakes import FunctionModel, Hold, Reply, ScriptedModel, call
 from runtime import Done, ModelOptionsError, load_model
 from runtime.providers.backends import Backend, Timeouts
@@ -247,7 +247,7 @@ class TestTime:
 
 
 def runtime_of(backend: Backend) -> RemoteRuntime:
-    from runtime.providers.names import RemoteName
+    from runtime.providers._names import RemoteName
 
     return RemoteRuntime(RemoteName(backend, "small"), ask=False)
 
@@ -405,7 +405,7 @@ def test_the_queue_limit_holds(server: SpeakingServer) -> None:
 def test_a_remote_model_can_be_read_in_an_event_loop(server: SpeakingServer) -> None:
     import asyncio
 
-    from runtime.awaiting import reading
+    from runtime.async_adapter import reading
 
     async def work(model: RemoteRuntime) -> list[Any]:
         return [[one async for one in reading(model, ask())][-1] for _ in range(2)]

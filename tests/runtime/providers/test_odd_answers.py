@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cognition.retry import classify
+from cognition.steps.retry import classify
 from runtime import Backend, Done, load_model
 from runtime.providers.backends import Timeouts
 from tests.runtime.asking import ask, reply

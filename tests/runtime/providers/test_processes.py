@@ -15,9 +15,9 @@ import pytest
 from cognition import UserMessage
 from interpreters.testing.fakes import FunctionModel, Hold, Reply, ScriptedModel
 from runtime import Backend, Timeouts
-from runtime.protocol import Done
-from runtime.providers.connection import Answer
-from runtime.providers.names import RemoteName
+from runtime.protocol.model import Done
+from runtime.providers._connection import Answer
+from runtime.providers._names import RemoteName
 from runtime.providers.remote import RemoteRuntime
 from tests.runtime.asking import ask, reply
 from tests.runtime.providers.speaking import SpeakingServer
@@ -119,7 +119,7 @@ def test_an_interrupt_before_the_request_is_sent_ends_the_reply(monkeypatch: pyt
         raise KeyboardInterrupt
 
     with remote(9, timeouts=Timeouts(whole=1)) as model:
-        monkeypatch.setattr("runtime.providers.generation.WORKERS.run_unless_taken", lambda *_: None)
+        monkeypatch.setattr("runtime.providers._generation.WORKERS.run_unless_taken", lambda *_: None)
         monkeypatch.setattr(model._connection, "has_idle", lambda: True)
         monkeypatch.setattr(model._connection, "send", interrupted)
         generation = model.submit(ask())

@@ -10,7 +10,6 @@ from attrs import define
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runtime.scheduling.growth import push_out
 from runtime.scheduling.plan import (
     Copy,
     Cut,
@@ -27,6 +26,7 @@ from runtime.scheduling.plan import (
     keep,
     take_back,
 )
+from runtime.scheduling.reservation import push_out
 from runtime.scheduling.tokens import Tokens
 from tests.runtime.scheduling.model import Cells, shared
 

@@ -8,8 +8,8 @@ from itertools import count, product
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from runtime.scheduling._fair_queue import ACCOUNTS, Shares
 from runtime.scheduling.plan import Limits, Request, Schedule, admit, compose
-from runtime.scheduling.shares import ACCOUNTS, Shares
 from runtime.scheduling.tokens import Tokens
 from tests.runtime.scheduling.test_plan_machine import Planning
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from runtime import MemoryFolder, MemoryStoreError
-from runtime.stores import folder as module, generations, tables
+from runtime.stores import _index_versions as generations, _tables as tables, memory_folder as module
 from tests.runtime import memory_kills
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,9 +13,9 @@ from hypothesis import example, given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime import MemoryFolder
-from runtime.stores import present
-from runtime.stores.index import Index
-from tests.runtime.stores.test_entries import PARTS
+from runtime.stores import _file_snapshot as present
+from runtime.stores._index import Index
+from tests.runtime.stores.test_markdown_entries import PARTS
 
 WORDS = ("plum", "pear", "baker", "port", "staging", "invoice", "locker")
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)

@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - a template a line
 """Templates that try to take the process that renders them: add one with a line.
 
-Each stands for a way in which few steps, or none, make much work, much memory or deep recursion of the interpreter's own.
-``armed`` puts one into a template where it goes off only where a message asks for it, so that the model loads and a step meets
-them.
+Each stands for a way in which few steps, or none, make much work, much memory or deep recursion of the interpreter's
+own. ``armed`` puts one into a template where it goes off only where a message asks for it, so that the model loads and
+a step meets them.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from runtime.backend import LONGEST_TEMPLATE
 from runtime.errors import TemplateError
-from runtime.templates.probing import texts_of
+from runtime.protocol.backend import LONGEST_TEMPLATE
+from runtime.templates._probes import texts_of
 from runtime.templates.template import ChatTemplate
 from tests.runtime.conftest import installed_or_skip
 from tests.runtime.templates.bombs import BOMBS

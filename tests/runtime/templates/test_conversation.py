@@ -14,9 +14,9 @@ from cognition import (
     ToolSpec,
     UserMessage,
 )
-from runtime.templates.conversation import REMEMBERED_TOOLS, OfferedTools, Shape, entries, tool_entries
+from runtime.templates._conversation import REMEMBERED_TOOLS, OfferedTools, Shape, entries, tool_entries
+from runtime.templates._protection import Shield
 from runtime.templates.markers import Markers
-from runtime.templates.protection import Shield
 
 HISTORY = History(
     [

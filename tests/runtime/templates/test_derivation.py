@@ -17,7 +17,7 @@ from cognition.parsing import (
     parse_reply,
 )
 from cognition.parsing.formats import GIGACHAT_3_1, GPT_OSS, LFM2, MISTRAL_LIST, QWEN3_CODER
-from runtime.templates.probing import holds_probes
+from runtime.templates._probes import holds_probes
 from runtime.templates.template import ChatTemplate
 from tests.conformance.templates import try_out
 from tests.runtime import chat_templates

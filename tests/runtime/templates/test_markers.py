@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from runtime.backend import SpecialTokens
+from runtime.protocol.backend import SpecialTokens
 from runtime.templates.markers import Finder, Markers, control_texts, cut_at, format_markers
 
 TEXTS = ("<a>", "<ab>", "<a><b>", "[x]", "\n<", '"a": "', "ａb")

@@ -31,9 +31,9 @@ from cognition import (
 from runtime import load_model
 from runtime.errors import TemplateError
 from runtime.local.handles import LocalRuntime
+from runtime.templates._protection import ITSELF, LEAD, MARK, MARKING, Shield, separated
 from runtime.templates.markers import Markers, control_texts
 from runtime.templates.prompt_tokens import PromptTokenizer
-from runtime.templates.protection import ITSELF, LEAD, MARK, MARKING, Shield, separated
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
 from tests.runtime import chat_templates
 from tests.runtime.conftest import installed_or_skip

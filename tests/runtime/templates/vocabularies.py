@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import frozen
 
-from runtime.backend import Metadata, SpecialTokens
-from runtime.mlx.vocabulary import Vocabulary
+from runtime.mlx._vocabulary import Vocabulary
+from runtime.protocol.backend import Metadata, SpecialTokens
 from tests.runtime.tiny_models import byte_letters
 
 METADATA = Metadata("made up", "mlx", "", "", 4096, 0, None)

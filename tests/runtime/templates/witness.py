@@ -26,8 +26,8 @@ from cognition import CogstepError, GenerationOptions, History, ModelRequest, Us
 from interpreters.cli.main import main as cogstep
 from runtime import load_model
 from runtime.models.specs import SMALL_MODEL
-from runtime.templates.apart import PROCESSES
-from runtime.templates.nest import NEST
+from runtime.templates._fork_server import NEST
+from runtime.templates._isolated_renderer import PROCESSES
 from runtime.templates.template import ChatTemplate
 from tests.runtime.templates.bombs import TRIGGER, armed
 

@@ -17,8 +17,8 @@ import pytest
 from interpreters import ToolContext, ToolError
 from interpreters.toolbox import shell_tools
 from interpreters.toolbox.shell import sandbox
-from interpreters.toolbox.shell.keeper import processes
-from interpreters.toolbox.shell.surroundings import ShellProgram
+from interpreters.toolbox.shell.environment import ShellProgram
+from runtime.children.supervisor import processes
 
 
 def _why_not() -> str:

@@ -22,10 +22,11 @@ import pytest
 from cognition import ConfigError
 from interpreters import Agent, AsyncAgent, ToolContext, ToolError, fakes
 from interpreters.toolbox import ShellTools, shell_tools
-from interpreters.toolbox.shell import keeper, running
-from interpreters.toolbox.shell.output import Output
-from interpreters.toolbox.shell.running import Command
+from interpreters.toolbox.shell import command as running
+from interpreters.toolbox.shell._output import Output
+from interpreters.toolbox.shell.command import Command
 from interpreters.tools.context import ToolCancelled
+from runtime.children import supervisor as keeper
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="found by /proc, which only Linux has")
 
@@ -561,8 +562,8 @@ def test_what_a_command_in_the_background_leaves_is_ended_with_it(box: Box, soon
 
 
 def test_names_are_known_or_refused_and_room_is_bounded(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interpreters.toolbox.shell.background.AT_ONCE", 2)
-    monkeypatch.setattr("interpreters.toolbox.shell.background.REMEMBERED", 1)
+    monkeypatch.setattr("interpreters.toolbox.shell._background.AT_ONCE", 2)
+    monkeypatch.setattr("interpreters.toolbox.shell._background.REMEMBERED", 1)
     assert "no command runs in the background as 'x'; known are: none was started" in box.call("BashOutput", id="x")
 
     for _ in range(2):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from interpreters.toolbox.shell.output import (
+from interpreters.toolbox.shell._output import (
     Output,
     OutputFile,
     OutputFolder,
@@ -138,7 +138,7 @@ def test_a_file_that_can_not_be_made_or_written_is_told(tmp_path: Path, monkeypa
     def write(descriptor: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr("interpreters.toolbox.shell.output.os.write", write)
+    monkeypatch.setattr("interpreters.toolbox.shell._output.os.write", write)
     full.add(b"x" * 1000)
     _, where = full.take(last=True)
     full.close()

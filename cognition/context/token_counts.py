@@ -1,0 +1,137 @@
+"""Token counts of messages: uncounted text gets its upper bound, and a cut text keeps its part of the count.
+
+Every number here is an upper bound, so that a prompt never exceeds its sum.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from attrs import evolve, frozen
+
+from cognition.context.cut_note import CutNote
+from cognition.values.content import images_of
+from cognition.values.counts import (
+    EDGE,
+    IMAGE_TOKENS,
+    PIECE,
+    TemplateCosts,
+    Tokens,
+    believed,
+    most_of_part,
+    most_tokens,
+    pieces_of,
+)
+from cognition.values.messages import AssistantMessage, Message, ToolMessage, UserMessage
+
+CHARS_IN_ESTIMATES = 3.0
+"""Characters per token in the estimates of ``fixed_size``."""
+ROUNDING = 1e-6
+"""A number of characters small enough to be a floating point error."""
+
+
+@frozen
+class Kept:
+    """A result's text in history, with its tokens."""
+
+    text: str
+    tokens: Tokens
+
+
+def counted(message: Message, costs: TemplateCosts) -> Message:
+    """Return the message with its counted tokens, or else with their upper bound."""
+    if message.tokens and believed(message.tokens):
+        return message
+    return evolve(message, tokens=_most(message, costs))
+
+
+def _most(message: Message, costs: TemplateCosts) -> Tokens:
+    if isinstance(message, ToolMessage):
+        return _uncounted(message.content, message.name, costs)
+    if not isinstance(message, AssistantMessage):
+        images = len(images_of(message.parts)) if message.parts else 0
+        return (costs.user + most_tokens(message.text) + IMAGE_TOKENS * images,)
+    all_tokens = costs.reply + most_tokens(message.text) + most_tokens(message.reasoning)
+    for call in message.calls:
+        all_tokens += costs.call + most_tokens(call.name) + most_tokens(call.arguments_json)
+    return (all_tokens,)
+
+
+def fixed_counted(costs: TemplateCosts, estimate: float) -> int:
+    """Return the tokens before the messages, given their present estimate.
+
+    ``costs`` counted an earlier system prompt and tools. Each character added since counts as at most one token.
+    """
+    return costs.fixed + _grown(costs, estimate)
+
+
+def bare_counted(costs: TemplateCosts, estimate: float) -> int:
+    """As ``fixed_counted`` for a request without tools; ``estimate`` still includes the tools."""
+    return costs.bare + _grown(costs, estimate)
+
+
+def _grown(costs: TemplateCosts, estimate: float) -> int:
+    return max(ceil((estimate - costs.estimate) * CHARS_IN_ESTIMATES - ROUNDING), 0)
+
+
+def notes_tokens(costs: TemplateCosts | None, tokens: Tokens, before: str) -> Tokens:
+    """Return the tokens of a user message with a short text ``before`` and a text counted as a result."""
+    if costs is None or not (tokens and believed(tokens)):
+        return ()
+    return (costs.user + most_tokens(before) + sum(tokens[1:]) + EDGE,)
+
+
+def summary_tokens(costs: TemplateCosts | None, shown: UserMessage, summary: str, tokens: Tokens) -> Tokens:
+    """Return the tokens of the message that shows a summary; its text is the model's reply or a part of it."""
+    if costs is None:
+        return ()
+    most = most_tokens(summary)
+    if tokens and believed(tokens):
+        most = min(most, sum(tokens) + EDGE)
+    return (costs.user + most_tokens(shown.text) - most_tokens(summary) + most,)
+
+
+def kept(text: str, tokens: Tokens, costs: TemplateCosts, name: str = "") -> Kept:
+    """Return the text of a tool's result with its stamped tokens, or else with their upper bound."""
+    return Kept(text, tokens if tokens and believed(tokens) else _uncounted(text, name, costs))
+
+
+def _uncounted(text: str, name: str, costs: TemplateCosts) -> Tokens:
+    """Return an upper bound of a result's tokens. It includes the tool's name, which some templates write."""
+    return (costs.result + most_tokens(name), *pieces_of(text))
+
+
+def with_note(whole: Kept, note: str) -> Kept:
+    """Return the text followed by a note on its own line."""
+    return _recounted(whole, f"{whole.text}\n{note}", len(whole.text), 0)
+
+
+def shortened_to(whole: Kept, text: str, head: int, tail: int) -> Kept:
+    """Return the output ``text`` of ``shorten`` with its tokens: ``head`` characters, a note, ``tail`` characters."""
+    return _recounted(whole, text, head, tail)
+
+
+def shown_tokens(message: ToolMessage, text: str, head: int, tail: int, note: CutNote) -> Tokens:
+    """Return an upper bound for a result cut to its first ``head`` and last ``tail`` characters, and a note between."""
+    length = len(message.content)
+    ends = most_of_part(message.tokens, message.content, 0, head)
+    ends += most_of_part(message.tokens, message.content, length - tail, length)
+    between = note.tokens or most_tokens(text[head : len(text) - tail])
+    return (message.tokens[0] + ends + between + 2 * EDGE,)
+
+
+def _recounted(whole: Kept, text: str, head: int, tail: int) -> Kept:
+    """Return upper bounds for the pieces of a text with the ends of ``whole`` and our words between.
+
+    Pieces of the tail start at other places than in ``whole``, so two of them may have the tokens of one.
+    """
+    behind, moved = len(text) - tail, len(whole.text) - len(text)
+    pieces = []
+    for start in range(0, len(text), PIECE):
+        end = min(start + PIECE, len(text))
+        most = most_of_part(whole.tokens, whole.text, start, min(end, head)) if start < head else 0
+        most += most_tokens(text[max(start, head) : min(end, behind)])
+        if end > behind:
+            most += most_of_part(whole.tokens, whole.text, max(start, behind) + moved, end + moved)
+        pieces.append(most)
+    return Kept(text, (whole.tokens[0] + EDGE, *pieces))

@@ -1,0 +1,1 @@
+"""The engine: the transition table, its handlers, and the step that applies them."""

@@ -1,0 +1,142 @@
+"""Values that an engine derives from its configuration once, for all of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Literal, get_args
+
+from attrs import evolve
+
+from cognition.context.cut_note import CutNote
+from cognition.context.sections import briefed, with_standing
+from cognition.context.summaries import summary_budget, summary_options
+from cognition.context.token_counts import fixed_counted
+from cognition.context.window import changed_size, fixed_size, prompt_budget, result_limit
+from cognition.parsing.text_protocol import instructed, told_tools
+from cognition.steps.config import AgentConfig, GenerationOptions
+from cognition.steps.engine_tools import SPAWN_WORKER
+from cognition.steps.requests import ModelRequest, Purpose
+from cognition.steps.state import AgentState
+from cognition.steps.vocabulary import engine_tools, own_name
+from cognition.values.candidates import Briefing
+from cognition.values.counts import TemplateCosts
+from cognition.values.history import History
+from cognition.values.messages import Message, ToolCall
+from cognition.values.tools import ToolSpec
+
+Budget = Literal["input_tokens", "output_tokens", "cost", "seconds"]
+"""The limits on model calls' usage, in the order of checking; most programs set none."""
+BUDGETS: tuple[Budget, ...] = get_args(Budget)
+
+
+class Setup:
+    """A configuration and the values derived from it: shared by all steps of an engine, never changed."""
+
+    __slots__ = (
+        "asks",
+        "beside",
+        "budget",
+        "budgets",
+        "config",
+        "engine_tools",
+        "fixed",
+        "full",
+        "note",
+        "offered",
+        "prompt",
+        "result_limit",
+        "result_limits",
+        "summary_options",
+        "summary_room",
+        "told",
+        "tools",
+    )
+
+    def __init__(self, config: AgentConfig) -> None:
+        self.config = config
+        self.asks: Callable[[ToolCall, AgentState], bool] | None = None
+        """A custom engine's additional approval check; None without one."""
+        self.offered = config.offered
+        self.engine_tools: dict[str, str] = {
+            tool.name: own_name(tool.name, config.names) for tool in engine_tools(config.features, config.names)
+        }
+        """The tools that the engine itself executes: their offered names, each with our name."""
+        self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
+        workers = [name for name, ours in self.engine_tools.items() if ours == SPAWN_WORKER.name]
+        self.beside = frozenset([*(tool.name for tool in self.offered if tool.runs_beside), *workers])
+        """Tools that may run in parallel with their neighbours: they are declared so, or are workers with their own
+        state.
+        """
+        self.prompt = config.prompt
+        self.told = told_tools(config.protocol, config.offered)
+        self.fixed = fixed_size(config)
+        self.budget = prompt_budget(config)
+        self.full: float = self.budget if config.compact_at is None else self.budget * config.compact_at
+        """Tokens of a prompt beyond which the engine reduces its size."""
+        self.summary_options, self.summary_room = summary_options(config), summary_budget(config)
+        self.result_limit = result_limit(config)
+        self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
+        reader = next((tool.name for tool in config.tools if tool.rereads), "")
+        self.note = CutNote(reader, frozenset(self.engine_tools) if reader else frozenset())
+        self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
+
+    def request(
+        self,
+        messages: History,
+        purpose: Purpose,
+        *,
+        called: bool = False,
+        returns: str = "",
+        system: str | None = None,
+        briefing: Briefing | None = None,
+    ) -> ModelRequest:
+        """Return the request for one model call with these messages; without tools for a final answer.
+
+        Args:
+            called: the turn already made calls, so ``tool_choice`` forces no further call.
+            returns: the schema of the turn's answer, as in ``AgentState``.
+            system: the prompt in place of the configured prompt, as in ``AgentState``.
+            briefing: the turn's sections.
+        """
+        config = self.config
+        options, final = config.options, purpose == "final_answer"
+        free = called and options.tool_choice != "none"
+        choice = "none" if final else "auto" if free else options.tool_choice
+        if config.protocol != "native":
+            returns = ""  # its replies are text of their own form, which the answer is read out of
+        own = bool(returns) and returns != options.response_format
+        if choice != options.tool_choice or own:
+            options = _options(options, choice, returns if own else "")
+        tools = () if final or config.protocol != "native" else self.offered
+        prompt = self.prompt if system is None else instructed(system, self.told)
+        if briefing is not None:
+            prompt, messages = with_standing(prompt, briefing), briefed(messages, briefing)
+        return ModelRequest(prompt, messages, tools, options, config.protocol)
+
+    def summary_request(self, message: Message, prompt: str) -> ModelRequest:
+        """Return the request for a summary: one message, without tools."""
+        return ModelRequest(prompt, History((message,)), (), self.summary_options, self.config.protocol)
+
+    def system_with(self, system: str | None, briefing: Briefing | None) -> str:
+        """Return the system prompt of a request; arguments as in ``request``."""
+        return with_standing(self.prompt if system is None else instructed(system, self.told), briefing)
+
+    def fixed_with(self, system: str | None, costs: TemplateCosts | None) -> float:
+        """Return the tokens before the messages, with ``system`` as in ``request``: an upper bound with ``costs``,
+        else an estimate.
+        """
+        estimate = changed_size(self.fixed, self.config, system)
+        return estimate if costs is None else fixed_counted(costs, estimate)
+
+    def note_with(self, costs: TemplateCosts | None) -> CutNote:
+        """Return the note to the model about omitted text of a result."""
+        return self.note if costs is None else evolve(self.note, tokens=costs.cut, user=costs.user)
+
+
+@lru_cache(maxsize=64)
+def _options(options: GenerationOptions, choice: str, returns: str) -> GenerationOptions:
+    """Return options for one request. Equal options are the same object, so a journal detects that nothing changed."""
+    if not returns:
+        return evolve(options, tool_choice=choice)
+    return evolve(options, tool_choice=choice, response_format=returns, response_checked=True)

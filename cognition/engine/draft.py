@@ -1,0 +1,477 @@
+"""A transition under construction. It lives inside one step, so that the state itself stays immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from cognition.base.ids import EffectId, effect_id
+from cognition.context.sections import briefing_size
+from cognition.context.summaries import cutting_point, is_due, summary_request
+from cognition.context.token_counts import counted
+from cognition.context.tool_results import kept_result
+from cognition.context.window import (
+    before_window,
+    fit,
+    message_size,
+    scale_trusted,
+    shown,
+    system_size,
+)
+from cognition.engine._setup import Setup as Setup
+from cognition.steps.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
+from cognition.steps.phases import IDLE, Compacting, Hooked, ModelAttempt, Phase, Thinking
+from cognition.steps.requests import ModelRequest
+from cognition.steps.state import NO_SUMMARY, AgentState, Counters, Spent, Window
+from cognition.steps.transition import Transition
+from cognition.values.candidates import Briefing
+from cognition.values.content import TextPart
+from cognition.values.counts import TemplateCosts, Tokens
+from cognition.values.history import History
+from cognition.values.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
+from cognition.values.outcomes import Completed, Failed, LimitKind, LimitReached, Outcome
+from cognition.values.routing import OWN, ModelTask, choose, order_of
+
+UNSPENT = Spent()
+NOT_COUNTED: Tokens = ()
+FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
+
+IMAGES_NOTE = "The images of the result of {name} ({id}):"
+
+
+class Draft:
+    """The parts of the next state, changed one by one, and the decisions so far.
+
+    The fields of ``Counters``, ``Spent`` and ``Window`` are plain attributes here: rebuilding these values at each
+    change would take half of a step's time.
+    """
+
+    __slots__ = (
+        "_index",
+        "_messages",
+        "_spent",
+        "_step",
+        "_turn",
+        "briefing",
+        "called",
+        "corrections",
+        "costs",
+        "cuts",
+        "decisions",
+        "first",
+        "fixed",
+        "given_up",
+        "health",
+        "history",
+        "hook_continuations",
+        "mode",
+        "model",
+        "now",
+        "nudges",
+        "phase",
+        "plan",
+        "recent",
+        "refusals",
+        "remembered",
+        "repairs",
+        "resume_mode",
+        "returns",
+        "scale",
+        "setup",
+        "size",
+        "slack",
+        "started_at",
+        "steps",
+        "summary",
+        "system",
+        "tasks",
+        "tool_calls",
+        "total",
+        "turns",
+        "usage",
+        "workers",
+    )
+
+    def __init__(self, setup: Setup, state: AgentState, spent: Spent | None = None) -> None:
+        """Start from ``state``; ``spent`` replaces the turn's usage in it."""
+        self.setup = setup
+        self.now = 0.0
+        """The time of the input if a call may begin; else 0."""
+        self.history = state.history
+        self.phase: Phase = state.phase
+        self.remembered = state.remembered
+        self.total = state.total
+        self.mode, self.resume_mode = state.mode, state.resume_mode
+        self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
+        self.system, self.costs, self.briefing = state.system, state.costs, state.briefing
+        self.model, self.health = state.model, state.health
+        self.fixed = setup.fixed
+        if self.system is not None or self.costs is not None or self.briefing is not None:
+            self.fixed = setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing)
+        self.decisions: list[Decision] = []
+        counters = state.counters
+        self._turn, self._step = counters.turn, counters.step
+        self._index, self._messages = counters.index, counters.messages
+        window = state.window
+        self.first, self.size = window.first, window.size
+        self.scale, self.cuts, self.summary = window.scale, window.cuts, window.summary
+        self.turns, self.slack = window.turns, window.slack
+        self._take_over(state.spent if spent is None else spent)
+
+    def _take_over(self, spent: Spent) -> None:
+        self._spent = spent
+        self.started_at, self.steps, self.tool_calls = spent.started_at, spent.steps, spent.tool_calls
+        self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
+        self.workers, self.hook_continuations = spent.workers, spent.hook_continuations
+        self.usage, self.recent, self.called = spent.usage, spent.recent, spent.called
+        self.corrections, self.given_up = spent.corrections, spent.given_up
+
+    @property
+    def turn(self) -> int:
+        return self._turn
+
+    def decide(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+
+    def begin_turn(self, now: float) -> None:
+        """Begin the next turn. The draft must have been created with ``UNSPENT``."""
+        self._turn, self._step, self._index = self._turn + 1, 0, 0
+        self.started_at = now
+
+    def change_system(self, system: str) -> None:
+        self.system = system
+        self._fixed_changed()
+
+    def change_briefing(self, briefing: Briefing | None) -> None:
+        if briefing is not self.briefing:
+            self.briefing = briefing
+            self._fixed_changed()
+
+    def change_costs(self, costs: TemplateCosts) -> None:
+        self.costs = costs
+        self._fixed_changed()
+
+    def _fixed_changed(self) -> None:
+        self.fixed, self.slack = self.setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing), 0.0
+
+    def empty(self) -> None:
+        """Forget the conversation and its last turn's usage; ids keep counting."""
+        self.history, self.first, self.size, self.scale, self.cuts = History(), 0, 0.0, 1.0, ()
+        self.summary, self.turns, self.slack = NO_SUMMARY, 0, 0.0
+        self.system = self.briefing = self.costs = None  # they came with messages that are forgotten too
+        self.fixed = self.setup.fixed
+        self._take_over(UNSPENT)
+
+    def new_effect(self) -> EffectId:
+        index = self._index
+        self._index = index + 1
+        return effect_id(self._turn, self._step, index)
+
+    def new_call_id(self, position: int) -> str:
+        """Return the id of the call at ``position`` (from 1) of the current step's reply."""
+        return f"call-{self._turn}-{self._step}-{position}"
+
+    def new_message_id(self) -> str:
+        self._messages += 1
+        return f"m{self._messages}"
+
+    def append(self, message: Message) -> None:
+        if self.costs is not None:
+            message = counted(message, self.costs)
+        elif message.tokens:  # counted by nobody whose costs are known
+            message = evolve(message, tokens=())
+        self.history = self.history.append(message)
+        self.size += message_size(message)
+
+    def note(self, text: str, tokens: Tokens = ()) -> None:
+        """Add an engine note to the model in the user's role; ``tokens`` as in ``UserMessage``."""
+        self.append(UserMessage(self.new_message_id(), text, "engine", tokens=tokens))
+
+    def keep_partial(self, text: str) -> None:
+        """Keep the text of a cut reply in history, if there is any."""
+        if text:
+            self.append(AssistantMessage(self.new_message_id(), text, interrupted=True))
+
+    def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
+        """Append a result to history, with the program's note. The tool's own limit does not shorten the note."""
+        setup, content = self.setup, result.content
+        own, limit, tokens = setup.result_limits.get(call.name), setup.result_limit, NOT_COUNTED
+        if self.costs is not None or note or len(content) > (limit if own is None else min(own, limit)):
+            again = setup.note.again(call.name, call.id)
+            content, tokens = kept_result(result, self.costs, own, limit, note, again, call.name)
+        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
+
+    def record_results(self, results: Sequence[tuple[ToolCall, ToolResult, str]]) -> None:
+        """Append the results of all calls of a reply, each with its note, then their pictures.
+
+        Results must be adjacent. Pictures are user messages, since templates have no place for pictures in results.
+        """
+        for call, result, note in results:
+            self.record_result(call, result, note)
+        for call, result, _ in results:
+            if result.images:
+                told = TextPart(IMAGES_NOTE.format(name=call.name, id=call.id))
+                self.append(UserMessage(self.new_message_id(), "", "engine", (told, *result.images)))
+
+    def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
+        """Call the model, or fail the turn if the required messages do not fit."""
+        setup = self.setup
+        tokens = (self.fixed + self.size - self.slack) * self.scale
+        if tokens > setup.full:  # otherwise the window stays where it is
+            if self._begin_summary(attempt, now) or not self._make_room():
+                return
+            tokens = (self.fixed + self.size - self.slack) * self.scale
+        if new_step:
+            self._step, self._index = self._step + 1, 0
+        effect_id = self.new_effect()
+        whole = messages = self.history.drop(self.first)
+        dropped, shortened = self.first, 0
+        if self.cuts or self.summary is not NO_SUMMARY:
+            window = self.window()
+            messages, front = (
+                shown(self.history, window, setup.note_with(self.costs)),
+                before_window(self.history, window),
+            )
+            dropped -= len(front) - bool(self.summary.text) - bool(self.summary.skipped)
+            behind = messages.drop(len(front))
+            shortened = sum(one is not other and one != other for one, other in zip(behind, whole, strict=True))
+        request = setup.request(
+            messages,
+            attempt.purpose,
+            called=self.called,
+            returns=self.returns,
+            system=self.system,
+            briefing=self.briefing,
+        )
+        counted, model = self.costs is not None, OWN
+        if setup.config.models:
+            model = self.model_for(self.task, now)
+            if attempt.model != model:
+                attempt = evolve(attempt, model=model)
+        self.decisions.append(
+            ContextAssembled(len(messages), dropped, int(tokens), setup.budget, shortened, self.turns, counted)
+        )
+        self.decisions.append(
+            CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None, model)
+        )
+        self.phase = Thinking(effect_id, attempt)
+
+    def has_room(self) -> bool:
+        return self._fitting() is not None
+
+    def _fitting(self) -> Window | None:
+        return fit(self.history, self.window(), self.fixed, self.setup.budget, self.setup.note_with(self.costs))
+
+    def _make_room(self) -> bool:
+        """Move the window so that the messages fit the budget; if that is impossible, end the turn."""
+        budget, window = self.setup.budget, self._fitting()
+        if window is not None:
+            self.move(window)
+            return True
+        self.finish(
+            Failed(
+                "context_overflow",
+                f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {budget}; "
+                "ask for less at once, or use a model with a longer context",
+            )
+        )
+        self.trust_estimates()
+        return False
+
+    def _begin_summary(self, attempt: ModelAttempt, now: float) -> bool:
+        """Ask for a summary if due, and return whether it was asked; the turn then continues with ``attempt``.
+
+        Ask only if the limit of steps leaves another step.
+        """
+        setup, tried = self.setup, self.summary.tried
+        config = setup.config
+        if config.compact_at is None or attempt.purpose == "final_answer":
+            return False
+        if self.steps + 1 >= config.limits.steps or not is_due(self.history, tried):
+            return False
+        until = cutting_point(self.history, self.window(), setup.budget / self.scale, setup.note_with(self.costs))
+        return until is not None and self.ask_summary(attempt, until, self.seconds_left(now), now)
+
+    def ask_summary(
+        self, attempt: ModelAttempt | None, until: int, seconds: float | None, now: float, number: int = 1
+    ) -> bool:
+        """Ask the model for a summary, as described in ``Compacting``. Return False, changing nothing, if the request
+        does not fit.
+        """
+        asking = self.summary_request(until)
+        if asking is None:
+            return False
+        if number == 1:
+            self._step, self._index = self._step + 1, 0
+        effect_id, model = self.new_effect(), self.model_for("summary", now)
+        self.decisions.append(CallModel(effect_id, "summary", asking[0], seconds, model))
+        self.phase = Compacting(effect_id, attempt, until, number, model=model)
+        return True
+
+    @property
+    def task(self) -> ModelTask:
+        """The task of a model call that is not for a summary."""
+        return "plan" if self.mode == "plan" else "answer"
+
+    def model_for(self, task: ModelTask, now: float) -> str:
+        return choose(self.order(task), self.health, self.given_up, now) if self.setup.config.models else OWN
+
+    def order(self, task: ModelTask) -> tuple[str, ...]:
+        """Return the models allowed for a task, in the order of trying."""
+        config = self.setup.config
+        return order_of(self.model, config.routes, config.fallback, task)
+
+    def summary_request(self, until: int) -> tuple[ModelRequest, float] | None:
+        """Return the request for a summary of the messages before ``until``, with its unscaled size; None if it does
+        not fit.
+        """
+        setup, scale = self.setup, self.scale
+        prompt, costs = setup.system_with(self.system, self.briefing), self.costs
+        fixed = system_size(prompt) if costs is None else self.fixed - costs.fixed + costs.bare
+        room = setup.summary_room / scale - fixed
+        message = summary_request(self.history, self.window(), until, room, setup.budget / scale, costs)
+        return None if message is None else (setup.summary_request(message, prompt), fixed + message_size(message))
+
+    def window(self) -> Window:
+        return Window(self.first, self.size, self.scale, self.cuts, self.summary, self.turns, self.slack)
+
+    def move(self, window: Window) -> None:
+        self.first, self.size, self.cuts, self.summary = window.first, window.size, window.cuts, window.summary
+        self.turns, self.slack = window.turns, window.slack
+
+    def trust_estimates(self) -> None:
+        """Correct the scale after a turn without a successful prompt."""
+        self.scale = scale_trusted(self.scale)
+
+    def prompt_tokens(self) -> int:
+        """Return the estimated tokens of a prompt that shows the whole window."""
+        return int((self.fixed + self.size - self.slack) * self.scale)
+
+    def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
+        """Make the next model call of this turn, unless a budget ends the turn.
+
+        At a soft limit (``limit``, or the limit of steps) this is the last call: it asks for an answer without tools.
+        """
+        hard = self.exhausted(now)
+        if hard is not None:
+            self.stop_at(hard)
+            return
+        limits = self.setup.config.limits
+        if limit is None and self.steps >= limits.steps:
+            limit = "steps"
+        if limit is None:
+            self.ask_model(attempt, now, new_step=True)
+            return
+        detail = self.limit_detail(limit)
+        self.decide(LimitHit(limit, detail))
+        self.note(FINAL_ANSWER_NOTE.format(reason=detail))
+        self.ask_model(ModelAttempt("final_answer", limit=limit), now, new_step=True)
+
+    def exhausted(self, now: float) -> LimitKind | None:
+        """Return the budget that prevents another model call, or None."""
+        limits = self.setup.config.limits
+        if self.refusals >= limits.refusals:
+            return "refusals"
+        for budget in self.setup.budgets:
+            spent = now - self.started_at if budget == "seconds" else getattr(self.usage, budget)
+            if spent >= getattr(limits, budget):
+                return budget
+        return None
+
+    def seconds_left(self, now: float) -> float | None:
+        seconds = self.setup.config.limits.seconds
+        if seconds is None:
+            return None
+        return min(max(0.0, seconds - (now - self.started_at)), seconds)  # whatever clocks say, NaN included
+
+    def limit_detail(self, limit: LimitKind) -> str:
+        if limit == "loop":
+            return "the same calls were repeated"
+        value = getattr(self.setup.config.limits, limit)
+        return f"the limit of {value:g} {limit.replace('_', ' ')} is reached"
+
+    def stop_at(self, limit: LimitKind, text: str = "") -> None:
+        """End the turn at a limit, with ``text`` as the partial reply."""
+        self.decide(LimitHit(limit, self.limit_detail(limit)))
+        self.finish(LimitReached(limit, text))
+
+    def stop_cut(self, detail: str, text: str) -> None:
+        """End the turn at a reply cut at its token limit, with ``text`` as the partial reply."""
+        self.decide(LimitHit("max_tokens", detail))
+        self.finish(LimitReached("max_tokens", text))
+
+    def complete(self, outcome: Completed) -> None:
+        """End the turn with an answer, after the program's ``stop`` hook if there is one."""
+        if "stop" in self.setup.config.hooks:
+            effect_id = self.new_effect()
+            self.decide(RunHook(effect_id, "stop", outcome.text))
+            self.phase = Hooked(effect_id, "stop", outcome)
+        else:
+            self.finish(outcome)
+
+    def finish(self, outcome: Outcome) -> None:
+        """End the turn; nothing may be decided after it."""
+        self.total += self.usage
+        self.decide(TurnFinished(outcome, self.usage))
+        self.phase = IDLE
+
+    def seal(self) -> Transition:
+        counters = Counters(self._turn, self._step, self._index, self._messages)
+        state = AgentState(
+            self.history,
+            self.phase,
+            counters,
+            self._sealed_spent(),
+            Window(self.first, self.size, self.scale, self.cuts, self.summary, self.turns, self.slack),
+            self.remembered,
+            self.total,
+            self.mode,
+            self.resume_mode,
+            self.tasks,
+            self.plan,
+            self.returns,
+            self.system,
+            self.briefing,
+            self.costs,
+            self.model,
+            self.health,
+        )
+        return Transition(state, tuple(self.decisions))
+
+    def _sealed_spent(self) -> Spent:
+        """Return the turn's usage, reusing the incoming value if unchanged: a new value takes three times as long as
+        comparing.
+        """
+        spent = self._spent
+        if (
+            self.steps == spent.steps
+            and self.started_at == spent.started_at
+            and self.tool_calls == spent.tool_calls
+            and self.refusals == spent.refusals
+            and self.nudges == spent.nudges
+            and self.repairs == spent.repairs
+            and self.workers == spent.workers
+            and self.hook_continuations == spent.hook_continuations
+            and self.usage is spent.usage
+            and self.recent is spent.recent
+            and self.called == spent.called
+            and self.corrections == spent.corrections
+            and self.given_up == spent.given_up
+        ):
+            return spent
+        return Spent(
+            self.started_at,
+            self.steps,
+            self.tool_calls,
+            self.refusals,
+            self.nudges,
+            self.repairs,
+            self.workers,
+            self.hook_continuations,
+            self.usage,
+            self.recent,
+            self.called,
+            self.corrections,
+            self.given_up,
+        )

@@ -1,0 +1,1 @@
+"""The handlers of the transition table's live cells, a module for each kind of input."""

@@ -1,0 +1,176 @@
+"""Compaction: the model summarises older messages, and requests show the summary. The originals stay in history.
+
+It happens before a model call of a turn, which follows in any case, or on request between two turns. A summary that
+fails, is empty, is cut, or is not shorter than the summarised messages is discarded; the window alone then makes room.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from cognition.context.summaries import with_summary
+from cognition.context.window import scale_overflowed
+from cognition.engine.draft import Draft, Setup
+from cognition.engine.handlers._fallback import fall_back, note_failure, note_reply
+from cognition.engine.handlers.model import ANOTHER_CALL, ANOTHER_TIMER, wait_before
+from cognition.engine.handlers.rejection import reject
+from cognition.parsing.text_protocol import answer_so_far
+from cognition.steps.decisions import Compacted, NotCompacted
+from cognition.steps.inputs import CompactionAsked, ModelFailed, ModelInterrupted, ModelReplied, TimerFired
+from cognition.steps.phases import IDLE, Compacting
+from cognition.steps.retry import RETRIED, classify
+from cognition.steps.state import AgentState, Summary
+from cognition.steps.transition import Transition
+from cognition.values.messages import Usage
+from cognition.values.outcomes import Cancelled
+
+NOTHING = "there is nothing to summarise"
+NOTHING_NEW = "there is nothing to summarise since the summary before"
+NO_ROOM = "the request for a summary would not fit the prompt's budget of {budget} tokens"
+WAS_CUT = "the summary was cut before its end"
+WAS_EMPTY = "the model wrote no summary"
+NO_SHORTER = "the summary is no shorter than what it would stand for"
+
+
+def on_compaction_asked(setup: Setup, state: AgentState, event: CompactionAsked) -> Transition:
+    draft = Draft(setup, state)
+    draft.given_up = ()  # those of the turn before
+    until = len(draft.history)
+    if draft.first == until:
+        _tell_not(draft, NOTHING_NEW if draft.summary.text else NOTHING)
+    elif not draft.ask_summary(None, until, setup.config.limits.seconds, event.at):
+        _tell_not(draft, NO_ROOM.format(budget=setup.budget))
+    return draft.seal()
+
+
+def on_summary(setup: Setup, state: AgentState, event: ModelReplied) -> Transition:
+    phase = _awaiting(state, event)
+    if phase is None:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    draft.steps += phase.attempt is not None
+    note_reply(draft, phase.model)
+    use(draft, phase, event.usage)
+    problem = _take(draft, phase, event)
+    if problem:
+        _tell_not(draft, problem)
+    _go_on(draft, phase, event.at)
+    return draft.seal()
+
+
+def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Transition:
+    """Repeat the call if the failure may pass; otherwise continue without a summary. The turn will meet the model's
+    problem.
+    """
+    phase = _awaiting(state, event)
+    if phase is None:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    use(draft, phase, event.usage)
+    kind, number, left = classify(event.failure), phase.number + 1, _seconds_left(draft, phase, event.at)
+    note_failure(draft, phase.model, kind, event)
+    if fall_back(draft, "summary", phase.model, phase.number, kind, event) and _ask_again(
+        draft, phase, number, event.at
+    ):
+        return draft.seal()
+    if kind in RETRIED and phase.number < setup.config.retry.attempts:
+        effect_id = wait_before(draft, number, kind, event, left)
+        draft.phase = evolve(phase, effect_id=effect_id, number=number, waiting=True)
+        return draft.seal()
+    if kind == "context_overflow" and (asking := draft.summary_request(phase.until)) is not None:
+        draft.scale = scale_overflowed(draft.scale, asking[1], setup.budget, event.failure)
+    _tell_not(draft, f"the model call for the summary failed: {event.failure.message}")
+    _go_on(draft, phase, event.at)
+    return draft.seal()
+
+
+def on_summary_interrupted(setup: Setup, state: AgentState, event: ModelInterrupted) -> Transition:
+    phase = _awaiting(state, event)
+    if phase is None:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    use(draft, phase, event.usage)
+    if phase.attempt is None:
+        end_without(draft, "the model call for the summary was interrupted")
+    elif event.late and setup.config.limits.seconds is not None:
+        draft.stop_at("seconds")
+    else:
+        draft.finish(Cancelled("the model call was interrupted"))
+    return draft.seal()
+
+
+def on_summary_due(setup: Setup, state: AgentState, event: TimerFired) -> Transition:
+    phase = _awaiting(state, event)
+    if phase is None:
+        return reject(state, event, ANOTHER_TIMER)
+    draft = Draft(setup, state)
+    exhausted = None if phase.attempt is None else draft.exhausted(event.at)
+    if exhausted is not None:
+        draft.stop_at(exhausted)
+    elif not _ask_again(draft, phase, phase.number, event.at):
+        _tell_not(draft, NO_ROOM.format(budget=setup.budget))
+        _go_on(draft, phase, event.at)
+    return draft.seal()
+
+
+def _awaiting(
+    state: AgentState, event: ModelReplied | ModelFailed | ModelInterrupted | TimerFired
+) -> Compacting | None:
+    """Return the phase if a summary awaits this event: the end of its model call, or of the wait before a retry."""
+    phase = state.phase
+    if not isinstance(phase, Compacting) or phase.effect_id != event.effect_id:
+        return None
+    return phase if phase.waiting == isinstance(event, TimerFired) else None
+
+
+def use(draft: Draft, phase: Compacting, usage: Usage) -> None:
+    """Count a summary's usage for the turn, or between turns for the session."""
+    if phase.attempt is None:
+        draft.total += usage
+    else:
+        draft.usage += usage
+
+
+def end_without(draft: Draft, reason: str) -> None:
+    _tell_not(draft, reason)
+    draft.phase = IDLE
+
+
+def _seconds_left(draft: Draft, phase: Compacting, now: float) -> float | None:
+    """Return the rest of the turn's time; between turns the time of a whole turn."""
+    return draft.setup.config.limits.seconds if phase.attempt is None else draft.seconds_left(now)
+
+
+def _ask_again(draft: Draft, phase: Compacting, number: int, now: float) -> bool:
+    return draft.ask_summary(phase.attempt, phase.until, _seconds_left(draft, phase, now), now, number)
+
+
+def _take(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
+    """Show the summary from now on; return the reason if that is impossible, else an empty text."""
+    if event.finish_reason not in ("stop", "tool_calls"):
+        return WAS_CUT
+    text = answer_so_far(draft.setup.config.protocol, event.text, draft.setup.tools).strip()
+    if not text:
+        return WAS_EMPTY
+    summary, note = Summary(text, tokens=event.tokens), draft.setup.note_with(draft.costs)
+    window = with_summary(draft.history, draft.window(), phase.until, summary, draft.costs, note)
+    now, then = draft.window(), draft.prompt_tokens()
+    draft.move(window)
+    if draft.prompt_tokens() >= then:
+        draft.move(now)
+        return NO_SHORTER
+    draft.decide(Compacted(phase.until - now.first, then, draft.prompt_tokens()))
+    return ""
+
+
+def _tell_not(draft: Draft, reason: str) -> None:
+    """Report a failed summary, and delay the next automatic request."""
+    draft.summary = evolve(draft.summary, tried=len(draft.history))
+    draft.decide(NotCompacted(reason))
+
+
+def _go_on(draft: Draft, phase: Compacting, now: float) -> None:
+    if phase.attempt is None:
+        draft.phase = IDLE
+    else:
+        draft.next_model_call(now, phase.attempt)

@@ -1,0 +1,265 @@
+"""The model's side: a reply, a failure, an interruption, and the timer before another attempt."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from cognition.base.ids import EffectId
+from cognition.base.repetition import fingerprint
+from cognition.base.strict_json import DECODER
+from cognition.context.window import scale_overflowed
+from cognition.engine.draft import Draft, Setup
+from cognition.engine.handlers._batch import ReadCall, begin_calls, tell_malformed
+from cognition.engine.handlers._counting import take_measure
+from cognition.engine.handlers._fallback import after_wait, fall_back, note_failure, note_reply
+from cognition.engine.handlers.rejection import reject
+from cognition.parsing.text_protocol import RETRY_NOTE, answer_so_far, read_text
+from cognition.steps.decisions import Remember, RetryPlanned, StartTimer
+from cognition.steps.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
+from cognition.steps.phases import FIRST_ATTEMPT, ModelAttempt, Thinking, Waiting
+from cognition.steps.retry import RETRIED, classify, delay
+from cognition.steps.state import AgentState
+from cognition.steps.transition import Transition
+from cognition.values.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage, read_arguments
+from cognition.values.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitReached
+
+NUDGES = 2
+"""How often a reply without text and calls gets a reminder before the turn fails."""
+REPAIRS = 2
+"""How often in a row unreadable output is sent back before the turn fails."""
+CORRECTION_NOTE = "Your answer is not what was asked for: {objection}. Give the whole answer again, with that mended."
+ANOTHER_CALL = "another model call is in flight"
+ANOTHER_TIMER = "another timer is running"
+NUDGE_NOTE = "Your reply was empty. Answer in text, or call a tool."
+
+
+def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Transition:
+    phase = state.phase
+    if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    attempt, cut = phase.attempt, event.finish_reason == "length"
+    note_reply(draft, attempt.model)
+    _count_reply(draft, event.usage, calibrate=attempt.purpose != "final_answer")
+    if attempt.limit is not None:  # the final answer: tools were not offered, so calls in it mean nothing
+        _keep(draft, event, event.reasoning, cut=cut)
+        if cut:
+            draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
+        else:
+            draft.finish(LimitReached(attempt.limit, _to_read(draft, event.text)))
+        return draft.seal()
+    if setup.config.options.tool_choice == "none":  # nor do they where the program wants none
+        event = evolve(event, calls=(), malformed=())
+    native = setup.config.protocol == "native"
+    reply = event if native else _as_calls(draft, event)
+    calls, malformed = _readable(draft, reply) if reply.calls else ((), reply.malformed)
+    if calls:
+        draft.repairs = 0
+        asked = tuple([call for call, _, _ in calls])
+        _keep(draft, event, reply.reasoning, asked, cut=cut)
+        answer = "" if native and not cut else reply.text  # a text protocol may give one beside its calls
+        begin_calls(draft, calls, malformed, answer, event.at, _cut_detail(draft, event) if cut else "")
+    elif cut:
+        _stop_cut(draft, event, reply, malformed)
+    elif malformed:
+        _send_back(draft, reply, malformed)
+    elif reply.text.strip():
+        _keep(draft, event, reply.reasoning)
+        if event.objection and draft.corrections < setup.config.limits.corrections:
+            draft.corrections += 1
+            draft.note(CORRECTION_NOTE.format(objection=event.objection))
+            draft.next_model_call(event.at, ModelAttempt("repair"))
+        else:
+            draft.complete(Completed(reply.text, event.finish_reason))
+    else:
+        _nudge(draft, reply)
+    return draft.seal()
+
+
+def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Transition:
+    phase = state.phase
+    if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    draft.usage += event.usage
+    attempt, kind = phase.attempt, classify(event.failure)
+    note_failure(draft, attempt.model, kind, event)
+    if event.partial_text:  # the user has read it; a second, different answer would contradict it
+        draft.keep_partial(event.partial_text)
+        draft.finish(Failed(kind, event.failure.message, _to_read(draft, event.partial_text)))
+    elif kind == "context_overflow" and not attempt.trimmed:
+        _trim_and_retry(draft, attempt, event)
+    elif fall_back(draft, draft.task, attempt.model, attempt.number, kind, event):
+        draft.ask_model(evolve(attempt, number=1), event.at, new_step=False)
+    elif kind in RETRIED and attempt.number < setup.config.retry.attempts:
+        _plan_retry(draft, attempt, kind, event)
+    else:
+        draft.finish(Failed(kind, event.failure.message))
+        if kind == "context_overflow":
+            draft.trust_estimates()
+    return draft.seal()
+
+
+def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupted) -> Transition:
+    phase = state.phase
+    if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    draft.usage += event.usage
+    draft.keep_partial(event.partial_text)
+    if event.late and setup.config.limits.seconds is not None:
+        draft.stop_at("seconds", _to_read(draft, event.partial_text))
+    else:
+        draft.finish(Cancelled("the model call was interrupted", _to_read(draft, event.partial_text)))
+    return draft.seal()
+
+
+def on_timer_fired(setup: Setup, state: AgentState, event: TimerFired) -> Transition:
+    phase = state.phase
+    if not isinstance(phase, Waiting) or phase.effect_id != event.effect_id:
+        return reject(state, event, ANOTHER_TIMER)
+    draft = Draft(setup, state)
+    exhausted = draft.exhausted(event.at)
+    if exhausted is not None:
+        draft.stop_at(exhausted)
+    else:
+        draft.ask_model(after_wait(draft, phase, event.at), event.at, new_step=False)
+    return draft.seal()
+
+
+def _keep(
+    draft: Draft, event: ModelReplied, reasoning: str, calls: tuple[ToolCall, ...] = (), *, cut: bool = False
+) -> None:
+    draft.append(
+        AssistantMessage(draft.new_message_id(), event.text, reasoning, calls, cut, event.tokens, event.continuation)
+    )
+
+
+def _stop_cut(draft: Draft, event: ModelReplied, reply: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
+    """End the turn with the partial text of a reply without calls, cut at its token limit.
+
+    The model is not called again: the next reply would be cut too.
+    """
+    if event.text or reply.reasoning:
+        _keep(draft, event, reply.reasoning, cut=True)
+    tell_malformed(draft, malformed)
+    draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
+
+
+def _cut_detail(draft: Draft, event: ModelReplied) -> str:
+    config = draft.setup.config
+    most = config.options.max_tokens
+    if most is not None and not 0 < event.usage.output_tokens < most:
+        return f"the reply was cut at its limit of {most} tokens; raise max_tokens, or ask for less at once"
+    return (
+        f"the reply was cut where the context of {config.context_tokens} tokens was full, whatever max_tokens says; "
+        "use a longer context, or ask for less at once"
+    )
+
+
+def _to_read(draft: Draft, text: str) -> str:
+    setup = draft.setup
+    return answer_so_far(setup.config.protocol, text, setup.tools)
+
+
+def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
+    draft.steps += 1
+    draft.usage += usage
+    if calibrate and usage.input_tokens > 0:
+        take_measure(draft, usage.input_tokens)
+
+
+def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
+    reading = read_text(draft.setup.config.protocol, event.text, draft.setup.tools, event.finish_reason)
+    for text in reading.remember:
+        draft.decide(Remember(text))
+    reasoning = "\n".join(part for part in (event.reasoning, reading.reasoning) if part)
+    return evolve(event, text=reading.answer, reasoning=reasoning, calls=reading.calls, malformed=reading.malformed)
+
+
+def _readable(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], tuple[MalformedToolCall, ...]]:
+    """Return the reply's calls with their ids and fingerprints, and its unreadable calls.
+
+    Arguments that are not a JSON object, or that repeat a key, count as unreadable under every parser.
+    """
+    calls: list[ReadCall] = []
+    malformed = list(event.malformed)
+    for proposed in event.calls:
+        name, text = proposed.name, proposed.arguments_json
+        try:
+            mark = fingerprint(name, read_arguments(name, text, DECODER))
+        except (ValueError, RecursionError) as error:  # RecursionError: arguments nested thousands deep
+            malformed.append(MalformedToolCall(f"{name} {text}", str(error)))
+        else:
+            calls.append((ToolCall(draft.new_call_id(len(calls) + 1), name, text), mark, proposed.confirm))
+    return tuple(calls), tuple(malformed)
+
+
+def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
+    """Answer a reply with only unreadable calls: send the model its calls and their errors."""
+    draft.repairs += 1
+    if draft.repairs > REPAIRS:
+        _keep(draft, event, event.reasoning)
+        draft.finish(
+            Failed("bad_output", f"the model's tool calls stayed unreadable: {malformed[0].reason}", event.text)
+        )
+        return
+    if draft.setup.config.protocol == "native":
+        _keep(draft, event, event.reasoning)
+        tell_malformed(draft, malformed)
+    else:  # the convention itself was missed: repeating the bad reply would teach it
+        draft.note(RETRY_NOTE.format(reason=malformed[0].reason))
+    draft.next_model_call(event.at, ModelAttempt("repair"))
+
+
+def _nudge(draft: Draft, event: ModelReplied) -> None:
+    if event.reasoning:
+        draft.append(AssistantMessage(draft.new_message_id(), "", event.reasoning, tokens=event.tokens))
+    draft.nudges += 1
+    if draft.nudges > NUDGES:
+        draft.finish(Failed("bad_output", f"the model gave no answer in {draft.nudges} replies"))
+        return
+    draft.note(NUDGE_NOTE)
+    draft.next_model_call(event.at, FIRST_ATTEMPT)
+
+
+def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> None:
+    """Correct an estimate that was too low by the runtime's report, so that turns are left out, and retry once.
+
+    If there is nothing left to leave out, try the next model: it may have a longer context or count differently.
+    """
+    exhausted = draft.exhausted(event.at)
+    if exhausted is not None:
+        draft.stop_at(exhausted)
+        return
+    failure, scale, slack = event.failure, draft.scale, draft.slack
+    corrected = scale_overflowed(scale, max(draft.fixed + draft.size, 1.0), draft.setup.budget, failure)
+    draft.scale, draft.slack = corrected, 0.0
+    if not draft.has_room():
+        draft.scale, draft.slack = scale, slack
+        if fall_back(draft, draft.task, attempt.model, attempt.number, "context_overflow", event):
+            draft.ask_model(evolve(attempt, number=1), event.at, new_step=False)
+            return
+        draft.scale, draft.slack = corrected, 0.0
+    draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
+    draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), event.at, new_step=False)
+
+
+def _plan_retry(draft: Draft, attempt: ModelAttempt, kind: ErrorKind, event: ModelFailed) -> None:
+    number = attempt.number + 1
+    effect_id = wait_before(draft, number, kind, event, draft.seconds_left(event.at))
+    failure = event.failure if draft.setup.config.models else None
+    draft.phase = Waiting(effect_id, evolve(attempt, number=number), failure)
+
+
+def wait_before(draft: Draft, number: int, kind: ErrorKind, event: ModelFailed, left: float | None) -> EffectId:
+    """Start the timer before attempt ``number`` of a failed model call. ``left``: the rest of the turn's time in
+    seconds.
+    """
+    seconds = delay(draft.setup.config.retry, kind, number, draft.turn, event.failure.retry_after)
+    if left is not None:
+        seconds = min(seconds, left)  # when it has passed, the turn's time has too
+    draft.decide(RetryPlanned(kind, event.failure.message, number, seconds))
+    effect_id = draft.new_effect()
+    draft.decide(StartTimer(effect_id, seconds))
+    return effect_id

@@ -1,0 +1,128 @@
+"""Repair of JSON that a model wrote almost right. Each change has a name; other defects are refused.
+
+Only unambiguous changes are applied. They remove only a trailing comma and braces after the end, and never invent a
+value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from attrs import frozen
+
+from cognition.base.strict_json import DECODER
+
+TRAILING_COMMA = "trailing comma"
+SINGLE_QUOTES = "single quotes"
+PYTHON_LITERAL = "Python literal"
+UNESCAPED_CONTROL = "unescaped line break or control character"
+INVALID_ESCAPE = "invalid escape"
+MISSING_BRACE = "missing closing brace"
+EXTRA_BRACE = "extra closing brace"
+
+LITERALS = {"True": "true", "False": "false", "None": "null"}
+
+TOKEN = re.compile(
+    r"""(?P<blank>\s++)
+    | (?P<double>"(?:[^"\\]|\\.)*+")
+    | (?P<single>'(?:[^'\\]|\\.)*+')
+    | (?P<mark>[{}\[\],:])
+    | (?P<word>[^\s{}\[\],:"']++)""",
+    re.VERBOSE | re.DOTALL,
+)
+INNER = re.compile(
+    r"""\\(?P<unicode>u[0-9a-fA-F]{4})|\\(?P<escaped>.)|(?P<quote>")|(?P<control>[\x00-\x1f])""", re.DOTALL
+)
+CLOSERS = {"{": "}", "[": "]"}
+
+
+@frozen
+class Repaired:
+    """A repaired value; ``repairs`` names the changes and is empty if the text was valid."""
+
+    value: Any
+    repairs: tuple[str, ...]
+
+
+def repair_json(text: str, *, complete: bool = True) -> Repaired | None:
+    """Return the value that this text was intended to be, or None.
+
+    ``complete``: the text is known to have ended, so a brace missing at its end was forgotten. Otherwise the text may
+    be truncated, and closing it would turn half a call into a call.
+    """
+    notes: dict[str, None] = {}
+    rewritten = _rewritten(text, complete, notes)
+    if rewritten is None:
+        return None
+    try:
+        return Repaired(DECODER.decode(rewritten), tuple(notes))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rewritten(text: str, complete: bool, notes: dict[str, None]) -> str | None:
+    """Return the text as JSON, token by token, and note each kind of change; None if a token can't be read."""
+    written: list[str] = []
+    closers: list[str] = []
+    comma: int | None = None  # where in ``written`` a comma stands that nothing but blanks has followed
+    at = 0
+    while at < len(text):
+        token = TOKEN.match(text, at)
+        if token is None:  # a string that is never closed
+            return None
+        at = token.end()
+        kind, piece = token.lastgroup, token.group()
+        if kind == "blank":
+            written.append(" ")
+            continue
+        if piece in ("}", "]"):
+            if comma is not None:
+                written[comma] = ""
+                notes[TRAILING_COMMA] = None
+            if not closers and piece == "}" and written:
+                notes[EXTRA_BRACE] = None
+                return "".join(written) if not text[at:].strip(" \t\r\n}") else None
+            if not closers or closers.pop() != piece:
+                return None
+        elif piece in CLOSERS:
+            closers.append(CLOSERS[piece])
+        comma = len(written) if piece == "," else None
+        if kind == "word" and piece in LITERALS:
+            piece = LITERALS[piece]
+            notes[PYTHON_LITERAL] = None
+        elif kind in ("double", "single"):
+            piece = _string(piece, notes)
+        written.append(piece)
+    if closers:
+        if not complete or set(closers) != {"}"} or comma is not None:
+            return None
+        notes[MISSING_BRACE] = None
+        written += reversed(closers)
+    return "".join(written)
+
+
+def _string(literal: str, notes: dict[str, None]) -> str:
+    if literal[0] == "'":
+        notes[SINGLE_QUOTES] = None
+
+    def rewrite(match: re.Match[str]) -> str:
+        escaped, control = match["escaped"], match["control"]
+        if match["unicode"]:
+            return match.group()
+        if match["quote"]:  # only between single quotes: a double quote would have ended the other kind
+            return '\\"'
+        if control:
+            notes[UNESCAPED_CONTROL] = None
+            return json.dumps(control)[1:-1]
+        if escaped in '"\\/bfnrt':
+            return match.group()
+        if escaped == "'":
+            if literal[0] == '"':
+                notes[INVALID_ESCAPE] = None
+            return "'"
+        notes[INVALID_ESCAPE] = None  # such as the \d of a regular expression: the backslash was meant
+        return "\\\\" + (json.dumps(escaped)[1:-1] if escaped < " " else escaped)
+
+    return '"' + INNER.sub(rewrite, literal[1:-1]) + '"'

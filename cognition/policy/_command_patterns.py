@@ -1,0 +1,186 @@
+"""Match commands with patterns such as ``git push:*`` and ``rm -rf:*``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from cognition.policy._command import Command, Words, program_of
+from cognition.policy._path_patterns import names_of
+from cognition.policy._programs import LETTERS, OPTION_VALUES
+from cognition.policy._shell import read_words
+from cognition.policy._text_patterns import composed, fits, folded
+from cognition.policy.rule_patterns import NO, PERHAPS, YES, Pattern
+
+FEW_LETTERS = 3
+"""Letters after one ``-`` that are certainly separate options; more may be a long option with one ``-``."""
+NO_LETTERS: Mapping[str, str] = {}
+
+
+@frozen
+class Reading:
+    """A command as a program reads it: its options, and the other words."""
+
+    options: frozenset[str]
+    """Letters with a ``-`` each, and long options without their values."""
+    whole: frozenset[str]
+    """Unchanged words that begin with one ``-``."""
+    operands: Words
+    doubtful: frozenset[int] = frozenset()
+    """Indices of operands that may be option values: they follow an option that may or may not take one."""
+
+
+def read(program: str, words: Iterable[str | None]) -> Reading:
+    """Read the words after a program's name."""
+    letters, valued = LETTERS.get(program, NO_LETTERS), OPTION_VALUES.get(program, ())
+    options: set[str] = set()
+    whole: set[str] = set()
+    operands: list[str | None] = []
+    doubtful: set[int] = set()
+    may_take = False
+    rest = iter(words)
+    for word in rest:
+        behind, may_take = may_take, False
+        if word == "--":
+            operands += [_operand(one) for one in rest]
+        elif word is None or word[:1] != "-" or word == "-":
+            if behind:
+                doubtful.add(len(operands))
+            operands.append(_operand(word))
+        elif word in valued:
+            next(rest, None)
+        elif word[1] == "-":
+            name, given, _ = word[2:].partition("=")
+            may_take = not given
+            options.add(_long(name, letters))
+        else:
+            whole.add(word)
+            may_take = True
+            options.update([f"-{letters.get(letter, letter)}" for letter in word[1:]])
+    return Reading(frozenset(options), frozenset(whole), tuple(operands), frozenset(doubtful))
+
+
+def _long(name: str, letters: Mapping[str, str]) -> str:
+    """Return a long option, or its letter if it has one. Programs accept the beginning of a name."""
+    for known, letter in letters.items():
+        if len(known) > 1 and known.startswith(name):
+            return f"-{letter}"
+    return f"--{name}"
+
+
+def _operand(word: str | None) -> str | None:
+    if word is None:
+        return None
+    if "/" in word:
+        return "/".join([folded(name) for name in names_of(word)[0]]) or "/"
+    return folded(word)
+
+
+class Commanded:
+    """A command to judge. Its ``Reading`` is computed on demand, since few rules need it."""
+
+    __slots__ = ("_reading", "command")
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self._reading: Reading | None = None
+
+    @property
+    def reading(self) -> Reading:
+        if self._reading is None:
+            self._reading = read(self.command.program, self.command.words[1:])
+        return self._reading
+
+
+@frozen
+class CommandPattern:
+    """A pattern's argument for tools that take command lines."""
+
+    words: tuple[str, ...]
+    prefix: bool
+    program: str
+    reading: Reading
+    options: frozenset[str]
+    """The options that a command must have. Long words are also compared unchanged."""
+
+    @classmethod
+    def of(cls, pattern: Pattern) -> CommandPattern:
+        words = words_of(pattern)
+        prefix = pattern.prefix
+        if words[-1] == "*" and len(words) > 1:  # `npm run *` is `npm run:*`
+            words, prefix = words[:-1], True
+        program = program_of(words[0])
+        reading = read(program, words[1:])
+        return cls(tuple(map(composed, words)), prefix, program, reading, reading.options)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The program; empty if the pattern leaves it open."""
+        return () if "*" in self.program else (self.program,)
+
+    def prohibits(self, subject: Commanded) -> int:
+        """Return whether the pattern matches a command in any spelling; ``PERHAPS`` if that is uncertain."""
+        if subject.command.program != self.program and not _same(self.program, subject.command.program):
+            return NO
+        reading, unknown = subject.reading, None in subject.command.words
+        wanted, having = self.options, reading.options
+        found = YES
+        if not (wanted <= having if self.prefix else wanted == having):
+            if not unknown:
+                return NO
+            found = PERHAPS
+        elif any(len(word) > FEW_LETTERS + 1 for word in self.reading.whole - reading.whole):
+            found = PERHAPS
+        met = self._operands(reading.operands)
+        if met == NO and reading.doubtful:
+            met = self._operands_but_values(reading)
+        return min(found, met)
+
+    def _operands(self, having: Words) -> int:
+        wanted = self.reading.operands
+        for place, word in enumerate(wanted):
+            if place >= len(having):
+                return NO
+            if having[place] is None:
+                return PERHAPS  # and so may be any number of words
+            if not _same(word or "", having[place] or ""):
+                return NO
+        if not self.prefix and len(having) != len(wanted):
+            return PERHAPS if None in having[len(wanted) :] else NO
+        return YES
+
+    def _operands_but_values(self, reading: Reading) -> int:
+        """Return ``PERHAPS`` if the pattern would match with some words as option values: ``-j 4 publish``."""
+        wanted, reached = self.reading.operands, {0}
+        for place, word in enumerate(reading.operands):
+            if self.prefix and len(wanted) in reached:
+                return PERHAPS
+            if word is None and reached:
+                return PERHAPS
+            on = {at + 1 for at in reached if at < len(wanted) and _same(wanted[at] or "", word or "")}
+            reached = on | reached if place in reading.doubtful else on
+        return PERHAPS if len(wanted) in reached else NO
+
+    def covers(self, subject: Commanded) -> bool:
+        """Return whether a command is spelt as in the pattern, without variables set before it."""
+        words = subject.command.words
+        if (
+            subject.command.assigned
+            or len(words) < len(self.words)
+            or (len(words) > len(self.words) and not self.prefix)
+        ):
+            return False
+        for wanted, word in zip(self.words, words, strict=False):
+            if word is None or (wanted != word and not _same(wanted, composed(word))):
+                return False
+        return True
+
+
+def words_of(pattern: Pattern) -> tuple[str, ...]:
+    """Return the words of a pattern; if it is not one command, split it at spaces."""
+    return read_words(pattern.argument) or tuple(pattern.argument.split())
+
+
+def _same(wanted: str, word: str) -> bool:
+    return wanted == word or ("*" in wanted and fits(wanted.split("*"), word))

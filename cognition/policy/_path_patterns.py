@@ -1,0 +1,172 @@
+"""Match paths with patterns by their text alone; the tool itself must check symlinks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attrs import field, frozen
+
+from cognition.policy._text_patterns import composed, fits, folded
+from cognition.policy.rule_patterns import NO, YES, Pattern
+
+LONGEST = 4096
+"""The most characters of a path; no system opens a longer path."""
+ANY = "**"
+
+DRIVE = re.compile(r"[A-Za-z]:")
+"""A drive, which is a separate root on some systems."""
+
+Names = tuple[str, ...]
+"""A path's names from the top. An absolute path begins with an empty name, a path above the directory with ``..``."""
+
+
+@frozen
+class Path:
+    """A path in the form that rules are compared with."""
+
+    names: Names
+    """Composed (NFC), without empty names and ``.``; each name followed by ``..`` is removed with it."""
+    straight: bool = True
+    """Whether no ``..`` removed a name; after a symlink, ``..`` leads elsewhere."""
+    folded: Names = field(init=False)
+    outside: bool = field(init=False)
+    """Whether it does not start in the working directory, so that its place relative to it is unknown."""
+    plain: bool = field(init=False)
+    """Whether it has no backslash, which some systems treat as a separator."""
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "folded", tuple(map(_bare, self.names)))
+        object.__setattr__(self, "outside", leads_out(self.names[0]))
+        object.__setattr__(self, "plain", not any("\\" in name for name in self.names))
+
+    @property
+    def keys(self) -> Names:
+        """The names that include the key of every pattern that can match this path."""
+        return self.folded if self.outside else (self.folded[0], self.folded[-1])
+
+
+def names_of(text: str) -> tuple[Names, bool]:
+    """Return a path's names, and whether it goes straight down. The working directory itself is ``(".",)``."""
+    parts = composed(text).split("/")
+    names: list[str] = [""] if parts[0] == "" else []
+    straight = True
+    for part in parts:
+        if part in ("", "."):
+            continue
+        if part == ".." and names and names[-1] != "..":
+            straight = False
+            if names != [""]:  # above the top is the top
+                names.pop()
+        else:
+            names.append(part)
+    return tuple(names) or (".",), straight
+
+
+def read_path(text: str) -> Path | None:
+    """Return the path in a text; None if no system could open it as it reads."""
+    if not text or len(text) > LONGEST or "\0" in text:
+        return None
+    return Path(*names_of(text))
+
+
+@frozen
+class PathPattern:
+    """A pattern's argument for tools that take paths."""
+
+    allowed: Names
+    """``**`` is any number of names; other names may contain stars."""
+    forbidden: Names
+
+    @classmethod
+    def of(cls, pattern: Pattern) -> PathPattern:
+        names, _ = names_of(pattern.argument)
+        if pattern.prefix and names[-1] != ANY:
+            names = (*names, ANY)
+        if names[0] == ".":  # everything below the working directory, or it alone
+            names = names[1:] or names
+        return cls(names, tuple(map(_bare, names)))
+
+    @property
+    def keys(self) -> Names:
+        """A first or last name of every plain path that it can match; empty without such a name."""
+        names = _inside(self.forbidden)
+        return tuple([name for name in (*names[:1], *names[-1:]) if "*" not in name][:1])
+
+    def prohibits(self, path: Path) -> int:
+        """As in ``CommandPattern``. Backslashes count as slashes too, as on some systems."""
+        names = path.folded
+        if _matches(self.forbidden, names) or (path.outside and self._by_its_end(names)):
+            return YES
+        if path.plain:
+            return NO
+        return self.prohibits(Path(*names_of("/".join(names).replace("\\", "/"))))
+
+    def covers(self, path: Path) -> bool:
+        first = path.names[0]
+        if not (path.straight and path.plain) or any(map(_may_go_up, path.names)):
+            return False
+        if (path.outside and _way_out(self.allowed) != _way_out(path.names)) or (
+            DRIVE.match(first) and first != self.allowed[0]
+        ):
+            return False
+        return _matches(self.allowed, path.names)
+
+    def _by_its_end(self, names: Names) -> bool:
+        """Return whether a path from outside may be the path in the pattern."""
+        wanted, bare = _inside(self.forbidden), _inside(names)
+        if self.forbidden[0] == "":
+            return names[0] == ".." and _matches(wanted, bare)
+        return bool(wanted) and _matches((ANY, *wanted), bare)
+
+
+def _bare(name: str) -> str:
+    """Return a name without differences that some systems ignore, such as trailing dots and spaces."""
+    plain = folded(name)
+    return plain.rstrip(" .") or plain
+
+
+def _may_go_up(name: str) -> bool:
+    """Return whether some system may read a name other than ``.`` and ``..`` as one of these."""
+    return name not in ("", ".", "..") and not folded(name).strip(" .")
+
+
+def leads_out(name: str) -> bool:
+    """Return whether a first name leaves the working directory."""
+    return name in ("", "..") or name[:1] == "~" or DRIVE.fullmatch(name) is not None
+
+
+def _inside(names: Names) -> Names:
+    """Return a path without its leading names that leave the working directory."""
+    first = 0
+    while first < len(names) and leads_out(names[first]):
+        first += 1
+    return names[first:]
+
+
+def _way_out(names: Names) -> Names:
+    """Return how a path leaves the working directory; an allow rule must leave it in the same way."""
+    ups = tuple([name for name in names if name == ".."])
+    return (names[0], *ups) if names[0] == "" or names[0][:1] == "~" else ups
+
+
+def _matches(pattern: Sequence[str], names: Names) -> bool:
+    """Match names with a pattern. It backtracks to the last ``**`` only, so long patterns take no extra time."""
+    place = at = 0
+    back, begun = -1, 0
+    while at < len(names):
+        if place < len(pattern) and pattern[place] == ANY:
+            back, begun = place, at
+            place += 1
+        elif place < len(pattern) and _same(pattern[place], names[at]):
+            place, at = place + 1, at + 1
+        elif back >= 0:
+            begun += 1
+            place, at = back + 1, begun
+        else:
+            return False
+    return all(rest == ANY for rest in pattern[place:])
+
+
+def _same(pattern: str, name: str) -> bool:
+    return pattern == name or ("*" in pattern and fits(pattern.split("*"), name))

@@ -1,0 +1,169 @@
+"""L6, the limits of a turn: pure checks of one step."""
+
+from __future__ import annotations
+
+from cognition.context.summaries import COMPACT_EVERY
+from cognition.steps.config import AgentConfig, Limits
+from cognition.steps.decisions import (
+    AskApproval,
+    CallModel,
+    CallTool,
+    Compacted,
+    Decision,
+    ModeSet,
+    PlanChanged,
+    SessionClosed,
+    SpawnWorker,
+    TasksChanged,
+    TurnFinished,
+)
+from cognition.steps.inputs import (
+    HookReturned,
+    Input,
+    ModelFailed,
+    ModelInterrupted,
+    SessionReset,
+    ShutdownAsked,
+    TimerFired,
+)
+from cognition.testing._engine_under_test import Found, Problem, Subject
+from cognition.testing._world import Edge, Turn, count, is_objected, is_rejected
+from cognition.values.outcomes import Completed, LimitReached
+
+OF_THE_SESSION = (SessionClosed, TasksChanged, PlanChanged, ModeSet)
+"""Decisions that a reset or a shutdown may add after the turn that it ends."""
+
+
+def bounded(subject: Subject, edge: Edge) -> Found:
+    """L6: a turn has one outcome, as its last decision, and leaves no effect in flight.
+
+    Also: a turn does not exceed its budgets, and a summary reduces the size of prompts.
+    """
+    if is_rejected(edge.transition):
+        return None
+    for decision in edge.transition.decisions:
+        if isinstance(decision, Compacted) and not decision.after < decision.before:
+            return Problem(f"a summary makes a prompt of {decision.before} tokens one of {decision.after}")
+    turn = count(edge.before, edge.input)
+    decisions, resting = edge.transition.decisions, not edge.after.in_turn
+    ends = [place for place, decision in enumerate(decisions) if type(decision) is TurnFinished]
+    if not ends:
+        if turn is not None and resting:
+            return Problem("the turn is over and no TurnFinished was decided")
+        return _overdrawn(subject, turn, edge.input, decisions) if turn is not None else None
+    if len(ends) > 1:
+        return Problem(f"the turn was finished {len(ends)} times")
+    if turn is None:
+        return Problem("a turn was finished, and none was under way")
+    of_session = OF_THE_SESSION if isinstance(edge.input, SessionReset | ShutdownAsked) else ()
+    if any(not isinstance(decision, of_session) for decision in decisions[ends[0] + 1 :]):
+        return Problem("TurnFinished is not the turn's last decision")
+    if not resting:
+        return Problem(f"the turn is finished and the phase is {edge.after.phase_name}")
+    if edge.after.open:
+        return Problem(f"the turn is finished and {edge.after.open[0].effect_id} is still in flight")
+    finished = decisions[ends[0]]
+    assert isinstance(finished, TurnFinished)
+    if finished.usage != turn.usage:
+        return Problem(f"the turn's usage is {turn.usage}, and {finished.usage} was reported")
+    problem = _overdrawn(subject, turn, edge.input, decisions)
+    return problem or _invented(subject, turn, edge.input, finished)
+
+
+def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Decision, ...]) -> Found:
+    if subject.config is None or not decisions:
+        return None
+    limits = subject.config.limits
+    calls, workers, refusals = turn.calls, turn.workers, turn.refusals
+    for decision in decisions:
+        if isinstance(decision, CallTool):
+            calls, refusals = calls + 1, 0
+            if limits.tool_calls is not None and calls > limits.tool_calls:
+                return Problem(f"{decision.call.id} is run as call {calls} of a turn that may run {limits.tool_calls}")
+        elif isinstance(decision, CallModel):
+            if turn.replies > limits.steps:
+                return Problem(f"the model is called after {turn.replies} replies; the limit is {limits.steps} and one")
+            if turn.replies == limits.steps and decision.request.tools:
+                return Problem(f"after {turn.replies} replies, the limit, the model is called with tools")
+            problem = _summarised(turn, limits, event, decision) or _unlimited(subject.config, turn, event, decision)
+            if problem is not None:
+                return problem
+            if turn.continued > limits.hook_continuations and isinstance(event, HookReturned):
+                return Problem(f"a hook asks for the {turn.continued}th time to go on, and the turn does")
+            if turn.objected > limits.corrections and is_objected(event) and subject.config.protocol == "native":
+                return Problem(f"the {turn.objected}th answer that is not what was asked for is sent back")
+        elif isinstance(decision, SpawnWorker):
+            workers += 1
+            if limits.workers is not None and workers > limits.workers:
+                return Problem(f"worker {workers} of a turn that may have {limits.workers} is spawned")
+        elif not isinstance(decision, AskApproval):
+            continue
+        spent = spent_budgets(limits, turn, event.at) if not isinstance(decision, AskApproval) else []
+        if spent:
+            return Problem(f"{type(decision).__name__} {decision.effect_id} is decided though {spent[0]} are used up")
+        if refusals >= limits.refusals and not subject.config.features:  # what the engine does itself is not seen
+            return Problem(f"{type(decision).__name__} is decided after {refusals} refusals in a row, the limit")
+    return None
+
+
+def _summarised(turn: Turn, limits: Limits, event: Input, call: CallModel) -> Found:
+    """Return a problem if a summary is requested too often, with tools, or as the turn's last reply."""
+    if call.purpose != "summary":
+        return None
+    if call.request.tools:
+        return Problem("a summary is asked for with tools")
+    if turn.replies + 1 >= limits.steps:
+        return Problem(f"a summary is asked for after {turn.replies} replies of {limits.steps}: it takes the last step")
+    if turn.summarised is None or isinstance(event, TimerFired | ModelFailed):  # the same one once more
+        return None
+    replies = turn.replies - turn.summarised
+    if replies < COMPACT_EVERY:
+        return Problem(f"a summary is asked for {replies} replies after the one before")
+    return None
+
+
+def _unlimited(config: AgentConfig, turn: Turn, event: Input, call: CallModel) -> Found:
+    seconds = config.limits.seconds
+    left = None if seconds is None else max(seconds - (event.at - turn.started_at), 0.0)
+    if left is not None and (call.seconds is None or not call.seconds <= left):
+        return Problem(f"the model may take {call.seconds} seconds, and the turn has {left:g} left")
+    if turn.cut and call.request.options.max_tokens == config.options.max_tokens:
+        return Problem("the model is asked again at the token limit that cut its reply")
+    return None
+
+
+def spent_budgets(limits: Limits, turn: Turn, now: float) -> list[str]:
+    """Return the budgets of tokens, cost and time that are used up."""
+    usage = turn.usage
+    budgets = (
+        ("input_tokens", usage.input_tokens, limits.input_tokens),
+        ("output_tokens", usage.output_tokens, limits.output_tokens),
+        ("cost", usage.cost, limits.cost),
+        ("seconds", now - turn.started_at, limits.seconds),
+    )
+    return [name for name, used, limit in budgets if limit is not None and used >= limit]
+
+
+def _invented(subject: Subject, turn: Turn, event: Input, finished: TurnFinished) -> Found:
+    """Return a problem if the turn ends with a limit that was not reached, or completes with a truncated reply.
+
+    Refusals and loops are not visible from outside, so they are not checked.
+    """
+    if subject.config is None or not isinstance(finished.outcome, LimitReached):
+        cut = turn.cut and subject.config is not None and isinstance(finished.outcome, Completed)
+        return Problem("a reply that was cut at its token limit is taken for an answer") if cut else None
+    limits, limit = subject.config.limits, finished.outcome.limit
+    features = subject.config.features  # what the engine does itself counts as a call, and is not seen from outside
+    spent = spent_budgets(limits, turn, event.at)
+    late = isinstance(event, ModelInterrupted) and event.late and limits.seconds is not None
+    reached = {
+        **{name: name in spent for name in ("input_tokens", "output_tokens", "cost")},
+        "seconds": late or "seconds" in spent,
+        "max_tokens": turn.cut,
+        "steps": turn.replies >= limits.steps,
+        "tool_calls": limits.tool_calls is not None and (turn.calls >= limits.tool_calls or bool(features)),
+        "workers": limits.workers is not None and turn.workers >= limits.workers,
+    }
+    if not reached.get(limit, True):
+        return Problem(f"the turn ended at the limit of {limit}, which was not reached")
+    return None

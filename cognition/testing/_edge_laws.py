@@ -1,0 +1,398 @@
+"""The laws that a single step can break, as pure checks: each takes a step and returns a problem or None.
+
+L5 and L6 have their own modules, ``_permission_laws`` and ``_budget_laws``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import evolve
+
+from cognition.context.sections import briefed, briefing_size, with_standing
+from cognition.context.token_counts import bare_counted, fixed_counted
+from cognition.context.window import (
+    changed_size,
+    end_of_asking,
+    message_size,
+    skipped_message,
+    summary_message,
+    system_size,
+)
+from cognition.steps.codec import from_data, to_data
+from cognition.steps.decisions import (
+    EFFECT_TYPES,
+    CallModel,
+    CallTool,
+    CancelEffect,
+    Decision,
+    Effect,
+    Rejected,
+    RetryPlanned,
+    StartTimer,
+)
+from cognition.steps.inputs import Input
+from cognition.steps.requests import ModelRequest
+from cognition.steps.state import AgentState, Window
+from cognition.steps.vocabulary import is_worker_tool
+from cognition.testing._engine_under_test import UNREADABLE, Found, Problem, Subject, batch_of
+from cognition.testing._purity import Watch
+from cognition.testing._trace import contrast
+from cognition.testing._world import Edge, World, belongs, count, failed_by, history_of
+from cognition.values.history import History
+from cognition.values.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+
+
+def encoding(value: Any, kind: Any = None) -> str:
+    """Return the JSON text of a value. Values with equal text are equal for every replay."""
+    return json.dumps(to_data(value, kind))
+
+
+def _written(value: Any) -> str:
+    """Return ``encoding(value)``, or ``repr(value)`` if it can't be encoded (L8 reports that)."""
+    try:
+        return encoding(value)
+    except UNREADABLE:
+        return repr(value)
+
+
+def read_back(value: Any, kind: Any) -> Any:
+    """Return the value as a journal would restore it: equal, without shared parts.
+
+    Raises:
+        One of ``UNREADABLE``: it can't be encoded or decoded.
+    """
+    return from_data(json.loads(encoding(value, kind)), kind)
+
+
+# ------------------------------------------------------------------------------------------------------------- L1 pure
+
+
+def purity(subject: Subject, world: World, event: Input) -> Found:
+    """L1: repeating a step gives an equal transition. It does not change its arguments, and uses no other source."""
+    state = world.state
+    before = _written(state), _written(event)
+    watch = Watch()
+    try:
+        with watch:
+            first = subject.engine.step(state, event)
+        second = subject.engine.step(state, event)
+    except Exception:  # L2's matter
+        return None if watch.asked is None else Problem(str(watch.asked))
+    if watch.asked is not None:
+        return Problem(str(watch.asked))
+    for what, old, new in zip(("state", "input"), before, (_written(state), _written(event)), strict=True):
+        if old != new:
+            return Problem(f"step changed its argument, the {what}:\n    before: {old:.300}\n    after:  {new:.300}")
+    if first != second:
+        return Problem(f"equal arguments gave transitions that differ in {contrast(first, second)}")
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------ L2 total
+
+
+def totality(subject: Subject, edge: Edge) -> Found:
+    """L2: a step never raises; a misplaced input changes no state and is rejected once; effect ids are never reused."""
+    if edge.error is not None:
+        return Problem(f"step raised {edge.error}")
+    decisions, place = edge.transition.decisions, belongs(edge.before, edge.input)
+    rejections = sum(type(decision) is Rejected for decision in decisions)
+    if rejections or not place:
+        name = type(edge.input).__name__
+        if place and hasattr(edge.input, "effect_id"):
+            return Problem(f"{name} answers an effect in flight and was rejected")
+        if rejections != 1 or len(decisions) != 1:
+            return Problem(f"{name} does not belong here, and what was decided is not one Rejected and nothing else")
+        state = edge.transition.next_state
+        if state is not edge.before.state and state != edge.before.state:
+            return Problem(f"{name} was rejected and changed the state")
+        return None
+    effects = [decision.effect_id for decision in decisions if isinstance(decision, EFFECT_TYPES)]
+    known = {effect.effect_id for effect in (*edge.before.open, *edge.before.over)} if effects else set()
+    for effect_id in effects:
+        if effect_id in known:
+            return Problem(f"the effect id {effect_id} is given a second time")
+        known.add(effect_id)
+    return None
+
+
+# --------------------------------------------------------------------------------------------------------- L3 answered
+
+
+def unpaired(messages: Sequence[Message]) -> str | None:
+    """Return a problem unless each call's one result follows directly, in call order."""
+    due: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if not due:
+                return f"there is a result of {message.call_id}, which no call before it waits for"
+            if message.call_id != due[0]:
+                return f"the result of {message.call_id} stands where that of {due[0]} is due"
+            due.pop(0)
+            continue
+        if due:
+            return f"{due[0]} has no result"
+        if isinstance(message, AssistantMessage):
+            due = [call.id for call in message.calls]
+    return f"{due[0]} has no result" if due else None
+
+
+def answered(subject: Subject, edge: Edge) -> Found:
+    """L3: in each request every call of a reply has exactly one result, directly after it and in call order."""
+    for decision in edge.transition.decisions:
+        if isinstance(decision, CallModel):
+            problem = unpaired(tuple(decision.request.messages))
+            if problem is not None:
+                return Problem(f"in the request of {decision.effect_id}, {problem}")
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------- L4 ordered
+
+
+def ordered(subject: Subject, edge: Edge) -> Found:
+    """L4: a call runs after all earlier calls of its reply, and only once.
+
+    Exceptions: calls that may run together may overlap if all calls between them may too, and a tool may permit
+    repetition.
+    """
+    state = edge.transition.next_state
+    if not isinstance(state, AgentState):
+        return None  # of a state class of its own nobody can tell in which order the calls stand
+    failed = failed_by(edge.before, edge.input)
+    if failed is not None:
+        problem = _waits(subject, edge, failed)
+        if problem is not None:
+            return Problem(problem)
+    if CallTool not in map(type, edge.transition.decisions):
+        return None
+    history = state.history
+    turn = count(edge.before, edge.input)
+    ran = list(turn.ran) if turn is not None else []
+    answered_id = getattr(edge.input, "effect_id", None)
+    open_ = [
+        (effect.effect_id, call)
+        for effect in edge.before.open
+        if effect.effect_id != answered_id and (call := _call_of(effect)) is not None
+    ]
+    for decision in edge.transition.decisions:
+        if isinstance(decision, CallTool):
+            call = decision.call
+            batch = [other.id for other in batch_of(history, call)]
+            if not batch:
+                return Problem(f"{call.id} runs and stands in no reply of the history")
+            problem = _runs_again(subject, edge.before, call, [other.id for other in ran].count(call.id))
+            if problem is not None:
+                return Problem(problem)
+            for _, other in open_:
+                if not _together(subject, history, call, other):
+                    return Problem(f"{call.id} runs while {other.id} is open, and not all may run together")
+            for other_call in ran:
+                behind = other_call.id in batch and batch.index(other_call.id) > batch.index(call.id)
+                if behind and not _together(subject, history, call, other_call):
+                    return Problem(f"{call.id} runs after {other_call.id}, which stands behind it in the reply")
+            ran.append(call)
+        if isinstance(decision, CancelEffect):
+            open_ = [(effect_id, other) for effect_id, other in open_ if effect_id != decision.effect_id]
+        elif isinstance(decision, EFFECT_TYPES) and (asked := _call_of(decision)) is not None:
+            open_.append((decision.effect_id, asked))
+    return None
+
+
+def _runs_again(subject: Subject, before: World, call: ToolCall, times: int) -> str | None:
+    if not times:
+        return None
+    if call.id not in [other.id for other in before.failed]:
+        return f"{call.id} runs a second time, and did not fail in a way that may pass"
+    tool = subject.tools.get(call.name)
+    if subject.config is None or tool is None:
+        return None
+    if not tool.repeatable:
+        return f"{call.id} runs a second time, and {call.name!r} must not"
+    if times > len(tool.retries):
+        return f"{call.id} runs a further time after {times}, and the plan of {call.name!r} is {list(tool.retries)}"
+    return None
+
+
+def _waits(subject: Subject, edge: Edge, failed: ToolCall) -> str | None:
+    plans = [decision for decision in edge.transition.decisions if isinstance(decision, RetryPlanned)]
+    tool = subject.tools.get(failed.name)
+    if tool is None or not plans or plans[0].call_id != failed.id:
+        return None
+    ran = [] if edge.before.turn is None else [call.id for call in edge.before.turn.ran]
+    plan, times = tool.retries, ran.count(failed.id)
+    if times > len(plan) or plans[0].seconds != plan[times - 1]:
+        return f"{failed.id} is to run again after {plans[0].seconds:g} seconds, and its tool's plan is {list(plan)}"
+    timers = [decision.seconds for decision in edge.transition.decisions if isinstance(decision, StartTimer)]
+    return None if timers == [plans[0].seconds] else f"{failed.id} is to run again, and the timers are {timers}"
+
+
+def _call_of(effect: Effect) -> ToolCall | None:
+    call: ToolCall | None = getattr(effect, "call", None)
+    return call
+
+
+def _together(subject: Subject, history: History, one: ToolCall, other: ToolCall) -> bool:
+    """Return whether two calls are in a contiguous run of calls that may run in parallel; True without a configuration.
+
+    Workers may run in parallel: each has its own state and its own policy.
+    """
+    if subject.config is None:
+        return True
+    batch = batch_of(history, one)
+    places = sorted(place for place, call in enumerate(batch) if call.id in (one.id, other.id))
+    if len(places) != 2:
+        return False
+    between = [subject.tools.get(call.name) for call in batch[places[0] : places[1] + 1]]
+    return all(tool is not None and (tool.runs_beside or is_worker_tool(tool)) for tool in between)
+
+
+# ------------------------------------------------------------------------------------------------------ L7 cancellable
+
+
+def cancels_what_is_open(subject: Subject, edge: Edge) -> Found:
+    """L7, for every step: cancelled effects were in flight."""
+    if CancelEffect not in map(type, edge.transition.decisions):
+        return None
+    open_ = {effect.effect_id for effect in edge.before.open}
+    for decision in edge.transition.decisions:
+        if isinstance(decision, EFFECT_TYPES):
+            open_.add(decision.effect_id)
+        elif isinstance(decision, CancelEffect):
+            if decision.effect_id not in open_:
+                return Problem(f"{decision.effect_id} is cancelled and was not in flight")
+            open_.discard(decision.effect_id)
+    return None
+
+
+# --------------------------------------------------------------------------------------------------------- L8 faithful
+
+
+def recorded_input(subject: Subject, edge: Edge) -> Found:
+    """L8: the input survives JSON encoding and decoding unchanged."""
+    problem = not_faithful(edge.input, Input)
+    return None if problem is None else Problem(problem)
+
+
+def recorded_decisions(subject: Subject, edge: Edge) -> Found:
+    """L8: the decisions survive JSON encoding and decoding unchanged."""
+    for decision in edge.transition.decisions:
+        problem = not_faithful(decision, Decision)
+        if problem is not None:
+            return Problem(problem)
+    return None
+
+
+def not_faithful(value: Any, kind: Any) -> str | None:
+    """Return the difference or error of encoding a value as JSON and decoding it."""
+    try:
+        back = read_back(value, kind)
+    except UNREADABLE as error:
+        return f"{type(value).__name__} can't be recorded: {type(error).__name__}: {error}"
+    return None if back == value else f"{type(value).__name__} comes back from JSON changed: {contrast(value, back)}"
+
+
+# ------------------------------------------------------------------------------------------------------------- L9 fits
+
+
+def _is_users(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "user"
+
+
+def _is_shown(message: Message, whole: Message) -> bool:
+    """Return whether ``message`` equals ``whole``, or is a tool result shortened to its two ends."""
+    if message == whole:
+        return True
+    if not isinstance(message, ToolMessage) or not isinstance(whole, ToolMessage):
+        return False
+    head, _, rest = message.content.partition("\n[... ")
+    tail = rest.rpartition(" ...]\n")[2]
+    both_ends = whole.content.startswith(head) and whole.content.endswith(tail)
+    same = evolve(message, content=whole.content, tokens=whole.tokens) == whole
+    return both_ends and len(message.content) < len(whole.content) and same
+
+
+def fitting(subject: Subject, edge: Edge) -> Found:
+    """L9: each request fits the context, begins at a turn, and contains the system prompt and the newest user message
+    whole.
+
+    A request for a summary only has to fit and to contain the system prompt.
+    """
+    state = edge.transition.next_state
+    for decision in edge.transition.decisions:
+        if isinstance(decision, CallModel):
+            request = decision.request
+            if decision.purpose == "summary":
+                problem = _too_large(subject, request, state, bare=True)
+            else:
+                problem = _misfit(subject, request, state)
+            if problem is not None:
+                return Problem(f"the request of {decision.effect_id} {problem}")
+    return None
+
+
+def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str | None:
+    shown, history = tuple(request.messages), history_of(state)
+    briefing = getattr(state, "briefing", None)
+    if briefing is not None:
+        history = briefed(history, briefing)
+    newest = next((m for m in reversed(history) if isinstance(m, UserMessage) and m.origin == "user"), None)
+    if newest is not None and newest not in shown:
+        return f"lacks the newest user message or a part of it: {newest}"
+    of: object = state
+    window = of.window if isinstance(of, AgentState) else Window()
+    if window.summary.text:
+        if shown[:1] != (summary_message(window.summary),):
+            return f"does not begin with the summary of what it leaves out, but with {shown[:1]}"
+        shown = shown[1:]
+    first = shown[0] if shown else None
+    if not isinstance(first, UserMessage) or first.origin != "user":
+        return f"does not begin at a turn but with {first}"
+    if not isinstance(state, AgentState):
+        return None  # a class of its own: what it keeps, and how much of it is left out, nobody can tell
+    asked = window.summary.asked
+    if asked is not None:
+        asking = history[asked : end_of_asking(history, asked)]
+        if shown[: len(asking)] != asking or not isinstance(history[window.first], AssistantMessage):
+            return "shows a part of a turn without the message that began it, or not from a reply on"
+        shown = shown[len(asking) :]
+        gone = window.first - max(asked + len(asking), window.summary.messages)
+        if window.summary.skipped != gone:
+            return f"leaves out {gone} messages of the turn, and counts {window.summary.skipped}"
+        if gone:
+            if shown[:1] != (skipped_message(window.summary),):
+                return f"does not say that it leaves out {window.summary.skipped} messages of the turn"
+            shown = shown[1:]
+    whole = history[max(len(history) - len(shown), 0) :]
+    if len(shown) > len(history) or not all(map(_is_shown, shown, whole)):
+        return "leaves out messages between those that it shows, or shows what is not in history"
+    # Behind the newest reply; those of a turn that failed before its results were answered are as old as that turn.
+    read = [place for place, one in enumerate(whole) if isinstance(one, AssistantMessage) or _is_users(one)]
+    unread = read[-1] + 1 if read else 0
+    if shown[unread:] != whole[unread:] and any(map(_is_users, shown[1:])):
+        return "shortens results that the model has not answered, and shows an older turn"
+    return _too_large(subject, request, state)
+
+
+def _too_large(subject: Subject, request: ModelRequest, state: AgentState, *, bare: bool = False) -> str | None:
+    """Return a problem with the request's system prompt or size. ``bare``: a request for a summary, without tools."""
+    if subject.config is None or not isinstance(state, AgentState):
+        return None
+    briefing = state.briefing
+    if request.system != with_standing(subject.config.prompt_with(state.system), briefing):
+        return f"has another system prompt than the configuration and the newest message: {request.system!r}"
+    costs, fixed = state.costs, changed_size(subject.fixed, subject.config, state.system)
+    slack = 0.0 if bare else state.window.slack
+    if costs is not None:
+        fixed = (bare_counted if bare else fixed_counted)(costs, fixed) + briefing_size(briefing)
+    elif bare:
+        fixed = system_size(request.system)
+    elif briefing is not None:  # what stands in front of the newest message counts with it
+        fixed += briefing_size(evolve(briefing, passing=""))
+    size = (fixed + sum(map(message_size, request.messages)) - slack) * state.window.scale
+    if int(size) > subject.budget:
+        return f"has about {int(size)} tokens, and {subject.budget} fit"
+    return None

@@ -1,0 +1,140 @@
+"""The ten laws of the agent core, as checks for any engine.
+
+    >>> from cognition import LLMEngine
+    >>> from cognition.testing import laws
+    >>> [law.name for law in laws(LLMEngine())][:2]
+    ['L1', 'L2']
+
+``law.check()`` searches with Hypothesis; ``explore`` and ``machine`` apply the same checks to every step they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cognition.steps.inputs import Input
+from cognition.testing import (
+    _budget_laws as budget_laws,
+    _edge_laws as edge_laws,
+    _permission_laws as permission_laws,
+    _routing_laws as routing_laws,
+    _state_laws as state_laws,
+)
+from cognition.testing._engine_under_test import Subject
+from cognition.testing._law import EdgeCheck, InconclusiveError, Law, LawViolation, Probe, StateCheck
+from cognition.testing._world import AnyEngine
+
+__all__ = ["InconclusiveError", "Law", "LawViolation", "laws"]
+
+STATEMENTS: tuple[tuple[str, str, str], ...] = (
+    (
+        "L1",
+        "pure",
+        "Equal state and input give equal transitions, arguments are never changed, and a step reads no clock, draws "
+        "no randomness and does no I/O.",
+    ),
+    (
+        "L2",
+        "total",
+        "Any input in any reachable state gives a transition, never an exception. An input that does not belong "
+        "(stale, foreign, duplicate, out of phase) leaves the state equal and yields one Rejected.",
+    ),
+    (
+        "L3",
+        "answered",
+        "Before the next model call every tool call of the reply has exactly one result, directly after it and in call "
+        "order; any arrival order of the results gives the same history.",
+    ),
+    (
+        "L4",
+        "ordered",
+        "Calls run in the order given, unless each of a contiguous run of them may run beside others, as read-only "
+        "ones may; those may run together. None runs twice, unless it failed in a way that may pass and its tool may "
+        "be run again: then after the waits of its plan, and no more often than that has.",
+    ),
+    (
+        "L5",
+        "permitted",
+        "Nothing runs that policy did not allow or the user did not approve; what runs is, to the byte, what was "
+        "proposed and approved; adding a deny rule never permits more. What a rule decides, and every denial, is told "
+        "with its rule; what is remembered from now on is what the user said, and only the user takes it back.",
+    ),
+    (
+        "L6",
+        "bounded",
+        "Every turn ends with exactly one TurnFinished, its last decision, with nothing left in flight. Steps, tool "
+        "calls, refusals, tokens, cost and wall time are budgets that nothing overdraws. A summary is asked for once "
+        "in some replies at most, never in place of the last one, and is taken only if it makes prompts smaller. A "
+        "call goes to the first model of its order that works, as far as its breaker and the turn know, and no turn "
+        "fails while one of them was not asked.",
+    ),
+    (
+        "L7",
+        "cancellable",
+        'Cancelling reaches idle in one step, cancels each effect in flight, gives each open call a "cancelled" '
+        "result, and leaves a history that the next model call accepts.",
+    ),
+    (
+        "L8",
+        "faithful",
+        "Every state, input and decision comes back equal from its JSON, and a stored state goes on as the live one.",
+    ),
+    (
+        "L9",
+        "fits",
+        "A request never exceeds the context's budget, begins at a turn, leaves nothing out after that, and has the "
+        "system prompt and the newest user message whole. Where a summary stands for what came before, it stands in "
+        "front, and within a turn the user's message right behind it; what follows begins with a reply.",
+    ),
+    (
+        "L10",
+        "alive",
+        "From every reachable state benign answers lead to idle, something is in flight until then, a model that "
+        "says nothing is nudged at most twice, and after a reset a message reaches the model as in a new session.",
+    ),
+)
+
+CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateCheck, ...]]] = {
+    "L1": ((edge_laws.purity,), (), ()),
+    "L2": ((), (edge_laws.totality,), (state_laws.nothing_happened,)),
+    "L3": ((), (edge_laws.answered,), (state_laws.any_arrival_order,)),
+    "L4": ((), (edge_laws.ordered,), ()),
+    "L5": ((), (permission_laws.permitted, permission_laws.accounted), ()),
+    "L6": ((), (budget_laws.bounded, routing_laws.routed), ()),
+    "L7": ((), (edge_laws.cancels_what_is_open,), (state_laws.cancellable,)),
+    "L8": ((), (edge_laws.recorded_input, edge_laws.recorded_decisions), (state_laws.stored_and_read,)),
+    "L9": ((), (edge_laws.fitting,), ()),
+    "L10": ((), (), (state_laws.alive, state_laws.nudged_at_most_twice, state_laws.begins_anew)),
+}
+"""The checks of each law: before a step, of a step, of a situation."""
+
+
+def laws(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: Any = None) -> list[Law]:
+    """Return the ten laws for this engine, in order.
+
+    Laws about tools, policy, limits or the context (L4, L5, L6, L9) use the engine's attribute ``config`` if it is an
+    ``AgentConfig``. Otherwise they check only facts that need no configuration.
+
+    ``alphabet``: the inputs to search with, as in ``explore``; default: all that the strategies generate. ``start``:
+    the initial state of a session; ``AgentState()`` unless the engine has its own state class. The laws don't read a
+    state that is not an ``AgentState``; they then use only inputs and decisions. L4 and L5 then check nothing, and L3,
+    L7 and L9 only requests.
+    """
+    subject, letters = Subject.of(engine, start), None if alphabet is None else tuple(alphabet)
+    return [Law(name, title, text, subject, search, *CHECKS[name], letters) for name, title, text in STATEMENTS]
+
+
+def search(
+    law: Law, *, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None
+) -> LawViolation | None:
+    """Search with Hypothesis, which the laws themselves do not depend on.
+
+    Raises:
+        ConfigError: Hypothesis is not installed; names the extra.
+    """
+    from cognition.testing._search import find_violation
+
+    return find_violation(
+        law, max_examples=max_examples, max_inputs=max_inputs, derandomize=derandomize, alphabet=alphabet
+    )

@@ -1,0 +1,265 @@
+r"""OpenAI's chat completions (https://platform.openai.com/docs/api-reference/chat), as implemented by many servers.
+
+A reply arrives in pieces as server-sent events, until ``[DONE]``::
+
+    data: {"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {"content": "It is"}, "finish_reason": null}]}
+
+    data: {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+           "function": {"name": "multiply", "arguments": "{\"a\": 17"}}]}, "finish_reason": null}]}
+
+    data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+
+    data: {"choices": [], "usage": {"prompt_tokens": 21, "completion_tokens": 9}}
+
+    data: [DONE]
+
+Deviations of servers that are read too:
+
+- reasoning as ``reasoning_content`` (DeepSeek, llama-server), ``reasoning`` (OpenRouter, vLLM, mlx_lm.server) or parts
+  of the content (Mistral);
+- calls without an index (Gemini), with their arguments as an object, or in the old form ``function_call``;
+- the usage in the last chunk with a choice, in ``x_groq`` or within the choice (Moonshot);
+- a reply that ends without ``[DONE]``, or with ``stop`` although it contains calls.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cognition.values.content import Image, Part, TextPart, text_of
+from cognition.wire._conversation import Replied, Resulted, Said, Turn
+from cognition.wire._errors import failure_in
+from cognition.wire._fields import (
+    BadOutputError,
+    Object,
+    counted,
+    inner_of,
+    number_in,
+    object_in,
+    objects_in,
+    text_in,
+    tokens_in,
+)
+from cognition.wire._quirks import Habits
+from cognition.wire._replies import Gathering
+from cognition.wire._request_builder import Making, WireRequest
+
+PATH = "/chat/completions"
+DONE = "[DONE]"
+GROWING = ("text", "summary", "data", "signature")
+"""Fields of ``reasoning_details`` that arrive in pieces (https://openrouter.ai/docs/use-cases/reasoning-tokens)."""
+
+# ------------------------------------------------------------------------------------------------------- a request
+
+
+def encode(making: Making) -> WireRequest:
+    body, request = making.body, making.request
+    body["model"] = making.model
+    body["messages"] = _messages(making)
+    if making.stream:
+        body["stream"] = True
+        if making.habits.usage_option:
+            body["stream_options"] = {"include_usage": True}
+    if tools := making.offered():
+        body["tools"] = [
+            {"type": "function", "function": function(making, tool.name, tool.description, tool.parameters)}
+            for tool in tools
+        ]
+        choice = making.choice()
+        if choice in ("none", "required"):
+            body["tool_choice"] = choice
+        elif choice != "auto":
+            body["tool_choice"] = {"type": "function", "function": {"name": choice}}
+        if making.one_call():
+            body["parallel_tool_calls"] = False
+    if request.options.response_format:
+        _put_format(making, json.loads(request.options.response_format))
+    making.sampling()
+    making.thinking()
+    return making.sent(PATH)
+
+
+def function(making: Making, name: str, description: str, parameters: Object) -> Object:
+    told: Object = {"name": making.names.to_wire[name], "description": description, "parameters": parameters}
+    if making.strict(parameters):
+        told["strict"] = True
+    return told
+
+
+def _put_format(making: Making, schema: Object) -> None:
+    match making.habits.response_format:
+        case "schema":
+            inner: Object = {"name": "reply", "schema": schema}
+            if making.strict(schema):
+                inner["strict"] = True
+            making.body["response_format"] = {"type": "json_schema", "json_schema": inner}
+        case "object_schema":
+            making.body["response_format"] = {"type": "json_object", "schema": schema}
+        case "object":
+            making.body["response_format"] = {"type": "json_object"}
+            making.warn("this server holds replies to JSON, and not to the schema of response_format")
+        case _:
+            making.refuse("response_format")
+
+
+def _messages(making: Making) -> list[Object]:
+    habits, system = making.habits, making.request.system
+    turns = making.turns()
+    if system and habits.system_role == "user":
+        first = turns[0] if turns else None
+        if isinstance(first, Said):
+            turns[0] = Said((TextPart(system), *first.parts))
+        else:
+            turns.insert(0, Said((TextPart(system),)))
+    messages = [_message(making, turn) for turn in turns]
+    if system and habits.system_role != "user":
+        messages.insert(0, {"role": habits.system_role, "content": system})
+    return messages
+
+
+def _message(making: Making, turn: Turn) -> Object:
+    if isinstance(turn, Replied):
+        return _reply(making.habits, turn)
+    if isinstance(turn, Resulted):
+        return {"role": "tool", "tool_call_id": turn.id, "content": turn.content}
+    return {"role": "user", "content": _content(making, turn.parts)}
+
+
+def _reply(habits: Habits, turn: Replied) -> Object:
+    message: Object = {"role": "assistant", "content": turn.text}
+    back = habits.reasoning_back
+    if (back == "always" and turn.reasoning) or (back == "calls" and turn.calls):
+        message[habits.reasoning_field] = turn.reasoning
+    if turn.calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in turn.calls
+        ]
+        signed = {at - 2: value["extra_content"] for at, value in turn.kept if "extra_content" in value}
+        if habits.signature and 0 not in signed:  # the first call alone is signed
+            signed[0] = {"google": {"thought_signature": habits.signature}}
+        for place, extra in signed.items():
+            if 0 <= place < len(turn.calls):
+                message["tool_calls"][place]["extra_content"] = extra
+    details = [value for _, value in turn.kept if "extra_content" not in value]
+    if details:
+        message["reasoning_details"] = details
+    return message
+
+
+def _content(making: Making, parts: tuple[Part, ...]) -> Any:
+    """Return plain text if there are no other parts: some servers don't support parts."""
+    if not any(isinstance(part, Image) for part in parts):
+        return text_of(parts)
+    content = []
+    for part in parts:
+        making.check_image(part)
+        if isinstance(part, Image):
+            content.append({"type": "image_url", "image_url": {"url": data_url(part)}})
+        else:
+            content.append({"type": "text", "text": part.text})
+    return content
+
+
+def data_url(image: Image) -> str:
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+# --------------------------------------------------------------------------------------------------------- a reply
+
+
+def read(reply: Gathering, event: Object) -> None:
+    if event.get("error"):
+        reply.fail(failure_in(event))
+        return
+    if not reply.response_id:
+        reply.response_id = text_in(event, "id")
+    if not reply.model:
+        reply.model = text_in(event, "model")
+    for choice in objects_in(event, "choices"):
+        if number_in(choice, "index") == 0:  # one was asked for
+            _read_choice(reply, choice)
+    usage = inner_of(event, "usage") or inner_of(inner_of(event, "x_groq"), "usage")
+    if usage:
+        _read_usage(reply, usage)
+
+
+def _read_choice(reply: Gathering, choice: Object) -> None:
+    delta = object_in(choice, "delta") or object_in(choice, "message")
+    if choice.get("error"):  # OpenRouter
+        reply.fail(failure_in(choice))
+        return
+    reply.think(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
+    if delta.get("reasoning_details"):
+        _keep_details(reply, objects_in(delta, "reasoning_details"))
+    content = delta.get("content")
+    if isinstance(content, list):
+        _read_parts(reply, content)
+    elif content is not None:
+        reply.say(text_in(delta, "content"))
+    if delta.get("refusal"):
+        reply.say(text_in(delta, "refusal"))
+        reply.warn("the model refused to answer: its text says why")
+    for place, call in enumerate(objects_in(delta, "tool_calls")):
+        _read_call(reply, call, place)
+    if delta.get("function_call") and not delta.get("tool_calls"):  # llama_cpp.server says a call in both ways
+        _read_function(reply, "function_call", object_in(delta, "function_call"))
+    if reason := text_in(choice, "finish_reason"):
+        reply.reason = reason
+    if usage := inner_of(choice, "usage"):  # Moonshot
+        _read_usage(reply, usage)
+
+
+def _keep_details(reply: Gathering, details: list[Object]) -> None:
+    """Store OpenRouter's record of the reasoning, which it wants back unchanged. Pieces with one index are
+    one detail.
+    """
+    for detail in details:
+        key = f"detail {number_in(detail, 'index', len(reply.kept))}"
+        pieces = {name: text_in(detail, name) for name in GROWING if detail.get(name)}
+        reply.keep(key, {name: value for name, value in detail.items() if name not in GROWING}, **pieces)
+
+
+def _read_parts(reply: Gathering, parts: list[Any]) -> None:
+    for part in parts:
+        if not isinstance(part, dict):
+            raise BadOutputError("the server sent content with parts that are no objects")
+        if part.get("type") == "thinking":
+            for inner in objects_in(part, "thinking"):
+                reply.think(text_in(inner, "text"))
+        else:
+            reply.say(text_in(part, "text"))
+
+
+def _read_call(reply: Gathering, call: Object, place: int) -> None:
+    """Read a piece of a call, identified by its index, else by its id. A piece without both continues the last call."""
+    if call.get("index") is not None:
+        key = f"#{number_in(call, 'index')}"
+    elif call.get("id"):
+        key = text_in(call, "id")
+    elif place == 0 and reply.calls and not text_in(object_in(call, "function"), "name"):
+        key = next(reversed(reply.calls))
+    else:
+        key = f"#{len(reply.calls)}"
+    _read_function(reply, key, object_in(call, "function"))
+    if call.get("extra_content"):  # Gemini: the signature of the thoughts before the call
+        reply.keep(f"extra {key}", {"extra_content": object_in(call, "extra_content")})
+
+
+def _read_function(reply: Gathering, key: str, function: Object) -> None:
+    arguments = function.get("arguments")
+    if isinstance(arguments, dict):
+        reply.call_with_object(key, text_in(function, "name"), arguments)
+    else:
+        reply.call(key, text_in(function, "name"), text_in(function, "arguments"))
+
+
+def _read_usage(reply: Gathering, usage: Object) -> None:
+    """Read the counts of the whole reply; a later report replaces an earlier one."""
+    cached = tokens_in(inner_of(usage, "prompt_tokens_details"), "cached_tokens") or tokens_in(
+        usage, "prompt_cache_hit_tokens"
+    )
+    reply.usage = counted(
+        tokens_in(usage, "prompt_tokens"), tokens_in(usage, "completion_tokens"), cached, usage.get("cost")
+    )

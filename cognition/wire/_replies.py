@@ -1,0 +1,353 @@
+"""Collects a reply as it arrives, for every wire format: joins texts, calls and counts, and outputs them.
+
+A call is announced as soon as its name is certain. It is closed when the reply has ended as the format requires, so a
+truncated call is never finished.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from attrs import define, field, fields_dict, frozen
+
+from cognition.base.strict_json import DECODER, DuplicateKeyError
+from cognition.parsing.outputs import (
+    ArgumentsDelta,
+    CallFinished,
+    CallMalformed,
+    CallStarted,
+    Output,
+    ReasoningDelta,
+    TextDelta,
+)
+from cognition.parsing.rope import EMPTY, Rope, added, joined
+from cognition.values.messages import MalformedToolCall, ProposedCall, Usage
+from cognition.values.outcomes import Failure, FinishReason
+from cognition.wire._call_decoding import read_call
+from cognition.wire._fields import HALF, SURROGATE, BadOutputError, without_halves
+from cognition.wire._names import Names
+
+LARGEST_REPLY = 1 << 26
+"""Characters of a whole reply: 64 Mi. A larger reply is a server error."""
+MOST_CALLS = 1000
+LONGEST_NAME = 4096
+MOST_KEPT = 1000
+"""Parts of a reply to send back to the server."""
+
+BROKE_OFF = "the reply broke off"
+
+
+@frozen
+class WireReply:
+    """A reply that has ended or failed."""
+
+    text: str = ""
+    """All ``TextDelta`` joined; for a failed reply, the text so far."""
+    reasoning: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    """Empty if the reply failed."""
+    malformed: tuple[MalformedToolCall, ...] = ()
+    finish_reason: FinishReason = "stop"
+    usage: Usage = Usage()
+    """Zero if the server reported none."""
+    failure: Failure | None = None
+    """Set exactly if ``finish_reason`` is ``"error"``."""
+    warnings: tuple[str, ...] = ()
+    model: str = ""
+    """The model that the server reports, which may differ from the requested model."""
+    response_id: str = ""
+    continuation: str = ""
+    """Further parts that the server wants back in the next request, as JSON text, such as signed thinking blocks;
+    empty if there are none.
+    """
+    outputs: tuple[Output, ...] = ()
+    """The outputs that only the end produced. Show them after those of ``feed``."""
+
+
+class OpenCall(NamedTuple):
+    """A call being written. A tuple for speed, as each piece creates one."""
+
+    name: str = ""
+    """The wire name, as far as it has arrived."""
+    arguments: Rope = EMPTY
+    place: int = 0
+    """Its index among the calls of the reply."""
+    told: bool = False
+    half: str = ""
+    """An unpaired surrogate at the end of the received text."""
+
+
+class Kept(NamedTuple):
+    """A part of a reply that the server wants back."""
+
+    at: int
+    """Its place: 0 before all text and calls, 1 after the text, 2 after the first call, and so on."""
+    value: Mapping[str, Any]
+    needs: str = ""
+    grown: tuple[tuple[str, Rope], ...] = ()
+    """Its fields that arrive in pieces."""
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        texts = {name: whole_characters("", joined(text)) for name, text in self.grown}
+        return {**self.value, **{name: ready + HALF * len(half) for name, (ready, half) in texts.items()}}
+
+
+@frozen
+class ReplyState:
+    """The state between two events."""
+
+    text: Rope = EMPTY
+    reasoning: Rope = EMPTY
+    half_text: str = ""
+    half_reasoning: str = ""
+    calls: tuple[tuple[str, OpenCall], ...] = ()
+    """Calls by the server's key for them: an index, an id or the like."""
+    size: int = 0
+    reason: str = ""
+    """The server's finish reason; empty until reported."""
+    ended: bool = False
+    usage: Usage | None = None
+    counts: Mapping[str, int] = field(factory=dict)
+    """The parts of ``usage``, for formats that report it in parts."""
+    failure: Failure | None = None
+    model: str = ""
+    response_id: str = ""
+    warnings: tuple[str, ...] = ()
+    kept: tuple[tuple[str, Kept], ...] = ()
+    """The parts to send back to the server, by the server's key for them."""
+    seen: frozenset[str] = frozenset()
+    """Parts of the reply already read, for formats that send them twice."""
+
+
+@define
+class Gathering:
+    """A reply being collected: ``ReplyState``, mutable for speed, and its outputs."""
+
+    names: Names
+    outputs: list[Output]
+    source: str
+    text: Rope
+    reasoning: Rope
+    half_text: str
+    half_reasoning: str
+    calls: dict[str, OpenCall]
+    size: int
+    reason: str
+    ended: bool
+    usage: Usage | None
+    counts: Mapping[str, int]
+    failure: Failure | None
+    model: str
+    response_id: str
+    warnings: tuple[str, ...]
+    kept: dict[str, Kept]
+    seen: frozenset[str]
+    blank_behind_thoughts: bool = False
+
+    @classmethod
+    def of(cls, names: Names, state: ReplyState, blank_behind_thoughts: bool = False) -> Gathering:
+        """Continue from a state. ``blank_behind_thoughts``: see ``Habits``."""
+        fields: dict[str, Any] = {name: getattr(state, name) for name in _FIELDS}
+        fields |= {"calls": dict(state.calls), "kept": dict(state.kept)}
+        return cls(names, [], "", **fields, blank_behind_thoughts=blank_behind_thoughts)
+
+    @property
+    def state(self) -> ReplyState:
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
+        return ReplyState(**fields | {"calls": tuple(self.calls.items()), "kept": tuple(self.kept.items())})
+
+    # ------------------------------------------------------------------------------------------- what a reader says
+
+    def say(self, text: str) -> None:
+        text, self.half_text = whole_characters(self.half_text, text)
+        if self.blank_behind_thoughts and self.reasoning and not self.text:
+            text = text.lstrip()
+        if text:
+            self._grow(text)
+            self.text = added(self.text, text)
+            self.outputs.append(TextDelta(text))
+
+    def think(self, text: str) -> None:
+        text, self.half_reasoning = whole_characters(self.half_reasoning, text)
+        if text:
+            self._grow(text)
+            self.reasoning = added(self.reasoning, text)
+            self.outputs.append(ReasoningDelta(text))
+
+    def call(self, key: str, name: str = "", arguments: str = "") -> None:
+        """Add to the call that the server calls ``key``."""
+        call = self.calls.get(key)
+        if call is None:
+            if len(self.calls) >= MOST_CALLS:
+                raise BadOutputError(f"the reply has more than {MOST_CALLS} calls")
+            for other, before in self.calls.items():  # nothing more of its name comes
+                if not before.told and before.name.strip():
+                    self.calls[other] = self._announced(before)
+            call = OpenCall(place=len(self.calls))
+        if name or arguments:
+            self._grow(name + arguments)
+        if name:
+            call = call._replace(name=self._longer_name(call, without_halves(name)))
+        if arguments:
+            call = self._more_arguments(call, arguments)
+        elif not call.told and self._certain(call.name):
+            call = self._announced(call)
+        self.calls[key] = call
+
+    def call_with_object(self, key: str, name: str, arguments: Mapping[str, Any]) -> None:
+        """Add a call whose arguments came as an object, in the event ``source``.
+
+        Raises:
+            BadOutputError: the event has a duplicate key, so the arguments may differ from the intended ones.
+        """
+        try:
+            DECODER.decode(self.source)
+        except DuplicateKeyError as error:
+            raise BadOutputError(f"the server sent an object in which {error}") from None
+        except (ValueError, RecursionError):
+            pass  # what is no number is found where the call is read
+        self.call(key, name, json.dumps(arguments, ensure_ascii=False))
+
+    def whole_arguments(self, key: str, arguments: str) -> None:
+        """Add the missing rest of a call's arguments, which the server repeats as a whole at the end.
+
+        Raises:
+            BadOutputError: they differ from the arguments received.
+        """
+        call = self.calls.get(key, OpenCall())
+        so_far = joined(call.arguments) + call.half
+        if not arguments.startswith(so_far):
+            raise BadOutputError("the server told two different texts as the arguments of one call")
+        self.call(key, "", arguments[len(so_far) :])
+
+    def fail(self, failure: Failure) -> None:
+        """End the reply with a failure. The first failure counts."""
+        if self.failure is None:
+            self.failure = failure
+
+    def warn(self, warning: str) -> None:
+        self.warnings = (*dict.fromkeys((*self.warnings, warning)),)
+
+    def keep(self, key: str, value: Mapping[str, Any], needs: str = "", **pieces: str) -> None:
+        """Store a part of the reply to send back with the next request.
+
+        Args:
+            key: the server's key for it within the reply.
+            value: its fields that arrive complete.
+            needs: a field without which the server refuses it, if any.
+            pieces: more text for the fields that arrive in pieces.
+        """
+        known = self.kept.get(key)
+        if known is None:
+            if len(self.kept) >= MOST_KEPT:
+                raise BadOutputError(f"the reply has more than {MOST_KEPT} parts that are to be sent back")
+            known = Kept(1 + len(self.calls) if self.text or self.calls else 0, value, needs)
+        grown = dict(known.grown)
+        for name, piece in pieces.items():
+            self._grow(piece)
+            grown[name] = added(grown.get(name, EMPTY), piece)
+        merged = {**known.value, **value}
+        if merged != known.value or key not in self.kept:
+            self._grow(repr(value))
+        self.kept[key] = known._replace(value=merged, grown=tuple(grown.items()))
+
+    def first(self, key: str) -> bool:
+        """Return whether a part of the reply is read for the first time."""
+        if key in self.seen:
+            return False
+        self.seen |= {key}
+        return True
+
+    @property
+    def sent_back(self) -> list[tuple[int, dict[str, Any]]]:
+        """All stored parts that can be sent back, each with its place."""
+        found = [(kept.at, kept.whole, kept.needs) for kept in self.kept.values()]
+        return [(at, value) for at, value, needs in found if not needs or value.get(needs)]
+
+    # ------------------------------------------------------------------------------------------------------- the end
+
+    def close(self, *, cut: bool) -> tuple[tuple[ProposedCall, ...], tuple[MalformedToolCall, ...]]:
+        """Close every call. ``cut``: the reply was truncated, so its last call may be too."""
+        calls: list[ProposedCall] = []
+        malformed: list[MalformedToolCall] = []
+        if self.half_text:
+            self.half_text = ""
+            self.say(HALF)
+        if self.half_reasoning:
+            self.half_reasoning = ""
+            self.think(HALF)
+        for call in self.calls.values():
+            if call.half:
+                call = self._more_arguments(call._replace(half=""), HALF)
+            open_end = cut and call.place == len(self.calls) - 1
+            name, text = self.names.of_wire(call.name.strip()), joined(call.arguments)
+            read: ProposedCall | MalformedToolCall
+            if self.failure is None:
+                read = read_call(name, text, complete=not open_end)
+            else:
+                read = MalformedToolCall(f"{name} {text}".strip(), BROKE_OFF)
+            if not call.told and call.name.strip():
+                self._announced(call)
+            if isinstance(read, ProposedCall):
+                calls.append(read)
+                self.outputs.append(CallFinished(call.place, read, terminated=not open_end))
+            else:
+                malformed.append(read)
+                self.outputs.append(CallMalformed(call.place, read))
+        return tuple(calls), tuple(malformed)
+
+    # --------------------------------------------------------------------------------------------------------- calls
+
+    def _longer_name(self, call: OpenCall, piece: str) -> str:
+        """Return the name with this piece added. Some servers repeat the whole name with each piece of arguments."""
+        if call.told or (piece == call.name and call.name in self.names.on_wire):
+            return call.name
+        if len(call.name) + len(piece) > LONGEST_NAME:
+            raise BadOutputError(f"the reply has a call whose name has more than {LONGEST_NAME} characters")
+        return call.name + piece
+
+    def _certain(self, name: str) -> bool:
+        """Return whether a name is complete: it is a tool's name, and not the beginning of another's."""
+        known = self.names.on_wire
+        return name in known and not any(other != name and other.startswith(name) for other in known)
+
+    def _more_arguments(self, call: OpenCall, arguments: str) -> OpenCall:
+        ready, half = whole_characters(call.half, arguments)
+        if not call.told and call.name.strip():
+            call = self._announced(call)
+        if ready and call.told:
+            self.outputs.append(ArgumentsDelta(call.place, ready))
+        return call._replace(arguments=added(call.arguments, ready), half=half)
+
+    def _announced(self, call: OpenCall) -> OpenCall:
+        """Output the call's name and the arguments that waited for it."""
+        self.outputs.append(CallStarted(call.place, self.names.of_wire(call.name.strip())))
+        if call.arguments:
+            self.outputs.append(ArgumentsDelta(call.place, joined(call.arguments)))
+        return call._replace(told=True)
+
+    def _grow(self, text: str) -> None:
+        self.size += len(text)
+        if self.size > LARGEST_REPLY:
+            raise BadOutputError(f"the reply has more than {LARGEST_REPLY} characters")
+
+
+_FIELDS = tuple(fields_dict(ReplyState))
+
+
+def whole_characters(half: str, text: str) -> tuple[str, str]:
+    """Return ``half`` and ``text`` joined into whole characters, and the unpaired surrogate at the end, if any.
+
+    JSON may write one character as two escapes, and a server may cut between them. A surrogate without its partner
+    becomes the replacement character.
+    """
+    if not half and (text.isascii() or not SURROGATE.search(text)):
+        return text, ""
+    if not text:
+        return "", half
+    text = (half + text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+    return SURROGATE.sub(HALF, text[: len(text) - len(half)]), half

@@ -1,0 +1,197 @@
+r"""OpenAI's Responses API (https://platform.openai.com/docs/api-reference/responses).
+
+A reply is a list of items. Each item arrives in events with its index. The last event contains the whole reply and its
+status::
+
+    data: {"type": "response.output_item.added", "output_index": 0,
+           "item": {"type": "function_call", "call_id": "call_1", "name": "multiply", "arguments": ""}}
+
+    data: {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "{\"a\": 17}"}
+
+    data: {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": [],
+           "usage": {"input_tokens": 21, "output_tokens": 9}}}
+
+The server stores no state: each request contains the whole conversation, including encrypted reasoning
+(``WireReply.continuation``).
+"""
+
+from __future__ import annotations
+
+import json
+
+from cognition.values.content import Image, Part
+from cognition.wire._conversation import Replied, Resulted, Turn, placed
+from cognition.wire._errors import failure_in
+from cognition.wire._fields import Object, counted, inner_of, number_in, object_in, objects_in, text_in, tokens_in
+from cognition.wire._openai_chat import data_url
+from cognition.wire._replies import Gathering
+from cognition.wire._request_builder import Making, WireRequest
+
+PATH = "/responses"
+KNOWN_CUTS = ("", "max_output_tokens", "content_filter")
+
+# ------------------------------------------------------------------------------------------------------- a request
+
+
+def encode(making: Making) -> WireRequest:
+    body, request = making.body, making.request
+    body["model"] = making.model
+    body["store"] = False
+    if request.system:
+        body["instructions"] = request.system
+    body["input"] = [item for turn in making.turns() for item in _items(making, turn)]
+    if making.stream:
+        body["stream"] = True
+    if tools := making.offered():
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": making.names.to_wire[tool.name],
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": making.strict(tool.parameters),  # without it the server makes the schema another one
+            }
+            for tool in tools
+        ]
+        choice = making.choice()
+        if choice in ("none", "required"):
+            body["tool_choice"] = choice
+        elif choice != "auto":
+            body["tool_choice"] = {"type": "function", "name": choice}
+        if making.one_call():
+            body["parallel_tool_calls"] = False
+    if request.options.response_format:
+        _put_format(making, json.loads(request.options.response_format))
+    making.sampling()
+    making.thinking()
+    if request.options.thinking:
+        body["include"] = ["reasoning.encrypted_content"]
+    return making.sent(PATH)
+
+
+def _put_format(making: Making, schema: Object) -> None:
+    if making.habits.response_format == "schema":
+        inner = {"type": "json_schema", "name": "reply", "schema": schema, "strict": making.strict(schema)}
+        making.put("text.format", inner)
+    else:
+        making.refuse("response_format")
+
+
+def _items(making: Making, turn: Turn) -> list[Object]:
+    if isinstance(turn, Resulted):
+        return [{"type": "function_call_output", "call_id": turn.id, "output": turn.content}]
+    if not isinstance(turn, Replied):
+        return [{"role": "user", "content": [_part(making, part) for part in turn.parts]}]
+    # The type may be left out, says OpenAI, but without it llama-server refuses the request.
+    told: list[Object] = [{"type": "message", "role": "assistant", "content": turn.text}] if turn.text else []
+    told += [
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in turn.calls
+    ]
+    return placed(told, len(told) - len(turn.calls), turn.kept)
+
+
+def _part(making: Making, part: Part) -> Object:
+    making.check_image(part)
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+    return {"type": "input_text", "text": part.text}
+
+
+# --------------------------------------------------------------------------------------------------------- a reply
+
+
+def read(reply: Gathering, event: Object) -> None:
+    """Read an event of a stream, or a whole body. Unknown kinds are skipped."""
+    match text_in(event, "type"):
+        case "response.output_item.added":
+            item = object_in(event, "item")
+            if item.get("type") == "function_call":
+                reply.call(_key(event), text_in(item, "name"), text_in(item, "arguments"))
+        case "response.output_item.done":
+            _read_item(reply, _key(event), object_in(event, "item"))
+        case "response.output_text.delta" | "response.refusal.delta":
+            reply.first(f"text {_key(event)}")
+            reply.say(text_in(event, "delta"))
+        case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+            reply.first(f"thought {_key(event)}")
+            reply.think(text_in(event, "delta"))
+        case "response.reasoning_summary_part.added":
+            if number_in(event, "summary_index"):
+                reply.think("\n\n")
+        case "response.function_call_arguments.delta":
+            reply.call(_key(event), "", text_in(event, "delta"))
+        case "response.function_call_arguments.done":
+            reply.whole_arguments(_key(event), text_in(event, "arguments"))
+        case "response.created" | "response.in_progress" | "response.queued":
+            _read_head(reply, object_in(event, "response"))
+        case "response.completed" | "response.incomplete" | "response.failed":
+            _read_response(reply, object_in(event, "response"))
+        case "error":
+            reply.fail(failure_in(event))
+        case _:
+            if event.get("object") == "response":
+                _read_response(reply, event)
+            elif event.get("error"):
+                reply.fail(failure_in(event))
+
+
+def _key(event: Object) -> str:
+    """Return the key of an event's item: its index, or its id if there is no index (llama-server)."""
+    if event.get("output_index") is None:
+        item = text_in(event, "item_id") or text_in(inner_of(event, "item"), "id")
+        if item:
+            return f"id {item}"
+    return f"#{number_in(event, 'output_index')}"
+
+
+def _read_head(reply: Gathering, response: Object) -> None:
+    reply.response_id = text_in(response, "id")
+    reply.model = text_in(response, "model")
+
+
+def _read_item(reply: Gathering, key: str, item: Object) -> None:
+    """Read a whole item, and skip the parts that already arrived in pieces."""
+    if not reply.first(f"item {key}"):
+        return
+    match text_in(item, "type"):
+        case "function_call":
+            if key not in reply.calls:
+                reply.call(key, text_in(item, "name"))
+            reply.whole_arguments(key, text_in(item, "arguments"))
+        case "message":
+            if reply.first(f"text {key}"):
+                for part in objects_in(item, "content"):
+                    reply.say(text_in(part, "text") or text_in(part, "refusal"))
+        case "reasoning":
+            if reply.first(f"thought {key}"):
+                texts = [text_in(part, "text") for name in ("summary", "content") for part in objects_in(item, name)]
+                reply.think("\n\n".join(texts))
+            if item.get("encrypted_content"):
+                names = ("type", "id", "summary", "encrypted_content")
+                reply.keep(key, {name: item[name] for name in names if name in item})
+        case _:
+            pass  # of tools that the server runs, none of which was asked for
+
+
+def _read_response(reply: Gathering, response: Object) -> None:
+    _read_head(reply, response)
+    by_id = {mark.partition(" ")[2] for mark in reply.seen} | reply.calls.keys()
+    for place, item in enumerate(objects_in(response, "output")):
+        known = f"id {text_in(item, 'id')}"
+        _read_item(reply, known if known in by_id else f"#{place}", item)
+    usage = inner_of(response, "usage")
+    if usage:
+        cached = tokens_in(inner_of(usage, "input_tokens_details"), "cached_tokens")
+        reply.usage = counted(tokens_in(usage, "input_tokens"), tokens_in(usage, "output_tokens"), cached)
+    reply.ended = True
+    status = text_in(response, "status")
+    if status == "failed" or response.get("error"):
+        reply.fail(failure_in(response))
+    elif status == "incomplete":
+        why = text_in(object_in(response, "incomplete_details"), "reason")
+        if why not in KNOWN_CUTS:
+            reply.warn(f"the server cut the reply for a reason that is not known, {why[:40]!r}")
+        reply.reason = why if why == "content_filter" else "length"
+    else:
+        reply.reason = status

@@ -1,0 +1,273 @@
+"""Assembles the parts of a session from the caller's arguments, for both ``Agent`` and ``AsyncAgent``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from secrets import token_hex
+from typing import Any
+
+from attrs import evolve, fields_dict, frozen
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CognitiveEngine,
+    CogstepError,
+    ConfigError,
+    Outcome,
+    TurnFinished,
+    UserMessage,
+    UserSpoke,
+)
+from cognition.base.checking import nearest
+from cognition.steps.vocabulary import engine_tools
+from interpreters.agents._engine_cache import config_of, engine_of
+from interpreters.agents._protocol_choice import chosen_by_itself, left_out
+from interpreters.agents._state_restore import check_state
+from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled, routed
+from interpreters.agents.results import RunResult, Suspended
+from interpreters.agents.structured_answers import StructuredResult, answer_schema
+from interpreters.loop.clock import Clock
+from interpreters.loop.driver import Driver
+from interpreters.loop.program.message_content import Content, content_of
+from interpreters.loop.program.pending import Postponable
+from interpreters.loop.program.program import Program
+from interpreters.loop.program.system_prompt import PromptFunction, Prompting, prompting
+from interpreters.observing.events import Observer
+from interpreters.recording.journal import Journal, Origin
+from interpreters.recording.redactor import Redacted, Veil
+from interpreters.tools.external import Usable, as_tools
+from interpreters.tools.tool import Tool
+from runtime.constrained.nodes import Weakened
+from runtime.constrained.replies import weakened_tools
+from runtime.constrained.schema import read_checked, read_schema
+from runtime.protocol.model import Runtime
+from runtime.protocol.sampling import with_own
+
+NO_TYPE: Any = object()
+"""Marks a missing ``returns``, since None is a valid type."""
+
+REPLY_SHARE = 4
+"""Without ``max_tokens``, prompts leave 1/4 of the context free for the reply: reasoning models need much."""
+
+BROUGHT = frozenset(fields_dict(Program))
+"""Names of the options that are fields of ``Program``."""
+
+
+@frozen(eq=False)
+class Parts:
+    config: AgentConfig
+    engine: CognitiveEngine
+    program: Program
+    observers: tuple[Observer, ...]
+    journal: Journal | None
+    owns_model: bool | None
+    clock: Clock | None
+    start: AgentState | None
+    """The state the session starts from; None for a new session."""
+    weakened: Mapping[str, tuple[Weakened, ...]]
+    """For each tool, the parts of its schema that sampling can't enforce; calls are checked against them afterwards."""
+    warnings: tuple[str, ...]
+    """Possible mistakes that are not errors, one sentence each."""
+
+
+def assemble(
+    model: Runtime,
+    tools: Iterable[Usable],
+    system: str | PromptFunction,
+    given: AgentOptions,
+    *,
+    start: AgentState | None = None,
+    origin: Origin | None = None,
+    veil: Veil | None = None,
+    recorded_system: str = "",
+) -> Parts:
+    """Return the parts of a new session; a fork passes ``start``, ``origin``, ``veil`` and ``recorded_system``.
+
+    Raises:
+        ConfigError: the configuration or the given state is inconsistent.
+        JournalError: the recording can't be started.
+    """
+    tools = as_tools(tools)
+    given = filled(given, AgentOptions)
+    kept = given["state"]
+    if kept is not None:
+        check_state(kept)
+        if isinstance(system, str) and system:  # in place of what a function has made before
+            kept = evolve(kept, system=None)
+    system, made = (system, None) if isinstance(system, str) else (recorded_system, prompting(system))
+    fields = {**configured(given), **routed(given)}
+    info = model.describe()
+    if given["context_tokens"] is None:  # a request has to fit whichever of them is called
+        others = [other.describe().context_tokens for other in given["models"].values()]
+        fields["context_tokens"] = min([info.context_tokens, *others])
+    # What the model's files say is recorded with what the program says, so that it is known what was used. Of several
+    # models each has its own, and what one's files say may be refused by another.
+    if not given["models"]:
+        fields["options"] = with_own(fields["options"], info.sampling)
+    fields["reply_tokens"] = max(1, fields["context_tokens"] // REPLY_SHARE)
+    warning = ""
+    if given["protocol"] is None:
+        any_tools = bool(tools or engine_tools(fields["features"]))
+        fields["protocol"], warning = chosen_by_itself(model, any_tools, fields["options"])
+    config = config_of(system, tuple([tool.spec for tool in tools]), tuple(given["hooks"]), fields)
+    for tool in tools:  # what can't be checked or sampled is better known now than at a call
+        tool.prepare()
+    weakened = weakened_in(config, model)
+    if config.options.constrain and config.options.response_format:
+        read = read_checked if config.options.response_checked else read_schema
+        read(json.loads(config.options.response_format), "the response_format")
+    for name, meant in (("session", "a name is drawn"), ("journal", "nothing is recorded")):
+        if given[name] == "":  # type: ignore[literal-required]  # both are names of options
+            raise ConfigError(f"{name} is empty: give a name, or leave it out, and {meant}")
+    program = make_program(model, tools, given["session"] or token_hex(16), given, made)
+    path = given["journal"]
+    redacted: tuple[Redacted, ...] = ()
+    if path is not None:  # what is recorded is what the engine works with
+        veil = veil or make_veil(given, tools)
+        config, redacted = veil.hide(config)
+        if kept is not None:  # a placeholder in it is a text like any other: nobody gets a secret by writing one
+            kept = veil.hide(kept)[0]
+        program = evolve(program, reveal=veil.reveal)
+    engine = engine_of(program, config)
+    start = kept if start is None else start
+    if start is not None and start.model not in (None, "", *config.models):  # chosen of models that this agent hasn't
+        start = evolve(start, model=None)
+    journal = None
+    if path is not None:
+        program.check(engine)  # before the recording begins: no file is left behind by a mistake
+        clock = given["clock"]
+        journal = Journal.create(
+            path,
+            session=program.session,
+            engine=engine,
+            config=config,
+            fsync=given["fsync"],
+            created=None if clock is None else clock.time(),
+            start=start,
+            origin=origin,
+            redacted=redacted,
+        )
+        journal.veil = veil
+    parts = make_parts(config, engine, program, journal, given, start, weakened)
+    return evolve(parts, warnings=(warning, *parts.warnings)) if warning else parts
+
+
+def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
+    """Return the veil that hides secrets from a recording, if placeholder numbers up to ``after`` are already used."""
+    names = frozenset(tool.spec.name for tool in tools)
+    return Veil(filled(given, ProgramOptions)["redact"], after=after, keep=names)
+
+
+def make_program(
+    model: Runtime,
+    tools: Iterable[Tool[..., Any]],
+    session: str,
+    full: ProgramOptions,
+    system: Prompting | None = None,
+) -> Program:
+    """Return the program with all values from the caller; ``full`` contains all options with their defaults."""
+    brought: dict[str, Any] = {name: full[name] for name in BROUGHT if name in full}  # type: ignore[literal-required]  # names of options
+    named = {tool.spec.name: tool for tool in tools}
+    brought.update(model=model, tools=named, session=session, system=system)
+    return Program(**brought)
+
+
+def make_parts(
+    config: AgentConfig,
+    engine: CognitiveEngine,
+    program: Program,
+    journal: Journal | None,
+    full: ProgramOptions,
+    start: AgentState | None,
+    weakened: Mapping[str, tuple[Weakened, ...]],
+) -> Parts:
+    unsealed = "" if journal is None else journal.warning
+    untold = [left_out(config, each) for each in (program.model, *program.models.values())]
+    return Parts(
+        config=config,
+        engine=engine,
+        program=program,
+        observers=tuple(full["observers"]),
+        journal=journal,
+        owns_model=full["owns_model"],
+        clock=full["clock"],
+        start=start,
+        weakened=weakened,
+        warnings=tuple(filter(None, (*_idle_rules(config), *untold, unsealed))),
+    )
+
+
+def weakened_in(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weakened, ...]]:
+    """Return, for each tool, the parts of its schema that sampling can't enforce and that only the check covers.
+
+    Raises:
+        SchemaError: a tool's parameters are not a JSON Schema of an object.
+    """
+    offered = config.offered
+    return weakened_tools(offered, model.describe().format) if offered and config.options.constrain else {}
+
+
+def _idle_rules(config: AgentConfig) -> Iterator[str]:
+    """Yield a warning for each policy rule that matches no tool, as after a typo."""
+    rules = config.policy.rules
+    names = [tool.name for tool in config.offered] if rules else []
+    for rule in rules:
+        if rule.pattern.name and not any(map(rule.matches, names)):
+            near = nearest(rule.pattern.name, names)
+            yield f"a rule of the policy is for {rule.tool!r}, and no tool has such a name{near}"
+
+
+def user_input(content: Content | UserSpoke, returns: Any = NO_TYPE) -> UserSpoke:
+    """Return a user message as an engine input, with the schema of the answer.
+
+    A ``UserSpoke`` (as hosts receive) is returned unchanged.
+
+    Raises:
+        ConfigError: ``returns`` has no JSON form.
+    """
+    if isinstance(content, UserSpoke):
+        return content
+    text, parts = content_of(content)
+    return UserSpoke(text, "" if returns is NO_TYPE else answer_schema(returns), parts)
+
+
+def turn_result(
+    driver: Driver,
+    began: int,
+    finished: TurnFinished | None,
+    pending: tuple[Postponable, ...],
+    returns: Any = NO_TYPE,
+) -> RunResult:
+    """Return the result of a run.
+
+    Args:
+        driver: the session after the run.
+        began: the number of messages before the turn.
+        finished: the end of the turn; None if it waits.
+        pending: the effects it waits for.
+        returns: the requested type of the answer.
+
+    Raises:
+        CogstepError: the engine ended the turn without ``TurnFinished``.
+    """
+    if finished is None and not driver.in_flight:
+        raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
+    after = driver.state
+    outcome: Outcome | Suspended
+    if finished is None:
+        outcome, usage = Suspended(pending), after.spent.usage
+    else:
+        outcome, usage = finished.outcome, finished.usage
+    parts = (outcome, usage, driver.revealed(after.history[began:]), after.counters.turn)
+    return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
+
+
+def start_of_turn(state: AgentState) -> int:
+    """Return the index in the history of the newest user message, which starts the current turn."""
+    for position in range(len(state.history) - 1, -1, -1):
+        message = state.history[position]
+        if isinstance(message, UserMessage) and message.origin == "user":
+            return position
+    return 0

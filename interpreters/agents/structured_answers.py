@@ -1,0 +1,154 @@
+"""Structured answers: the JSON text of an answer read into the requested type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from attrs import frozen
+
+from cognition import AgentConfig, CogstepError, ModelReplied
+from cognition.base.strict_json import DECODER
+from cognition.parsing.text_protocol import read_text
+from interpreters.agents.results import RunResult
+from interpreters.tools.refusals import problems_of
+from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
+from interpreters.tools.type_shapes import Shapes
+from runtime.constrained.schema import read_checked
+
+if TYPE_CHECKING:
+    from interpreters.tools.schema_check import FullCheck
+
+T = TypeVar("T")
+
+
+class AnswerError(CogstepError):
+    """An answer does not fit the requested type: it was cut short, or sampling was not constrained to the type.
+
+    Attributes:
+        text: the answer as the model wrote it.
+    """
+
+    def __init__(self, message: str, text: str) -> None:
+        super().__init__(message)
+        self.text = text
+
+
+@frozen
+class StructuredResult(RunResult, Generic[T]):
+    """The result of a turn with a requested type: ``agent.run("...", returns=City)``."""
+
+    returns: Any = None
+
+    @property
+    def value(self) -> T:
+        """The answer as a new object at each access.
+
+        Raises:
+            TurnFailedError: there is no answer.
+            AnswerError: the answer does not fit the type; the message lists the reasons.
+        """
+        self.raise_for_failure()
+        value: T = answer_type(self.returns).read(self.text)
+        return value
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answer fits the type and no limit was hit."""
+        return super().ok and not _wrong(self.returns, self.text)
+
+
+class AnswerType:
+    """A type for structured answers: its schema, and the reader from an answer's text to a value.
+
+    Raises:
+        ConfigError: the type has no JSON form.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        shapes = Shapes()
+        self._shape = shapes.of(kind, "returns")
+        self.schema: Schema = shapes.root(self._shape)
+        read_checked(self.schema, f"the type {getattr(kind, '__name__', kind)}")
+        self._full: FullCheck | None = None
+        if not is_within(self.schema):
+            from interpreters.tools.schema_check import FullCheck
+
+            self._full = FullCheck(self.schema, "answers")
+
+    def read(self, text: str) -> Any:
+        """Return the value of an answer's JSON text.
+
+        Raises:
+            AnswerError: the text does not fit the type; the message lists every problem.
+        """
+        try:
+            data = DECODER.decode(text)
+        except (ValueError, RecursionError) as error:
+            raise AnswerError(f"the answer is no JSON ({error}): {text[:200]!r}", text) from error
+        try:
+            wrong = list(problems(data, self.schema, "the answer"))
+            if not wrong and self._full is not None:
+                wrong = [f"the answer: {problem}" for problem in self._full.problems(data)]
+            if wrong:
+                raise AnswerError("; ".join(wrong), text)
+            return self._shape.value(data)
+        except AnswerError:
+            raise
+        except RecursionError as error:
+            raise AnswerError(f"the answer can't be read: {DEEPEST}", text) from error
+        except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
+            found = (f"the answer{place} is refused: {why}" for place, why in problems_of(error))
+            raise AnswerError("; ".join(found), text) from error
+
+
+_READ: dict[int, tuple[Any, AnswerType]] = {}
+MOST_READ = 64
+"""Number of cached types; reading a type can take milliseconds."""
+
+
+def answer_type(kind: Any) -> AnswerType:
+    """Return the cached ``AnswerType`` of a type. Raises as ``AnswerType``."""
+    known = _READ.get(id(kind))
+    if known is not None and known[0] is kind:
+        return known[1]
+    made = AnswerType(kind)
+    if len(_READ) >= MOST_READ:
+        _READ.clear()
+    _READ[id(kind)] = kind, made
+    return made
+
+
+def _wrong(kind: Any, text: str) -> str:
+    try:
+        answer_type(kind).read(text)
+    except AnswerError as error:
+        return str(error)
+    return ""
+
+
+def objection_to(kind: Any, config: AgentConfig) -> Callable[[ModelReplied], str]:
+    """Return a check for the replies of a turn with a requested type.
+
+    The check returns the problems of a reply as an answer. It returns an empty text for a valid answer, and for a reply
+    that is not an answer yet.
+    """
+    tools = {tool.name: tool for tool in config.offered}
+
+    def objection(reply: ModelReplied) -> str:
+        if reply.calls or reply.malformed or reply.finish_reason == "length":
+            return ""  # it is no answer yet, or was cut: what is wrong with it is known
+        text = reply.text
+        if config.protocol != "native":
+            reading = read_text(config.protocol, text, tools, reply.finish_reason)
+            if reading.calls or reading.malformed:
+                return ""
+            text = reading.answer
+        return _wrong(kind, text) if text.strip() else ""
+
+    return objection
+
+
+def answer_schema(kind: Any) -> Schema:
+    """Return the JSON Schema for answers of this type; raises as ``AnswerType``."""
+    return answer_type(kind).schema

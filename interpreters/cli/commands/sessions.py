@@ -1,0 +1,340 @@
+"""``cogstep sessions``: manage recordings."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError, reason_of
+from interpreters.cli.commands import _sessions_copy as moving
+from interpreters.cli.commands.replay import load_engine
+from interpreters.cli.options.arguments import add_command, add_engine_option
+from interpreters.cli.options.numbers import TURN
+from interpreters.cli.options.store_option import add_store_option, name_of
+from interpreters.cli.screen.columns import columns
+from interpreters.cli.screen.terminal import err, in_pieces, json_parts, out
+
+if TYPE_CHECKING:
+    from interpreters.recording.collections import Place
+    from interpreters.recording.sessions import BadFile, Hit, SessionInfo, Transcript
+
+SESSIONS = """\
+List, read, search, export, prune, copy and move recordings.
+
+A recording is a file made with --record. PLACE is such a file, or a directory, of which all files *.jsonl are looked
+at; without one it is the current directory, where `--record session.jsonl` puts them. With --store it is the name of
+a session in a database, and without one all of them are meant.
+
+examples:
+  cogstep sessions list
+  cogstep sessions search "plum" ~/sessions
+"""
+
+LIST = """\
+List recorded sessions: their turns, size and last change, and the first words of the user.
+
+A session is `open` while it is being written, `interrupted` where a turn has not come to its end (`cogstep resume`
+goes on with it), else `idle`; `foreign` if it was not recorded by you, or nothing shows that it was. Files that are no
+recordings, or damaged, are listed with the reason.
+
+examples:
+  cogstep sessions list
+  cogstep sessions list ~/sessions --newest 20
+"""
+
+SHOW = """\
+Show a recorded session as a conversation.
+
+examples:
+  cogstep sessions show session.jsonl
+  cogstep sessions show session.jsonl --turn 2
+"""
+
+SEARCH = """\
+Search what users, models and tools said.
+
+The first match in each message is shown, with its file, record, turn and speaker.
+
+examples:
+  cogstep sessions search "plum"
+  cogstep sessions search "error [0-9]+" ~/sessions --regex --json
+"""
+
+EXPORT = """\
+Write a recorded session in another form, to stdout or to a file that must not exist.
+
+  json      one object: header, turns with messages and what happened between them, outcomes, usage
+  markdown  a transcript to read
+  openai    {"messages": [...], "tools": [...]}, one line for each conversation (/reset begins a new one); each tool
+            call is answered by one message with its id
+
+examples:
+  cogstep sessions export session.jsonl --format markdown > session.md
+  cogstep sessions export session.jsonl --format openai --output session.openai.jsonl
+"""
+
+PRUNE = """\
+Delete old recordings, with the large texts and old contents of files beside them.
+
+At least one of --older-than, --keep and --max-size has to be given; a recording goes if any of them says so. One that a
+session has open is kept, and so is every file that is no recording.
+
+examples:
+  cogstep sessions prune ~/sessions --older-than 30d --dry-run
+  cogstep sessions prune ~/sessions --keep 100 --max-size 500M
+"""
+
+UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+SIZES = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3}
+
+TITLE = 48
+"""Characters of the user's first message in a list."""
+
+
+def add(commands: Any) -> None:
+    sessions = add_command(
+        commands, "sessions", "list, show, search, export, prune and move recordings", SESSIONS, None
+    )
+    actions = sessions.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(sessions))
+
+    listing = add_command(actions, "list", "list recorded sessions", LIST, _list)
+    _add_places(listing)
+    listing.add_argument("--newest", type=TURN, metavar="N", help="only the N that were written last")
+    listing.add_argument("--json", action="store_true", help="print one object a line")
+
+    show = add_command(actions, "show", "show a session as a conversation", SHOW, _show)
+    show.add_argument("file", metavar="FILE", help="a recording made with --record")
+    add_store_option(show, "FILE is the name of a session")
+    show.add_argument("--turn", type=TURN, metavar="N", help="this turn only")
+    add_engine_option(show)
+
+    search = add_command(actions, "search", "search what was said", SEARCH, _search)
+    search.add_argument("text", metavar="TEXT", help="what to look for; upper and lower case are the same")
+    _add_places(search)
+    search.add_argument("--regex", action="store_true", help="TEXT is a regular expression")
+    search.add_argument("--case", action="store_true", help="upper and lower case are different")
+    search.add_argument("--json", action="store_true", help="print one object a line")
+
+    export = add_command(actions, "export", "write a session as JSON, Markdown or OpenAI messages", EXPORT, _export)
+    export.add_argument("file", metavar="FILE", help="a recording made with --record")
+    add_store_option(export, "FILE is the name of a session")
+    export.add_argument("--format", choices=("json", "markdown", "openai"), default="json", help="(default: json)")
+    export.add_argument("--output", metavar="FILE", help="write it there; FILE must not exist (default: stdout)")
+    export.add_argument(
+        "--reasoning", action="store_true", help="with openai: what the model thought, as reasoning_content"
+    )
+    add_engine_option(export)
+
+    prune = add_command(actions, "prune", "delete old recordings", PRUNE, _prune)
+    _add_places(prune)
+    prune.add_argument(
+        "--older-than", type=age, metavar="AGE", help="not written for this long: 90m, 12h, 30d, 8w (minutes to weeks)"
+    )
+    prune.add_argument("--keep", type=TURN, metavar="N", help="all but the newest N")
+    prune.add_argument("--max-size", type=size, metavar="SIZE", help="the oldest beyond this size: 500K, 200M, 2G")
+    prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    prune.add_argument("--json", action="store_true", help="print one object a line")
+
+    moving.add(actions, _add_places)
+
+
+def _add_places(command: Any) -> None:
+    command.add_argument("places", metavar="PLACE", nargs="*", help="recordings, directories (default: this one)")
+    add_store_option(command, "each PLACE is the name of a session (default: all)")
+
+
+def age(text: str) -> float:
+    """Parse a number with a unit as seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected an age such as 90m, 12h, 30d or 8w, not {text!r}")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def size(text: str) -> int:
+    """Parse a number with or without a unit as bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)B?", text.upper())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected a size such as 500K, 200M or 2G, not {text!r}")
+    return int(float(found[1]) * SIZES[found[2]])
+
+
+def _list(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions
+
+    found = list(list_sessions(*_places(options), newest=options.newest))
+    if options.json:
+        for one in found:
+            out().write_json({"bad": isinstance(one, BadFile), **_plain(one)})
+        return _code(found)
+    good = [one for one in found if isinstance(one, SessionInfo)]
+    what = "file" if options.store is None else "session"
+    rows = [("written", "status", "turns", "size", what, "first words")]
+    for one in sorted(good, key=lambda one: -one.changed):
+        rows.append((_when(one.changed), _status(one), str(one.turns), _size(one.bytes), one.name, _title(one.title)))
+    if good:
+        for line in columns(rows, right=(2, 3)):
+            out().write_line(line)
+    for one in good:
+        for problem in ([one.damage] if one.damage else []) + list(one.warnings):
+            _complain(one.name, problem.removeprefix(f"{one.path}, "))
+    for bad in found:
+        if isinstance(bad, BadFile):
+            _complain(bad.name, bad.reason)
+    if not found:
+        how = "--record FILE" if options.store is None else "--record NAME --store URL"
+        err().write_line(f"no recordings here; make one with `cogstep run ... {how}`")
+    return _code(found)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import markdown_parts
+
+    transcript = _read(options)
+    if options.turn is not None and options.turn not in [turn.number for turn in transcript.turns]:
+        numbers = [turn.number for turn in transcript.turns]
+        there = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "there are none"
+        raise CommandError(f"{name_of(options.file)}: there is no turn {options.turn}; {there}")
+    for piece in in_pieces(f"{part}\n" for part in markdown_parts(transcript, turn=options.turn)):
+        out().write(piece)
+    return ANSWERED
+
+
+def _search(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import BadFile, search
+
+    found = False
+    for one in search(options.text, *_places(options), regex=options.regex, case=options.case):
+        if isinstance(one, BadFile):
+            if not options.json:
+                _complain(one.name, one.reason)
+            continue
+        found = True
+        if options.json:
+            out().write_json(_plain(one))
+        else:
+            out().write_line(_hit_text(one))
+    return ANSWERED if found else UNANSWERED
+
+
+def _export(options: argparse.Namespace) -> int:
+    from runtime.files import open_private
+
+    if options.reasoning and options.format != "openai":
+        raise CommandError("--reasoning is for --format openai; the other formats always have it")
+    transcript = _read(options)
+    # Half a surrogate pair has no form in UTF-8.
+    pieces = (piece.encode("utf-8", "replace") for piece in in_pieces(_exported(transcript, options)))
+    if options.output is None:
+        for piece in pieces:
+            out().write(piece.decode())
+        return ANSWERED
+    try:
+        with open(open_private(options.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.writelines(pieces)
+    except FileExistsError as error:
+        raise CommandError(f"--output {options.output} exists; choose another name") from error
+    except OSError as error:
+        raise CommandError(f"--output {options.output} can't be written ({reason_of(error)})") from error
+    return ANSWERED
+
+
+def _exported(transcript: Transcript, options: argparse.Namespace) -> Iterator[str]:
+    from interpreters.recording.sessions import as_data, as_openai, markdown_parts
+
+    if options.format == "json":
+        yield from json_parts(as_data(transcript))
+        yield "\n"
+    elif options.format == "markdown":
+        for part in markdown_parts(transcript):
+            yield f"{part}\n"
+    else:
+        for body in as_openai(transcript, reasoning=options.reasoning):
+            yield from json_parts(body)
+            yield "\n"
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import prune
+
+    freed = count = 0
+    for one in prune(
+        *_places(options),
+        older=options.older_than,
+        keep=options.keep,
+        size=options.max_size,
+        dry_run=options.dry_run,
+    ):
+        if not one.kept:
+            freed, count = freed + one.bytes, count + 1
+        if options.json:
+            out().write_json(_plain(one))
+        else:
+            done = f"kept, because {one.kept}" if one.kept else "would go" if options.dry_run else "deleted"
+            out().write_line(f"{one.name}: {done} ({one.reason}, {_size(one.bytes)})")
+    if not options.json:
+        what = f"{count} recording{'' if count == 1 else 's'}, {_size(freed)}"
+        out().write_line(f"{'to delete' if options.dry_run else 'deleted'}: {what}")
+    return ANSWERED
+
+
+def _read(options: argparse.Namespace) -> Transcript:
+    from interpreters.recording.sessions import read_transcript
+
+    return read_transcript(options.file, load_engine(options.engine))
+
+
+def _places(options: argparse.Namespace) -> Sequence[Place]:
+    return options.places or ["."]
+
+
+def _code(found: Iterable[SessionInfo | BadFile]) -> int:
+    from interpreters.recording.sessions import BadFile
+
+    bad = any(isinstance(one, BadFile) or one.damage for one in found)
+    return UNANSWERED if bad else ANSWERED
+
+
+def _complain(name: str, reason: str) -> None:
+    err().write_line(f"{name}: {reason}")
+
+
+def _hit_text(hit: Hit) -> str:
+    place = f"{hit.name}{' (foreign)' * bool(hit.foreign)}: record {hit.record}, turn {hit.turn}, {hit.speaker}"
+    return f"{place}: {hit.before}{' '.join(hit.found.split())}{hit.after}"
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    from attrs import asdict
+
+    return asdict(value, value_serializer=lambda _owner, _field, item: str(item) if isinstance(item, Path) else item)
+
+
+def _when(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):  # a disk may say anything of a file
+        return "?"
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+def _status(info: SessionInfo) -> str:
+    return f"{info.status}, foreign" if info.foreign else info.status
+
+
+def _title(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TITLE else f"{line[: TITLE - 1]}…"

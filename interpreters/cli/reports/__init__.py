@@ -1,0 +1,1 @@
+"""Reports that commands print, as plain data and as lines of text."""

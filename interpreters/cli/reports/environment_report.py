@@ -1,0 +1,337 @@
+"""Examine this machine for ``cogstep doctor``, choose the install lines for it, and format both."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from attrs import frozen
+
+from cognition.base.display import shown_name
+from interpreters.cli.options.arguments import version as own_version
+from interpreters.cli.reports._backend_probe import Finding, probe
+from interpreters.cli.screen.styled import Style
+from interpreters.cli.screen.terminal import StatusLine
+from interpreters.toolbox.shell.sandbox import shell_report
+from runtime.files import state_directory
+from runtime.models.specs import PACKAGES, BackendName, installed
+from runtime.programs.installed_programs import InstalledProgram, installed_programs
+
+NAMES: Mapping[BackendName, str] = {"llama": "llama.cpp", "mlx": "MLX"}
+DISTRIBUTIONS: Mapping[BackendName, tuple[str, ...]] = {"llama": ("llama-cpp-python",), "mlx": ("mlx-lm", "mlx")}
+
+WHEELS = "https://abetlen.github.io/llama-cpp-python/whl/"
+"""The extra package indexes in the README of llama-cpp-python (0.3.36), named by their build: ``cpu``, ``metal``,
+``cu124``, ...
+"""
+
+CUDA_WHEELS = ((11, 8), (12, 1), (12, 2), (12, 3), (12, 4), (12, 5), (13, 0), (13, 2))
+"""CUDA versions with an index, from the same README. A driver runs builds for its own version or an older one."""
+
+WHEEL_PYTHONS = ((3, 10), (3, 11), (3, 12))
+"""Python versions with CUDA or Metal wheels in the same README. For others pip compiles."""
+
+MLX_GLIBC = (2, 35)
+"""The oldest glibc for MLX's Linux wheels (tag ``manylinux_2_35``)."""
+
+NVIDIA_SECONDS = 15
+"""Seconds for nvidia-smi. It is slow on machines with many GPUs, and hangs with a broken driver."""
+
+
+@frozen
+class Machine:
+    """The properties of a machine that decide its install lines."""
+
+    system: str
+    """``Linux``, ``Darwin``, ..."""
+    processor: str
+    """``x86_64``, ``arm64``, ..."""
+    python: tuple[int, int]
+    glibc: tuple[int, int] | None = None
+    """None with another C library."""
+    nvidia: tuple[str, ...] = ()
+    """Names of the GPUs that the NVIDIA driver reports."""
+    cuda: tuple[int, int] | None = None
+    """The newest CUDA that the driver supports."""
+
+    @property
+    def metal(self) -> bool:
+        """Whether it has a GPU with good Metal support: Apple silicon."""
+        return self.system == "Darwin" and self.processor == "arm64"
+
+
+@frozen
+class InstallLine:
+    """How to install one backend here."""
+
+    backend: str
+    command: str
+    note: str = ""
+
+
+def install_lines(machine: Machine) -> tuple[InstallLine, ...]:
+    """Return the install line of each backend for the machine."""
+    return (llama_line(machine), mlx_line(machine))
+
+
+def llama_line(machine: Machine) -> InstallLine:
+    """llama.cpp: from the matching extra index, or compiled."""
+    wheels = machine.python in WHEEL_PYTHONS
+    if machine.metal:
+        if wheels:
+            return _from_index("metal", "with Metal")
+        return _compiled("METAL", "with Metal")
+    if machine.nvidia:
+        fitting = [version for version in CUDA_WHEELS if machine.cuda is not None and version <= machine.cuda]
+        if wheels and fitting:
+            major, minor = fitting[-1]
+            return _from_index(f"cu{major}{minor}", f"with CUDA {major}.{minor}")
+        return _compiled("CUDA", "with CUDA, whose toolkit (nvcc) has to be installed")
+    return _from_index("cpu", "for the CPU; without the index it is compiled, which takes minutes")
+
+
+def _from_index(index: str, note: str) -> InstallLine:
+    # --prefer-binary: else pip takes a newer release from the main index, which has no wheel, and compiles it.
+    return InstallLine("llama", f"pip install 'cogstep[llama]' --prefer-binary --extra-index-url {WHEELS}{index}", note)
+
+
+def _compiled(option: str, note: str) -> InstallLine:
+    return InstallLine("llama", f"CMAKE_ARGS=-DGGML_{option}=on pip install 'cogstep[llama]'", f"compiled, {note}")
+
+
+def mlx_line(machine: Machine) -> InstallLine:
+    """MLX: wheels for Apple silicon, and for Linux with a new enough C library."""
+    command = "pip install 'cogstep[mlx]'"
+    if machine.metal:
+        return InstallLine("mlx", command, "wheels, with Metal")
+    if machine.system == "Linux" and machine.glibc is not None and machine.glibc >= MLX_GLIBC:
+        return InstallLine("mlx", command, "wheels, for the CPU")
+    return InstallLine("mlx", command, "there is no wheel for this machine, so that it would have to be compiled")
+
+
+def this_machine() -> Machine:
+    """Return the properties of this machine."""
+    nvidia, cuda = _nvidia()
+    return Machine(
+        platform.system(), platform.machine(), (sys.version_info[0], sys.version_info[1]), _glibc(), nvidia, cuda
+    )
+
+
+def _glibc() -> tuple[int, int] | None:
+    try:
+        name = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):  # another C library doesn't know the question
+        return None
+    match = re.fullmatch(r"glibc (\d+)\.(\d+).*", name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _nvidia() -> tuple[tuple[str, ...], tuple[int, int] | None]:
+    """Return the GPUs that ``nvidia-smi`` lists, and the CUDA version in its heading."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return (), None
+    names = _said_by(program, "--query-gpu=name", "--format=csv,noheader")
+    match = re.search(r"CUDA Version: (\d+)\.(\d+)", _said_by(program))
+    return tuple(names.splitlines()), (int(match[1]), int(match[2])) if match else None
+
+
+def _said_by(*command: str) -> str:
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=NVIDIA_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return run.stdout if run.returncode == 0 else ""
+
+
+# ------------------------------------------------------------------------------------------------- what works on it
+
+
+@frozen
+class BackendReport:
+    """The findings about one backend."""
+
+    backend: BackendName
+    installed: bool
+    versions: Mapping[str, str]
+    finding: Finding | None = None
+    """None if it is not installed."""
+
+    @property
+    def works(self) -> bool:
+        return self.finding is not None and self.finding.works
+
+
+@frozen
+class Place:
+    """A directory that cogstep uses or will use."""
+
+    path: str
+    exists: bool
+    writable: bool
+    """Or can be created."""
+
+
+@frozen
+class Report:
+    """All findings of the doctor."""
+
+    cogstep: str
+    python: str
+    platform: str
+    machine: Machine
+    backends: tuple[BackendReport, ...]
+    hub_version: str | None
+    """Version of huggingface_hub; None if it is not installed."""
+    hub_cache: Place
+    state: Place
+    install: tuple[InstallLine, ...]
+    shell: str = ""
+    """The shell of the tool ``Bash``, and whether it can be confined."""
+    shell_found: bool = False
+    programs: tuple[InstalledProgram, ...] = ()
+    """Command lines of other agents that can serve as models."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether at least one backend works."""
+        return any(report.works for report in self.backends)
+
+
+def examine(seconds: float, status: StatusLine) -> Report:
+    """Examine the machine. Each installed backend is tried for at most ``seconds``."""
+    status.spin("looking at this machine")
+    machine = this_machine()
+    backends = []
+    for backend in PACKAGES:
+        finding = None
+        if installed(backend):
+            status.spin(f"trying {NAMES[backend]}")
+            finding = probe(backend, seconds)
+        versions = {name: found for name in DISTRIBUTIONS[backend] if (found := _version(name)) is not None}
+        backends.append(BackendReport(backend, installed(backend), versions, finding))
+    status.spin("trying the shell")
+    shell_found, shell = shell_report()
+    status.spin("asking claude and codex for their versions")
+    return Report(
+        own_version(),
+        f"{platform.python_version()} ({platform.python_implementation()})",
+        platform.platform(),
+        machine,
+        tuple(backends),
+        _version("huggingface_hub"),
+        place(hub_cache()),
+        place(state_directory()),
+        install_lines(machine),
+        shell,
+        shell_found,
+        installed_programs(),
+    )
+
+
+def hub_cache(environment: Mapping[str, str] | None = None) -> Path:
+    """Return huggingface_hub's download folder, by its documented variables (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME)."""
+    environment = os.environ if environment is None else environment
+    if environment.get("HF_HUB_CACHE"):
+        return Path(environment["HF_HUB_CACHE"]).expanduser()
+    if environment.get("HF_HOME"):
+        return Path(environment["HF_HOME"]).expanduser() / "hub"
+    caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "huggingface" / "hub"
+
+
+def place(path: Path) -> Place:
+    """Check a directory, without creating anything."""
+    anchor = path
+    try:
+        while not anchor.exists() and anchor != anchor.parent:  # where creating it would begin
+            anchor = anchor.parent
+    except OSError:  # a name that no disk can have, or a loop of links
+        return Place(shown_name(str(path)), False, False)
+    return Place(str(path), path.is_dir(), anchor.is_dir() and os.access(anchor, os.W_OK | os.X_OK))
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+# ---------------------------------------------------------------------------------------------------------- as text
+
+GOOD, BAD, NEUTRAL = "✓", "✗", "·"
+
+
+def report_lines(report: Report) -> Iterator[tuple[str, Style]]:
+    yield f"{NEUTRAL} cogstep {report.cogstep}, Python {report.python}, {report.platform}", "plain"
+    for backend in report.backends:
+        yield _backend_line(backend)
+    yield f"{NEUTRAL} GPU: {_gpu_text(report.machine)}", "plain"
+    hub = (
+        f"huggingface_hub {report.hub_version}"
+        if report.hub_version
+        else "pip install 'cogstep[hub]' to use hf: models"
+    )
+    yield _place_line("models", report.hub_cache, f"; {hub}")
+    yield _place_line("state", report.state, "")
+    yield f"{GOOD if report.shell_found else NEUTRAL} shell: {report.shell}", "plain"
+    for program in report.programs:
+        yield _program_line(program)
+    yield "", "plain"
+    yield "Install lines for this machine:", "plain"
+    for line in report.install:
+        yield f"  {line.command}", "plain"
+        if line.note:
+            yield f"    {line.note}", "dim"
+    if not report.healthy:
+        yield "", "plain"
+        yield f"{BAD} no backend works: install one with a line above", "error"
+
+
+def _backend_line(report: BackendReport) -> tuple[str, Style]:
+    name = NAMES[report.backend]
+    if report.finding is None:
+        return f"{NEUTRAL} {name}: not installed", "plain"
+    versions = ", ".join(f"{package} {found}" for package, found in report.versions.items())
+    finding = report.finding
+    if not finding.works:
+        return f"{BAD} {name} ({versions}): {finding.problem}", "error"
+    return (
+        f"{GOOD} {name} ({versions}) on the {finding.device}: works; loaded in {finding.load_seconds:.2f} s, "
+        f"answered {finding.answer!r} in {finding.answer_seconds:.2f} s"
+    ), "plain"
+
+
+def _program_line(program: InstalledProgram) -> tuple[str, Style]:
+    if not program.path:
+        return f"{NEUTRAL} {program.name}: {program.problem}", "plain"
+    where = shown_name(program.path)
+    if program.problem:
+        return f"{BAD} {program.name}: {where} {program.problem}", "error"
+    return f"{GOOD} {program.name} {program.version}: {where}", "plain"
+
+
+def _gpu_text(machine: Machine) -> str:
+    if machine.metal:
+        return "Apple silicon, with Metal"
+    if machine.nvidia:
+        cuda = f", driver for CUDA up to {machine.cuda[0]}.{machine.cuda[1]}" if machine.cuda else ""
+        return f"{', '.join(machine.nvidia)}{cuda}"
+    return "none seen (neither an NVIDIA driver nor Metal)"
+
+
+def _place_line(name: str, where: Place, more: str) -> tuple[str, Style]:
+    if not where.writable:
+        return f"{BAD} {name}: {where.path} can't be written; see to its permissions{more}", "error"
+    return (
+        f"{GOOD if where.exists else NEUTRAL} {name}: {where.path}{'' if where.exists else ' (not there yet)'}{more}",
+        "plain",
+    )

@@ -1,0 +1,375 @@
+"""Turn events into screen output, as a pure fold: ``render(view, event) -> (view, pieces)``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from attrs import evolve
+
+from cognition import Cancelled, Completed, EffectId, Failed, LimitReached, ToolCall, Usage
+from cognition.base.display import LONGEST_LINE, shown_json, shown_name
+from cognition.steps.inputs import INPUT_TYPES
+from cognition.values.messages import ResultStatus
+from interpreters.cli.screen.feature_lines import FEATURES, is_shown
+from interpreters.cli.screen.styled import (
+    Piece,
+    Pieces,
+    Rendered,
+    Style,
+    View,
+    aside,
+    block,
+    end_line,
+    note,
+    result_text,
+)
+from interpreters.observing import events
+from interpreters.observing.events import Event
+
+LONGEST_ARGUMENT = 120
+"""Characters shown of one argument. A file to be written may have thousands."""
+
+
+def render(view: View, event: Event) -> Rendered:
+    """Return the new view and the pieces to show. Events without a renderer show nothing."""
+    value = event.value
+    if event.session != view.session:
+        if view.session:
+            return _of_worker(view, event)
+        view = evolve(view, session=event.session)
+    if isinstance(value, INPUT_TYPES):
+        view = evolve(view, at=value.at)
+    renderer = RENDERERS.get(type(value))
+    return (view, ()) if renderer is None else renderer(view, value)
+
+
+def _of_worker(view: View, event: Event) -> Rendered:
+    """Render a worker's event behind its name. Its text is shown when it ends, and is not part of the answer."""
+    renderer = RENDERERS.get(type(event.value)) if isinstance(event.value, SHOWN_OF_WORKERS) else None
+    if renderer is None:
+        return view, ()
+    before = view.workers.get(event.session, View(thinking=False, whole=view.whole))
+    after, shown = renderer(before, event.value)
+    view = evolve(view, workers={**view.workers, event.session: after})
+    text = "".join(piece.text for piece in shown if piece.channel == "trace").removesuffix("\n")
+    if not text:
+        return view, ()
+    name = shown_name(view.names.get(event.session, event.session))
+    return block(view, f"  [{name}] {text}".replace("\n", "\n  "), shown[-1].style)
+
+
+def call_text(call: ToolCall, *, whole: bool = False) -> str:
+    """Format a call on one line: ``calculate(expression="17 * 23")``."""
+    name = shown_name(call.name)
+    try:
+        arguments = [(_key(key), _json(value)) for key, value in call.arguments.items()]
+    except (ValueError, RecursionError):
+        return f"{name}({shortened(shown_name(call.arguments_json, None), whole)})"
+    shown = ", ".join(f"{key}={shortened(value, whole)}" for key, value in arguments)
+    return f"{name}({shown if whole else shown_name(shown, LONGEST_LINE)})"
+
+
+def shortened(text: str, whole: bool = False) -> str:
+    """Cut a text that is too long for a line."""
+    if whole or len(text) <= LONGEST_ARGUMENT:
+        return text
+    return f"{text[:LONGEST_ARGUMENT]}… ({len(text)} characters)"
+
+
+def _key(text: str) -> str:
+    return shown_name(text if text.isidentifier() else _json(text))
+
+
+def _json(value: Any) -> str:
+    return shown_json(json.dumps(value, ensure_ascii=False))
+
+
+def usage_text(replies: int, usage: Usage, seconds: float) -> str:
+    """Summarize the usage of a turn on one line."""
+    reused = f" ({usage.reused_tokens} reused)" if usage.reused_tokens else ""
+    return (
+        f"{replies} {'reply' if replies == 1 else 'replies'}, "
+        f"{usage.input_tokens} tokens in{reused}, {usage.output_tokens} out, {seconds:.2f} s in the model"
+    )
+
+
+def outcome_note(outcome: object) -> tuple[str, Style] | None:
+    """Return a line with the reason if a turn ended without a plain answer; None otherwise."""
+    match outcome:
+        case LimitReached(limit="max_tokens"):
+            return (
+                "! the reply was cut at its token limit; --max-tokens raises it, up to the end of the context",
+                "warning",
+            )
+        case LimitReached(limit=limit):
+            option = {"steps": "; --max-steps raises it"}.get(limit, "")
+            return f"! the turn ended at its limit of {limit.replace('_', ' ')}{option}", "warning"
+        case Cancelled():
+            return "! cancelled", "warning"
+        case Failed(kind=kind, message=message):
+            return f"✗ the turn failed ({kind.replace('_', ' ')}): {message}", "error"
+        case _:
+            return None
+
+
+# --------------------------------------------------------------------------------------------------------- the parts
+
+
+def _text(view: View, output: events.TextDelta) -> Rendered:
+    text = output.text if view.said else output.text.lstrip("\n")  # the blank lines that follow the reasoning
+    if not text:
+        return view, ()
+    pieces: Pieces = ()
+    if view.line == "thinking":
+        view, pieces = end_line(view)
+    line: Literal["", "answer"] = "" if text.endswith("\n") else "answer"
+    return evolve(view, line=line, said=True, latest=""), (*pieces, Piece("answer", text))
+
+
+def _reasoning(view: View, output: events.ReasoningDelta) -> Rendered:
+    text = output.text if view.thought else output.text.lstrip("\n")
+    if not view.thinking or not text:
+        return view, ()
+    pieces: Pieces = ()
+    if view.line == "answer":
+        view, pieces = end_line(view)
+    line: Literal["", "thinking"] = "" if text.endswith("\n") else "thinking"
+    return evolve(view, line=line, thought=True, latest=""), (*pieces, Piece("trace", text, "dim"))
+
+
+def _user_spoke(view: View, _: events.UserSpoke) -> Rendered:
+    fresh = View(view.thinking, view.summary, view.whole, view.line, session=view.session)
+    return evolve(fresh, at=view.at, dropped=view.dropped), ()
+
+
+def _session_reset(view: View, _: events.SessionReset) -> Rendered:
+    return evolve(view, dropped=0), ()
+
+
+def _model_called(view: View, called: events.ModelCalled) -> Rendered:
+    return evolve(view, said=False, thought=False, asked={**view.asked, called.effect_id: view.at}), ()
+
+
+def _call_started(view: View, _: events.CallStarted) -> Rendered:
+    return end_line(view)
+
+
+def _call_malformed(view: View, output: events.CallMalformed) -> Rendered:
+    raw = shortened(shown_name(" ".join(output.malformed.raw.split()), None), view.whole)
+    reason = shown_name(output.malformed.reason, LONGEST_LINE)
+    return block(view, f"✗ the model wrote a call that can't be read ({reason}): {raw}", "error")
+
+
+ReplyEnd = events.ModelReplied | events.ModelFailed | events.ModelInterrupted | events.CancelEffect
+
+
+def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
+    """Handle the end of a reply for any reason. A cancelled effect may also be something other than a reply."""
+    if end.effect_id not in view.asked:
+        return view, ()
+    view, pieces = end_line(view)
+    seconds = max(view.at - view.asked[end.effect_id], 0.0)
+    asked = {effect_id: at for effect_id, at in view.asked.items() if effect_id != end.effect_id}
+    return evolve(view, asked=asked, replies=view.replies + 1, seconds=view.seconds + seconds), pieces
+
+
+def _assistant_message(view: View, message: events.AssistantMessage) -> Rendered:
+    """Remember the calls for later policy decisions. The text was already shown as it was written."""
+    return evolve(view, proposed={call.id: call.name for call in message.calls}), ()
+
+
+def _call_judged(view: View, judged: events.CallJudged) -> Rendered:
+    """Show a denial, whose reason would otherwise reach only the model. With -v also show the allowing rule."""
+    does = {"deny": "denies", "allow": "allows" if view.whole and judged.rule else ""}.get(judged.action)
+    if not does:
+        return view, ()
+    call = shown_name(view.proposed.get(judged.call_id, "a call"))
+    rule = f" by the rule {judged.rule}" if judged.rule else "" if judged.reason else " by default"
+    return note(view, f"• policy {does} {call}{rule}{f': {judged.reason}' if judged.reason else ''}", "dim")
+
+
+def _tool_called(view: View, effect: events.CallTool) -> Rendered:
+    call = effect.call
+    text = call_text(call, whole=view.whole)
+    view, pieces = block(view, f"→ {text}", "call")
+    calls, running = {**view.calls, call.id: text}, {**view.running, effect.effect_id: call.id}
+    return evolve(view, calls=calls, running=running, latest=call.id), pieces
+
+
+def _tool_progress(view: View, progress: events.ToolProgress) -> Rendered:
+    newest = progress.text.strip().rpartition("\n")[2]  # of a command's output, which is told as it is printed
+    return aside(view, f"  {shown_name(progress.call.name)}: {newest}", "dim")
+
+
+RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
+    "ok": ("", "plain"),
+    "error": ("error: ", "error"),
+    "refused": ("refused: ", "error"),
+    "cancelled": ("cancelled: ", "warning"),
+}
+"""Prefix and style of a result by status. The prefix identifies the status without colour."""
+
+
+def _tool_returned(view: View, answer: events.ToolReturned) -> Rendered:
+    return _tool_ended(view, answer.effect_id, "ok", answer.content)
+
+
+def _tool_failed(view: View, answer: events.ToolFailed) -> Rendered:
+    return _tool_ended(view, answer.effect_id, "error", answer.message)
+
+
+def _tool_ended(view: View, effect_id: EffectId, status: ResultStatus, content: str) -> Rendered:
+    """Show a result as soon as it arrives, even if the history adds it later, after other results."""
+    call_id = view.running.get(effect_id)
+    if call_id is None:
+        return view, ()
+    view = evolve(view, ended=view.ended | {call_id})
+    return _result(view, call_id, view.calls.get(call_id, ""), status, content)
+
+
+def _tool_message(view: View, message: events.ToolMessage) -> Rendered:
+    """Show a result that was not shown before: of a call that never ran, or was cancelled."""
+    content = message.content.removeprefix("Error: ")
+    if message.call_id in view.ended or is_shown(view, message, content):
+        return view, ()
+    return _result(view, message.call_id, message.name, message.status, content)
+
+
+def _result(view: View, call_id: str, name: str, status: ResultStatus, content: str) -> Rendered:
+    call = view.calls.get(call_id)
+    # Right under its own call a result stands alone; elsewhere, and where the call never ran, it says whose it is.
+    whose = "" if call is not None and view.latest == call_id else f"{call or shown_name(name)}: "
+    begin, style = RESULT_STYLES[status]
+    text = result_text(content, whole=view.whole)
+    view, pieces = block(view, f"← {whose}{begin}{text}", style)
+    return evolve(view, calls={key: value for key, value in view.calls.items() if key != call_id}), pieces
+
+
+def _retry_planned(view: View, retry: events.RetryPlanned) -> Rendered:
+    when = f"in {retry.seconds:g} s" if retry.seconds else "now"
+    whose = f"{view.calls.get(retry.call_id, retry.call_id)}: " if retry.call_id else ""
+    return note(view, f"! {whose}{retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
+
+
+def _fell_back(view: View, turned: events.FellBack) -> Rendered:
+    return note(view, f"! {turned.message}; {named(turned.to)} answers now instead of {named(turned.model)}", "warning")
+
+
+def _breaker_opened(view: View, opened: events.BreakerOpened) -> Rendered:
+    told = f"{named(opened.model)} is not called for {opened.seconds:g} s, as long as another model works"
+    return note(view, f"! {opened.message}; {told}", "dim")
+
+
+def _breaker_closed(view: View, closed: events.BreakerClosed) -> Rendered:
+    return note(view, f"• {named(closed.model)} answers again", "dim")
+
+
+def named(model: str) -> str:
+    """Return a model's name within the agent, for a sentence."""
+    return shown_name(model, 80) if model else "the agent's own model"
+
+
+def _limit_hit(view: View, hit: events.LimitHit) -> Rendered:
+    return note(view, f"! {hit.detail}", "warning")
+
+
+def _compacted(view: View, done: events.Compacted) -> Rendered:
+    told = f"{done.messages} messages are summarised: a prompt of about {done.before} tokens has {done.after} now"
+    return note(evolve(view, dropped=view.dropped + done.messages), f"• {told}", "dim")
+
+
+def _not_compacted(view: View, failed: events.NotCompacted) -> Rendered:
+    return note(view, f"! no summary was made: {failed.reason}", "dim")
+
+
+def _context_assembled(view: View, context: events.ContextAssembled) -> Rendered:
+    told = []
+    if context.shortened > view.shortened:
+        told.append(f"{context.shortened} results of tools are shortened")
+    if context.dropped > view.dropped:
+        told.append(f"the {context.dropped} oldest messages are left out")
+    view = evolve(view, dropped=context.dropped, shortened=context.shortened)
+    return note(view, f"! for want of room {' and '.join(told)}", "dim") if told else (view, ())
+
+
+def _warning_raised(view: View, warning: events.WarningRaised) -> Rendered:
+    return aside(view, f"! {warning.message}", "warning")
+
+
+def _tool_weakened(view: View, weakened: events.ToolWeakened) -> Rendered:
+    keywords = ", ".join(dict.fromkeys(one.keyword for one in weakened.keywords))
+    return aside(
+        view, f"! calls of {shown_name(weakened.tool)} are checked for {keywords} after they were written", "dim"
+    )
+
+
+def _turn_finished(view: View, turn: events.TurnFinished) -> Rendered:
+    view, pieces = end_line(view)
+    outcome = turn.outcome
+    if isinstance(outcome, Completed | LimitReached) and outcome.text and not view.said:
+        pieces = (*pieces, Piece("answer", outcome.text.rstrip("\n") + "\n"))  # a runtime that does not stream
+    told = outcome_note(outcome)
+    if told is not None:
+        pieces = (*pieces, Piece("trace", f"{shown_name(told[0], LONGEST_LINE)}\n", told[1]))
+    if view.summary and view.replies:
+        pieces = (*pieces, Piece("trace", f"{usage_text(view.replies, turn.usage, view.seconds)}\n", "dim"))
+    return evolve(view, calls={}, latest="", said=False, thought=False), pieces
+
+
+RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
+    events.UserSpoke: _user_spoke,
+    events.SessionReset: _session_reset,
+    events.ModelCalled: _model_called,
+    events.TextDelta: _text,
+    events.ReasoningDelta: _reasoning,
+    events.CallStarted: _call_started,
+    events.CallMalformed: _call_malformed,
+    events.ModelReplied: _reply_ended,
+    events.ModelFailed: _reply_ended,
+    events.ModelInterrupted: _reply_ended,
+    events.CancelEffect: _reply_ended,
+    events.AssistantMessage: _assistant_message,
+    events.CallJudged: _call_judged,
+    events.CallTool: _tool_called,
+    events.ToolProgress: _tool_progress,
+    events.ToolReturned: _tool_returned,
+    events.ToolFailed: _tool_failed,
+    events.ToolMessage: _tool_message,
+    events.RetryPlanned: _retry_planned,
+    events.FellBack: _fell_back,
+    events.BreakerOpened: _breaker_opened,
+    events.BreakerClosed: _breaker_closed,
+    events.LimitHit: _limit_hit,
+    events.ContextAssembled: _context_assembled,
+    events.Compacted: _compacted,
+    events.NotCompacted: _not_compacted,
+    events.WarningRaised: _warning_raised,
+    events.ToolWeakened: _tool_weakened,
+    events.TurnFinished: _turn_finished,
+    **FEATURES,
+}
+"""The renderer of each event type. Other events show nothing:
+
+- A call is shown once it is complete and may run.
+- Questions are shown by the code that asks them.
+- A refused call is shown as its result, after the rule that denied it.
+"""
+
+SHOWN_OF_WORKERS = (
+    events.AssistantMessage,
+    events.CallJudged,
+    events.CallMalformed,
+    events.CallTool,
+    events.ToolProgress,
+    events.ToolReturned,
+    events.ToolFailed,
+    events.ToolMessage,
+    events.RetryPlanned,
+    events.FellBack,
+    events.LimitHit,
+    events.WarningRaised,
+    events.TasksChanged,
+    events.Remember,
+)

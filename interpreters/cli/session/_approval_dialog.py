@@ -1,0 +1,192 @@
+"""Ask whether a call may run, and read the answer: for this call, from now on, or with other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cognition import ConfigError, ToolCall, ToolSpec
+from cognition.base.display import LONGEST_LINE, shown_name
+from cognition.policy import proposed_rules, remembered_rule
+from cognition.values.messages import json_object_text
+from interpreters.cli.screen.preview_lines import is_cut, preview_rows, wrapped
+from interpreters.cli.screen.render import call_text
+from interpreters.cli.screen.styled import Style
+from interpreters.cli.screen.terminal import err
+from interpreters.cli.session._call_editor import edited_arguments
+from interpreters.cli.session._prompt import Person
+from interpreters.loop.program.approvals import Approval, ApprovalRequest
+from interpreters.tools.previews import Preview
+
+QUESTION = "[y]es, [n]o, [a]lways, ne[v]er, [e]dit, [h]elp: "
+SHOW_ALL = "[s]how all of it, "
+REASON = "reason (Enter: none): "
+HELP = """\
+y  yes, this call may run
+n  no, and then a reason that the model reads; or at once: n use the other
+   file
+a  always: this call may run, and from now on what a rule allows that you
+   choose
+v  never: this call may not run, and from now on nothing that a rule names
+   that you choose
+e  edit the arguments, in VISUAL or EDITOR, or on a line; what the call would
+   do then is shown again before it runs
+s  show all, where a call or what it would do is too long
+Behind │ stands what the call would do, behind ┆ the rest of a line, behind =
+what a line is in ASCII, where it may look like something else."""
+
+WORDS = {
+    "y": ("y", "yes"),
+    "a": ("a", "always"),
+    "v": ("v", "never"),
+    "e": ("e", "edit"),
+    "s": ("s", "show"),
+    "h": ("h", "help", "?"),
+}
+"""The accepted words for each letter. No other text counts: "you must not" is not a yes."""
+
+NO_ANSWER = "that is no answer: one of the letters, or its word; to say why not, n and the reason"
+
+EACH = "  A narrower rule of your own, such as {name}(git:*), has to cover each command in the line."
+
+LONGEST_CALL = 2000
+"""Characters of a call shown until the user asks for the whole call."""
+
+
+class Decision:
+    """One question, until it is answered."""
+
+    def __init__(self, request: ApprovalRequest, person: Person) -> None:
+        self._request = request
+        self._person = person
+        self._tool = request.tool or ToolSpec(request.call.name)
+        self._call = request.call
+        self._arguments: dict[str, Any] | None = None
+        """The arguments as edited by the user."""
+        self._preview: Preview | None = None
+        self._is_cut = False
+        """Whether the first view omits anything."""
+
+    def ask(self) -> Approval:
+        """Ask until the user has answered.
+
+        Raises:
+            KeyboardInterrupt, Terminated: the question waits in the recording, and the command must end.
+        """
+        self._person.output.clear()
+        self._show()
+        return self._person.asked(
+            "the call",
+            lambda: SHOW_ALL + QUESTION if self._is_cut else QUESTION,
+            self._read,
+            nobody=Approval(False, "nobody answered"),
+            stopped=Approval(False, "the user asked to stop"),
+        )
+
+    def _show(self) -> None:
+        self._preview = self._request.preview(self._arguments)
+        whole = call_text(self._call, whole=True)
+        self._is_cut = len(whole) > LONGEST_CALL
+        if self._preview is not None:
+            self._is_cut = is_cut(self._preview) or call_text(self._call) != whole or self._is_cut
+        self._write()
+        self._person.forget_typed()
+
+    def _write(self, *, whole: bool = False) -> None:
+        longest = None if whole else LONGEST_CALL
+        reason = "your arguments" if self._arguments is not None else self._request.reason
+        lines = question_lines(self._call, reason, longest, brief=self._preview is not None and not whole)
+        columns = self._person.columns
+        rows: list[Iterator[tuple[str, Style]]] = [
+            ((row, style) for line, style in lines for row in wrapped(line, "", columns))
+        ]
+        if self._preview is not None:
+            rows.append(preview_rows(self._preview, columns, whole=whole))
+        for some in rows:
+            self._person.output.attempt(lambda some=some: err().write_lines(some, whole=True))  # type: ignore[misc]
+
+    def _read(self, line: str) -> Approval | None:
+        typed = line.casefold()
+        match next((letter for letter, words in WORDS.items() if typed in words), ""):
+            case "y":
+                return Approval(True, arguments=self._arguments)
+            case "a" | "v" as letter:
+                return self._from_now_on(allowed=letter == "a")
+            case "e":
+                self._edit()
+            case "s" if self._is_cut:
+                self._write(whole=True)
+            case "h":
+                for one in HELP.splitlines():
+                    self._person.tell(one, "dim")
+            case _ if typed.startswith("n"):  # "nope" and "no, the other file" too: to refuse does no harm
+                reason = line.partition(" ")[2].strip() or self._person.line(REASON)
+                return Approval(False, reason or "the user said no")
+            case _ if typed:
+                self._person.tell(NO_ANSWER, "dim")
+            case _:
+                pass
+        return None
+
+    def _edit(self) -> None:
+        made = edited_arguments(self._call.arguments, self._person)
+        if made is None:
+            self._person.tell("the arguments are as they were", "dim")
+            return
+        call = self._request.call
+        back = json_object_text(made) == json_object_text(call.arguments)
+        self._arguments = None if back else made
+        self._call = call if back else ToolCall(call.id, call.name, json_object_text(made))
+        self._show()
+
+    def _from_now_on(self, *, allowed: bool) -> Approval | None:
+        """Ask for a rule that applies from now on. Returns None to go back to the question."""
+        rules = proposed_rules(self._call, self._tool)
+        for text in rule_lines(rules, self._tool.name):
+            self._person.tell(text, "plain")
+        if len(rules) == 1 and self._tool.command:
+            self._person.tell(EACH.format(name=self._tool.name), "dim")
+        count = f"1 to {len(rules)}" if len(rules) > 1 else "1"
+        does = "runs" if allowed else "is refused"
+        while line := self._person.line(f"what {does} from now on: {count}, or a rule of your own (Enter: back): "):
+            rule = rules[int(line) - 1] if line in map(str, range(1, len(rules) + 1)) else line
+            rule = "" if rule == self._tool.name else rule
+            try:
+                remembered_rule("allow" if allowed else "deny", rule, self._call, self._tool)
+            except ConfigError as error:
+                self._person.tell(f"! {shown_name(str(error), LONGEST_LINE)}", "warning")
+                continue
+            if allowed:
+                return Approval(True, always=True, rule=rule, arguments=self._arguments)
+            return Approval(False, "the user said never", always=True, rule=rule)
+        return None
+
+
+def rule_lines(rules: tuple[str, ...], name: str) -> Iterator[str]:
+    for number, rule in enumerate(rules, 1):
+        all_of_it = ", every call of this tool" if rule == name else ""
+        in_ascii = "" if rule.isascii() else f"  = {ascii(rule)[1:-1]}"
+        yield f"  {number}  {shown_name(rule, LONGEST_LINE)}{all_of_it}{in_ascii}"
+
+
+def question_lines(
+    call: ToolCall, reason: str, longest: int | None, *, brief: bool = False
+) -> Iterator[tuple[str, Style]]:
+    """Yield the question.
+
+    The values of the call are JSON, so no text can imitate anything outside its quotes. If the call has characters
+    beyond ASCII, which could look like other letters (Cyrillic and Latin), a second line shows it in ASCII.
+
+    Args:
+        call: the call to approve.
+        reason: why the user is asked.
+        longest: characters shown of the call. A longer call is cut in the middle, with the number of omitted
+            characters. None for all.
+        brief: show only the beginning of long arguments, since a preview follows.
+    """
+    whole = call_text(call, whole=True)
+    text = call_text(call) if brief else whole
+    yield f"? {shown_name(text, longest)}: {shown_name(reason or 'may it run?')}", "warning"
+    if not whole.isascii():
+        plain = (text if not text.isascii() else whole).encode("ascii", "backslashreplace").decode()
+        yield f"  in ASCII: {shown_name(plain, longest)}", "warning"

@@ -1,0 +1,94 @@
+"""``/context``: show the model's last request in a chat."""
+
+from __future__ import annotations
+
+from cognition import AgentState, CallTool, CancelEffect, ContextAssembled, ContextChosen, LLMEngine
+from cognition.base.ids import EffectId
+from cognition.values.messages import ToolCall
+from interpreters.agents.agent import Agent
+from interpreters.cli.reports.context_report import Line, request_lines
+from interpreters.observing.events import (
+    Event,
+    ModelCalled,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    ToolFailed,
+    ToolMessage,
+    ToolReturned,
+    UserSpoke,
+)
+from interpreters.recording.context_report import report
+from interpreters.recording.recorded_requests import OPEN, LongResults, ending_of
+
+
+class LastRequest:
+    """An observer that remembers an agent's newest request, as the agent's state at that moment.
+
+    Call it synchronously (``Inline``), since it reads the agent's state during the event.
+
+    Attributes:
+        agent: the agent, once it exists.
+    """
+
+    def __init__(self) -> None:
+        self.agent: Agent | None = None
+        self._called: ModelCalled | None = None
+        self._state: AgentState | None = None
+        self._assembled: ContextAssembled | None = None
+        """For the request that is about to be made."""
+        self._shown: ContextAssembled | None = None
+        self._chosen: ContextChosen | None = None
+        self._ending = OPEN
+        self._count = 0
+        self._running: dict[EffectId, ToolCall] = {}
+        self._long: LongResults | None = None
+
+    def __call__(self, event: Event) -> None:
+        agent = self.agent
+        if agent is None or event.session != agent.session:  # a worker has a context of its own
+            return
+        if self._long is None:
+            self._long = LongResults(agent.config)
+        match event.value:
+            case UserSpoke():
+                self._running.clear()
+                self._chosen = None
+            case ContextChosen() as chosen:
+                self._chosen = chosen
+            case ContextAssembled() as assembled:
+                self._assembled = assembled
+            case ModelCalled() as called:
+                self._called, self._state, self._ending = called, agent.state, OPEN
+                self._shown, self._assembled = self._assembled, None
+                self._count += 1
+            case ModelReplied() | ModelFailed() | ModelInterrupted() | CancelEffect() as answer:
+                if self._called is not None:
+                    self._ending = ending_of(self._called.effect_id, answer, self._ending)
+            case CallTool(effect_id=effect_id, call=call):
+                self._running[effect_id] = call
+            case ToolReturned() | ToolFailed() as answer if answer.effect_id in self._running:
+                self._long.returned(self._running.pop(answer.effect_id), answer)
+            case ToolMessage() as message:
+                self._long.came(message)
+            case _:
+                pass
+
+    def lines(self) -> list[Line]:
+        """Return the newest request as lines, or one line if there is no request yet."""
+        agent, called, state = self.agent, self._called, self._state
+        if agent is None or called is None or state is None:
+            return [("the model was not asked yet", "dim")]
+        found = report(
+            state,
+            LLMEngine(agent.config).build_prompt(state),
+            agent.config,
+            number=self._count,
+            effect_id=str(called.effect_id),
+            purpose=called.purpose,
+            assembled=self._shown,
+            chosen=self._chosen,
+            ending=self._ending,
+            hidden={} if self._long is None else self._long.hidden,
+        )
+        return list(request_lines(found))

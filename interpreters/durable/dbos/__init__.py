@@ -1,0 +1,1 @@
+"""Sessions on DBOS, on SQLite or PostgreSQL. Needs the extra dbos."""

@@ -1,0 +1,298 @@
+"""The agent versions that started DBOS's stored runs, and those of working processes: for deploying a change.
+
+A working process publishes its version and agents in its name in the store. So runs that wait for a version or agent
+that no process has can be detected and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from attrs import frozen
+from sqlalchemy import select
+
+from interpreters.durable.dbos._context import DBOSClient
+from interpreters.recording.sessions import SessionInfo, list_sessions
+from interpreters.recording.store import Executor, SqlStore
+from interpreters.recording.store.schema import LONGEST_NAME
+
+QUEUE: Final = "cogstep"
+"""Prefix of the names of the run queues."""
+
+PROCESS: Final = "dbos"
+"""Prefix of the names of working processes."""
+
+RUN: Final = "cogstep.run"
+"""The name of a run's workflow; a worker's workflow has another name."""
+
+POLLED_EVERY: Final = 0.1
+
+POLLS_APART: Final = 0.02
+"""Minimum seconds between two polls by a process, of any queue. Each agent has a queue; polling fifty of them ten
+times a second used a whole core.
+"""
+
+UNDER_WAY: Final = ("PENDING", "ENQUEUED")
+
+ENDED: Final = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+
+TOLD_AFTER: Final = 5.0
+"""Seconds of waiting for a run after which the reason is logged."""
+
+TOLD_EVERY: Final = 15
+"""Number of checks between two logs of the versions that runs wait for and no process has."""
+
+LOOKED_EVERY: Final = 0.1
+
+LOG: Final = logging.getLogger("cogstep")
+
+AT_ONCE: Final = 500
+
+
+@frozen
+class Version:
+    """A version, as returned by ``DBOSSessions.versions``."""
+
+    name: str
+    """cogstep's protocol version, a dash, and the versions of the agents."""
+    processes: int
+    """Number of working processes."""
+    runs: int
+    """Number of runs that wait or are executing."""
+    sessions: tuple[str, ...]
+    """The names of the sessions that it started: only this version handles their messages."""
+    open: tuple[str, ...]
+    """The sessions among them with a running turn or a pending effect."""
+    absent: tuple[str, ...] = ()
+    """The names of the agents that its runs wait for and no working process has."""
+
+
+@frozen
+class Working:
+    """A working process, as described by its name."""
+
+    version: str
+    agents: frozenset[str] | None
+    """The names of its agents; None if they are too many for the name, so that it may have any."""
+
+    def does(self, version: str, agent: str) -> bool:
+        """Whether it runs an agent, or an unknown one, in this version."""
+        return self.is_of(version) and (not agent or self.agents is None or agent in self.agents)
+
+    def is_of(self, version: str) -> bool:
+        return f"{PROCESS} {self.version}" == f"{PROCESS} {version}"[:LONGEST_NAME]
+
+
+def queue_of(agent: str) -> str:
+    """Return the queue of an agent's runs. Each agent has a queue, since not every process has every agent."""
+    return f"{QUEUE}.{agent}"
+
+
+def polled_every(queues: int) -> float:
+    """Return the seconds between two polls of each queue for a process with this number of queues."""
+    return max(POLLED_EVERY, POLLS_APART * queues)
+
+
+def agent_of(run: Any) -> str:
+    """Return the agent of a run's queue; empty for any other queue, such as that of a worker's run."""
+    name = run.queue_name or ""
+    return str(name.removeprefix(f"{QUEUE}.")) if name.startswith(f"{QUEUE}.") else ""
+
+
+def move(client: DBOSClient, run: Any, queue: str) -> None:
+    """Move a run, if it is unchanged since the read, and all waiting runs of its session to a queue.
+
+    The runs of a session share a queue, which preserves their order.
+    """
+    rows = client._sys_db.tables.workflow_status
+    with client._sys_db.engine.begin() as connection:
+        moved = connection.execute(
+            rows.update()
+            .where(rows.c.workflow_uuid == run.workflow_id, rows.c.status == run.status)
+            .where(rows.c.executor_id == run.executor_id if run.executor_id else rows.c.status == "ENQUEUED")
+            .values(status="ENQUEUED", queue_name=queue, owner_xid=None, started_at_epoch_ms=None)
+        )
+        if moved.rowcount:
+            connection.execute(
+                rows.update()
+                .where(rows.c.queue_partition_key == session_of(run.workflow_id), rows.c.status == "ENQUEUED")
+                .values(queue_name=queue)
+            )
+
+
+def move_left(client: DBOSClient, working: list[Working], waiting: list[Any]) -> bool:
+    """Move the first runs of sessions that wait in the wrong queue to the queue of their agent. Return whether any was
+    moved.
+
+    The wrong queue is that of another agent that no process has, or the common queue of earlier versions.
+    """
+    first: dict[str, Any] = {}
+    for one in sorted(waiting, key=lambda one: (one.priority or 0, one.created_at or 0, one.workflow_id)):
+        if one.name == RUN and not (agent_of(one) and _done(working, one.app_version or "", agent_of(one))):
+            first.setdefault(session_of(one.workflow_id), one)
+    if not first:
+        return False
+    begun = client.list_workflows(status="PENDING", name=RUN, load_input=False, load_output=False)
+    for one in begun:
+        first.pop(session_of(one.workflow_id), None)
+    moved = False
+    for one in first.values():
+        for full in client.list_workflows(workflow_ids=[one.workflow_id], status="ENQUEUED", load_output=False):
+            name = str(full.input["args"][0]) if full.input else ""
+            if name and name != agent_of(one):
+                move(client, one, queue_of(name))
+                moved = True
+    return moved
+
+
+def process_name(version: str, agents: Iterable[str]) -> str:
+    """Return the name in the store of a process that works at sessions."""
+    whole = f"{PROCESS} {version} {','.join(sorted(agents))}"
+    return whole if len(whole) <= LONGEST_NAME else f"{PROCESS} {version}"[:LONGEST_NAME]
+
+
+def is_at_work(one: Executor) -> bool:
+    return one.expires_in > 0 and one.name.startswith(f"{PROCESS} ")
+
+
+def at_work(store: SqlStore) -> list[Working]:
+    """Return the living processes that work at sessions; raises as ``SqlStore.executors``."""
+    names = [one.name.split(" ") for one in store.executors() if is_at_work(one)]
+    return [Working(one[1], frozenset(one[2].split(",")) if len(one) > 2 else None) for one in names]
+
+
+def session_of(run: str) -> str:
+    return run.partition(":")[0]
+
+
+def run_of(run: str) -> str:
+    """Return the run that a worker's run id belongs to; any other id is returned unchanged."""
+    return run.partition("/")[0]
+
+
+def clear(client: DBOSClient, store: SqlStore, older: float | None) -> int:
+    found = client.list_workflows(load_input=False, load_output=False)
+    recorded = set(store.names())  # asked for behind the runs: whatever has ended until then is recorded
+    now: float = store.database.read(lambda one: one.execute(select(store.database.now)).scalar_one(), time.time())
+    ended = [one for one in found if one.status in ENDED]
+    # What a worker came to is read again where the run is executed again that waits for it.
+    under_way = {run_of(one.workflow_id) for one in found if one.status in UNDER_WAY}
+    newest = {session_of(one.workflow_id): run_of(one.workflow_id) for one in ended}  # they come by their age
+
+    def goes(one: Any) -> bool:
+        session, run = session_of(one.workflow_id), run_of(one.workflow_id)
+        if run in under_way or (session in recorded and older is None):
+            return False
+        at = (one.completed_at or one.updated_at or 0) / 1000
+        return session not in recorded or (older is not None and newest[session] != run and now - at > older)
+
+    gone = [one.workflow_id for one in ended if goes(one)]
+    for begin in range(0, len(gone), AT_ONCE):
+        client.delete_workflows(gone[begin : begin + AT_ONCE])
+    return len(gone)
+
+
+def versions_of(client: DBOSClient, store: SqlStore, own: str) -> Iterator[Version]:
+    """Yield ``own`` and each version that started a session or is working. Raises the errors of DBOS and the store."""
+    begun: dict[str, str] = {}
+    runs: Counter[str] = Counter()
+    wanted: set[tuple[str, str]] = set()
+    for one in client.list_workflows(load_input=False, load_output=False):
+        version = one.app_version or own
+        begun.setdefault(session_of(one.workflow_id), version)
+        if one.status in UNDER_WAY:
+            runs[version] += 1
+            wanted.add((version, agent_of(one)))
+    listed = [one for one in list_sessions(store) if isinstance(one, SessionInfo)]
+    unended = {one.name for one in listed if one.status != "idle"}
+    working = at_work(store)
+    for version in sorted({own, *begun.values(), *(one.version for one in working)}):
+        sessions = tuple(sorted(name for name, first in begun.items() if first == version))
+        yield Version(
+            version,
+            sum(one.is_of(version) for one in working),
+            runs[version],
+            sessions,
+            tuple(name for name in sessions if name in unended),
+            tuple(sorted(agent for of, agent in wanted if of == version and agent and not _done(working, of, agent))),
+        )
+
+
+def _done(working: Iterable[Working], version: str, agent: str) -> bool:
+    return any(one.does(version, agent) for one in working)
+
+
+def why_it_waits(status: Any, store: SqlStore) -> str:
+    """Return the reason why a run waits; empty if unknown, or if it does not wait."""
+    working = at_work(store)
+    version = status.app_version or ""
+    if not working:
+        return "no process works at sessions; start a worker"
+    if not _done(working, version, ""):
+        others = ", ".join(sorted(one.version for one in working))
+        return f"no process of version {version} is at work, which began the session, only of {others}; start one"
+    if not _done(working, version, agent := agent_of(status)):
+        return f"no process at work has the agent {agent} in version {version}; start one that has it"
+    return ""
+
+
+class Unattended:
+    """Versions and agents that runs wait for and no process has. Each is logged once until a process has it."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._told: set[tuple[str, str]] = set()
+
+    def look(self, client: DBOSClient, store: SqlStore) -> None:
+        """Log them, at every ``TOLD_EVERY``-th call. Raises the errors of DBOS and the store."""
+        self._looks += 1
+        if self._looks % TOLD_EVERY != 1:
+            return
+        working = at_work(store)
+        enqueued = client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
+        if move_left(client, working, enqueued):
+            enqueued = client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
+        waiting = Counter((one.app_version, agent_of(one)) for one in enqueued if one.app_version)
+        absent = {
+            (version, "" if alone else agent)
+            for version, agent in waiting
+            if (alone := not _done(working, version, "")) or not _done(working, version, agent)
+        }
+        for version, agent in sorted(absent - self._told):
+            count = sum(runs for one, runs in waiting.items() if one[0] == version and agent in ("", one[1]))
+            which = f"the agent {agent} in version {version}, which no process at work has; start one that has it"
+            if not agent:
+                which = f"the version {version}, of which no process is at work; start one"
+            LOG.warning("%d runs wait for %s, or fork their sessions", count, which)
+        self._told = absent
+
+
+def wait_for(run: str, look: Callable[[], list[Any]], timeout: float | None, store: SqlStore) -> None:
+    """Wait until a run has ended; without a timeout only until the reason for its waiting could be logged.
+
+    Args:
+        run: its id.
+        look: returns DBOS's status of the run.
+        timeout: in seconds; None returns after ``TOLD_AFTER`` seconds at the latest.
+        store: has the working processes.
+
+    Raises:
+        TimeoutError: it has not ended in time; the message has the reason, if known.
+    """
+    began, told = time.monotonic(), False
+    while (found := look()) and found[0].status in UNDER_WAY:
+        waited = time.monotonic() - began
+        if timeout is not None and waited >= timeout:
+            why = why_it_waits(found[0], store)
+            raise TimeoutError(f"the run {run} has not ended within {timeout:g} seconds{why and f': {why}'}")
+        if not told and waited >= TOLD_AFTER:
+            told, why = True, why_it_waits(found[0], store)
+            if why:
+                LOG.warning("the run %s waits: %s", run, why)
+            if timeout is None:
+                return
+        time.sleep(LOOKED_EVERY if timeout is None else min(LOOKED_EVERY, timeout - waited))

@@ -1,0 +1,1 @@
+"""Processes that host models for durable sessions: their addresses, slots and calls."""

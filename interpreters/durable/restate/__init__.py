@@ -1,0 +1,1 @@
+"""Sessions on a Restate server. Needs the extra restate."""

@@ -1,0 +1,264 @@
+"""HTTP calls of a Restate server: its ingress, which accepts messages for sessions, and its admin API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from contextlib import suppress
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import Request, urlopen
+
+from attrs import frozen
+
+from cognition import ConfigError
+from cognition.base.checking import shown
+from interpreters.durable._errors import DurableError
+
+SECONDS = 30.0
+"""Timeout in seconds of a call that does not wait for a run."""
+
+NOT_REACHED = b"META0003"
+"""The server's error code for an unreachable address."""
+
+
+@frozen
+class Reply:
+    status: int
+    body: bytes
+
+    @property
+    def is_restates(self) -> bool:
+        """Whether an error looks like an error of Restate."""
+        try:
+            return "message" in json.loads(self.body)
+        except (ValueError, TypeError):
+            return False
+
+    def json(self, url: str) -> Any:
+        """Return the body as data.
+
+        Raises:
+            DurableError: it is not JSON, so that the answer is not from Restate.
+        """
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise DurableError(f"what answers at {url} is no Restate server") from error
+
+    def problem(self) -> str:
+        try:
+            return str(json.loads(self.body)["message"])
+        except (ValueError, KeyError, TypeError):
+            return f"status {self.status}, as of no Restate server"
+
+
+@frozen
+class RestateServer:
+    ingress: str
+    admin: str
+
+    @classmethod
+    def at(cls, ingress: str, admin: str) -> RestateServer:
+        """Return the server with these addresses.
+
+        Raises:
+            ConfigError: an address is invalid.
+        """
+        for what, url in (("ingress", ingress), ("admin", admin)):
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.netloc:
+                raise ConfigError(f"{what} has to be an address such as http://127.0.0.1:8080, not {shown(url)}")
+        return cls(ingress.rstrip("/"), admin.rstrip("/"))
+
+    def send(self, service: str, key: str, body: str, idempotency: str = "") -> str:
+        """Invoke a session's run; return the invocation's id once the server has it on its disk.
+
+        Raises:
+            DurableError: there is no server, or it does not have the service.
+        """
+        headers = {"Idempotency-Key": idempotency} if idempotency else {}
+        path = f"/{service}/{quote(key, safe='')}/run/send"
+        try:
+            reply = _called("POST", self.ingress, path, body.encode(), headers)
+        except DurableError as error:
+            if not isinstance(error.__cause__, URLError) or not isinstance(
+                error.__cause__.reason, BrokenPipeError | ConnectionResetError
+            ):
+                raise
+            raise DurableError(
+                f"the Restate server at {self.ingress} stopped reading a message of {len(body):,} bytes: it is more "
+                "than `message-size-limit` in the server's configuration, or the server was ended"
+            ) from error
+        if reply.status == 404 and reply.is_restates:
+            raise DurableError(
+                f"the Restate server at {self.ingress} knows no {service.partition('.')[2]!r}: start a process that "
+                "serves this agent"
+            )
+        if reply.status >= 300:
+            _check_role("ingress", self.ingress)
+            raise DurableError(f"the Restate server at {self.ingress} refused the message: {reply.problem()}")
+        return str(reply.json(self.ingress)["invocationId"])
+
+    def output(self, invocation: str, seconds: float | None) -> Reply | None:
+        """Return the outcome of an invocation; None if it has not ended in time.
+
+        Raises:
+            DurableError: there is no server, or it does not know the invocation.
+        """
+        path = f"/restate/invocation/{quote(invocation, safe='')}/"
+        try:
+            wait = "output" if seconds == 0 else "attach"
+            reply = _called("GET", self.ingress, path + wait, None, {}, SECONDS if seconds == 0 else seconds)
+        except TimeoutError:
+            return None
+        if reply.status == 470:  # not ready
+            return None
+        if reply.status == 404:
+            _check_role("ingress", self.ingress)
+            raise DurableError(f"the Restate server at {self.ingress} knows no run {invocation!r}")
+        return reply
+
+    def cancel(self, invocation: str) -> bool:
+        """Cancel an invocation; False if it has ended.
+
+        Raises:
+            DurableError: there is no server.
+        """
+        reply = _called("PATCH", self.admin, f"/invocations/{quote(invocation, safe='')}/cancel", b"", {})
+        return reply.status < 300
+
+    def register(self, url: str, services: Collection[str]) -> None:
+        """Register the services that a process serves at an address.
+
+        Raises:
+            DurableError: there is no server, it does not reach this address, or knows it as that of other services.
+        """
+        body = json.dumps({"uri": url}).encode()
+        try:
+            reply = _called("POST", self.admin, "/deployments", body, {})
+        except TimeoutError as error:
+            raise DurableError(
+                f"the Restate server at {self.admin} does not reach {url}, or does not answer: say the address of this "
+                "process as the server sees it"
+            ) from error
+        if reply.status >= 300:
+            _check_role("admin", self.admin)
+            raise DurableError(f"the Restate server at {self.admin} did not take {url}: {reply.problem()}")
+        known = {str(one["name"]) for one in reply.json(self.admin)["services"]}
+        if not known.issuperset(services):
+            missing = ", ".join(sorted(set(services) - known))
+            raise DurableError(
+                f"the Restate server at {self.admin} knows {url} as the address of others, without {missing}: another "
+                "version, or other agents, need another address"
+            )
+
+    def move_here(self, url: str, services: Collection[str]) -> None:
+        """Move runs to an address if they are bound to another address of the same services that no longer answers.
+
+        The server binds a run to the address at which it started, and sends new runs to the address registered last.
+
+        Args:
+            url: the address of these services.
+            services: all services at that address.
+
+        Raises:
+            DurableError, TimeoutError: the server does not answer; the remaining runs are not moved.
+        """
+        for one in _called("GET", self.admin, "/deployments", None, {}).json(self.admin)["deployments"]:
+            there = str(one.get("uri", "")).rstrip("/")
+            names = {str(service["name"]) for service in one["services"]}
+            if there in ("", url.rstrip("/")) or not names.issubset(services):
+                continue
+            looked = json.dumps({"uri": there, "dry_run": True, "force": True}).encode()
+            reply = _called("POST", self.admin, "/deployments", looked, {})
+            if reply.status >= 300 and NOT_REACHED in reply.body:
+                path = f"/deployments/{quote(str(one['id']), safe='')}"
+                _called("PATCH", self.admin, path, json.dumps({"uri": url}).encode(), {})
+
+    def invocations(self, service: str, key: str) -> list[dict[str, Any]]:
+        """Return the unfinished invocations of an object: each with ``id``, ``status`` and ``idempotency_key``.
+
+        Raises:
+            DurableError: there is no server.
+        """
+        key = key.replace("'", "''")
+        statement = (
+            "SELECT id, status, idempotency_key FROM sys_invocation WHERE status <> 'completed' AND "
+            f"target_service_name = '{service}' AND target_service_key = '{key}'"
+        )
+        reply = _called("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
+        if reply.status >= 300:
+            _check_role("admin", self.admin)
+            raise DurableError(f"the Restate server at {self.admin} can't say what runs: {reply.problem()}")
+        rows: list[dict[str, Any]] = reply.json(self.admin)["rows"]
+        return rows
+
+    def why_it_waits(self, invocation: str) -> str:
+        """Return the failures that block an invocation or the calls of its session; empty if unknown.
+
+        Pass only an id that the server returned: it is part of an SQL statement.
+        """
+        quoted = invocation.replace("'", "''")
+        statement = (
+            "SELECT target, status, last_failure FROM sys_invocation WHERE status <> 'completed' "
+            "AND last_failure IS NOT NULL AND target_service_key = "
+            f"(SELECT target_service_key FROM sys_invocation WHERE id = '{quoted}')"
+        )
+        with suppress(DurableError, TimeoutError, LookupError):
+            reply = _called("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
+            if reply.status < 300:
+                rows = reply.json(self.admin)["rows"]
+                found = [f"{one['target']} is {one['status']}: {one['last_failure']}" for one in rows[:SHOWN]]
+                return "; ".join(found)
+        return ""
+
+
+SHOWN = 2
+
+TOLD_BY = {"admin": ("/version", "ingress_endpoint"), "ingress": ("/restate/health", "services")}
+"""For each of a server's two addresses, a path and a field of its answer that only this address has."""
+
+
+def _check_role(given: str, url: str) -> None:
+    """Check that an address that rejects a call is not the server's other address.
+
+    Raises:
+        DurableError: it is the other address, or the server has gone.
+    """
+    other = "admin" if given == "ingress" else "ingress"
+    path, name = TOLD_BY[other]
+    try:
+        reply = _called("GET", url, path, None, {})
+        found = name in json.loads(reply.body)
+    except (ValueError, TypeError, TimeoutError):
+        return
+    if found:
+        raise DurableError(
+            f"{url} is the {other} address of a Restate server, and was given as {given}: are the two exchanged?"
+        )
+
+
+def _called(
+    method: str, base: str, path: str, body: bytes | None, headers: dict[str, str], seconds: float | None = SECONDS
+) -> Reply:
+    types = {"Content-Type": "application/json", "Accept": "application/json"}
+    request = Request(base + path, body, types | headers, method=method)
+    try:
+        with urlopen(request, timeout=seconds) as answer:
+            return Reply(answer.status, answer.read())
+    except HTTPError as error:
+        with error:
+            return Reply(error.code, error.read())
+    except TimeoutError:
+        raise
+    except (OSError, HTTPException) as error:
+        why = error.reason if isinstance(error, URLError) else error
+        if isinstance(why, TimeoutError):
+            raise why from error
+        raise DurableError(
+            f"no Restate server answers at {base} ({why}): start one (npx @restatedev/restate-server) or say where it "
+            "is"
+        ) from error

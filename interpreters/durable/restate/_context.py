@@ -1,0 +1,224 @@
+"""``RestateContext``: a Restate invocation as the engine of a durable run.
+
+Only one task at a time may await Restate's own futures: each wait reads the invocation's single connection, and would
+consume data for other waits. Effects run concurrently in their own tasks, so they only register their futures, and a
+single task waits for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from restate import ObjectContext, RunOptions, TerminalError
+from restate.exceptions import RetryableError
+from restate.serde import BytesSerde
+from restate.server_context import ServerInvocationContext
+from restate.vm import FirstCompletedUnresolvedFuture, SingleUnresolvedFuture
+
+from cognition import CogstepError
+from interpreters.durable.context import Meanwhile, Work
+from interpreters.durable.restate._attempt import Line
+from interpreters.durable.serialization import Ended
+from interpreters.recording.journal import JournalLockedError, JournalWriteError
+from interpreters.recording.store import StoreError
+
+LOG = logging.getLogger("cogstep")
+
+BYTES: Final = BytesSerde()
+RUNS: Final = RunOptions[bytes](serde=BYTES)
+
+WAKE: Final[Any] = {"type": "restate.run_completed", "data": None}
+"""Makes the task that waits at the connection check again for completed futures."""
+
+LEAVE: Final[Any] = {"type": "http.disconnect"}
+"""Makes the task that waits at the connection stop, at a point without a half-sent message."""
+
+REFUSED = 422
+"""The status of an invocation that failed with an error of ours, which another attempt would only repeat."""
+
+
+class RestateContext:
+    """A ``DurableContext`` for one attempt of an invocation.
+
+    Args:
+        context: the context passed to the handler.
+        service: the virtual object that runs workers.
+        hide: hides secrets in error messages, which the server stores and shows.
+    """
+
+    calls_meanwhile: Final = True
+
+    def __init__(self, context: ObjectContext, service: str, hide: Callable[[str], str]) -> None:
+        assert isinstance(context, ServerInvocationContext)
+        self._context = context
+        self._line = Line(context)
+        self._service = service
+        self._hide = hide
+        self._awaited: dict[int, tuple[Any, asyncio.Future[Any] | None]] = {}
+        """For each handle its Restate future, and the future of the waiting effect; None if it no longer waits."""
+        self._open = FirstCompletedUnresolvedFuture([])
+        self._waiting: asyncio.Task[None] | None = None
+        self.failure: BaseException | None = None
+        """The reason why this attempt ends: it was cancelled, lost its server, or continues in another attempt."""
+
+    async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
+        at_work: list[asyncio.Task[Any]] = []
+        given_up = False
+        alone = alone and self._waiting is None  # else there is one that waits for what was given up
+
+        async def action() -> bytes:
+            task = asyncio.current_task()
+            if given_up or task is None:  # cancelled before it began: it must not begin any more
+                raise asyncio.CancelledError
+            at_work.append(task)
+            try:
+                text = (await work()).encode()
+            except Exception as error:
+                raise told(error, self._hide) from None  # the SDK sends what an error came from, too
+            if alone:
+                self._line.gave()
+            return text
+
+        future = self._context.run_typed(name, action, RUNS)
+        try:
+            result: bytes = await (self._result_alone(future, meanwhile) if alone else self._result(future))
+        except asyncio.CancelledError:
+            given_up = True
+            for task in at_work:
+                task.cancel()
+            raise
+        return result.decode()
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        await self._result(self._context.sleep(timedelta(seconds=seconds), name))
+
+    async def child(self, name: str, session: str, task: str) -> str:
+        future = self._context.generic_call(self._service, "work", task.encode(), key=session)
+        try:
+            result: bytes = await self._result(future)
+        except TerminalError as error:
+            return Ended(0.0, error=error.message).text()
+        return result.decode()
+
+    async def close(self) -> None:
+        if self._waiting is not None:
+            await self._context.receive.enqueue_restate_event(LEAVE)
+            await asyncio.wait([self._waiting])
+
+    async def _result_alone(self, future: Any, meanwhile: Meanwhile | None) -> Any:
+        """``_result`` for the only awaited future: it needs no common waiting task."""
+        if self.failure is not None:
+            raise asyncio.CancelledError
+        context: Any = self._context
+        handle = future.handle
+        self._line.begin(None if meanwhile is None else partial(self._done, meanwhile))
+        is_kept = False
+        try:
+            if not context.vm.is_completed(handle):
+                await context.create_poll_or_cancel_coroutine(SingleUnresolvedFuture(handle))
+            is_kept = True
+            return await context.must_take_notification(handle)
+        except BaseException as error:  # see ``_wait``
+            if is_kept and isinstance(error, TerminalError):  # the step's own; any other says that the run is cancelled
+                raise
+            self.failure = error
+            raise asyncio.CancelledError from error
+        finally:
+            self._line.end()
+
+    def _done(self, meanwhile: Meanwhile) -> None:
+        try:
+            meanwhile()
+        except Exception as error:
+            raise told(error, self._hide) from None
+
+    async def _result(self, future: Any) -> Any:
+        if self.failure is not None:
+            raise asyncio.CancelledError
+        handle: int = future.handle
+        settled: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._awaited[handle] = future, settled
+        self._open.children.append(SingleUnresolvedFuture(handle))
+        if self._waiting is None:
+            self._waiting = asyncio.create_task(self._wait())
+        else:
+            await self._context.receive.enqueue_restate_event(WAKE)
+        try:
+            return await settled
+        except asyncio.CancelledError:
+            if handle in self._awaited:
+                self._awaited[handle] = future, None
+            raise
+
+    async def _wait(self) -> None:
+        try:
+            while any(settled is not None for _, settled in self._awaited.values()):
+                await self._context.create_poll_or_cancel_coroutine(self._open)
+                for handle, (future, settled) in list(self._awaited.items()):
+                    if self._context.vm.is_completed(handle):
+                        del self._awaited[handle]
+                        self._open.children.remove(SingleUnresolvedFuture(handle))
+                        await _settle(future, settled)
+        except BaseException as error:  # whatever it is, the handler raises it, where the server's code expects it
+            self.failure = error
+            for _, settled in self._awaited.values():
+                if settled is not None:
+                    settled.cancel()
+        finally:
+            self._waiting = None
+
+
+async def _settle(future: Any, settled: asyncio.Future[Any] | None) -> None:
+    try:
+        result = await future
+    except TerminalError as error:
+        if settled is not None and not settled.done():
+            settled.set_exception(error)
+    else:
+        if settled is not None and not settled.done():
+            settled.set_result(result)
+
+
+async def executed(
+    context: ObjectContext, service: str, hide: Callable[[str], str], run: Callable[[RestateContext], Awaitable[str]]
+) -> bytes:
+    """Run an attempt of an invocation and convert its errors for the server: permanent errors end it, all others cause
+    another attempt.
+    """
+    engine = RestateContext(context, service, hide)
+    try:
+        return (await run(engine)).encode()
+    except asyncio.CancelledError:
+        if engine.failure is None:
+            raise
+        raise engine.failure from None
+    except (TerminalError, RetryableError):
+        raise
+    except Exception as error:
+        raise told(error, hide) from None
+    finally:
+        await engine.close()
+
+
+def told(error: Exception, hide: Callable[[str], str]) -> TerminalError | RetryableError:
+    """Return an error for the server. An error that is not a ``CogstepError`` is retried: it may not happen again."""
+    text = hide(f"{type(error).__name__}: {error}")
+    if not isinstance(error, CogstepError):
+        LOG.error("a run failed, and is attempted again", exc_info=error)  # the server gets no traceback
+        return RetryableError(text)
+    return RetryableError(text) if is_passing(error) else TerminalError(text, REFUSED)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether another attempt may succeed: the database is unavailable, or another process has the session."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StoreError | JournalWriteError | JournalLockedError | OSError):
+            return True
+        cause = cause.__cause__
+    return False

@@ -1,0 +1,224 @@
+"""The services of a process for a Restate server: for each agent a virtual object that runs its sessions, and another
+that chooses the version of the agent for a session.
+
+    cogstep.assistant              key: session    run: by the version that began the session, or by this one
+    cogstep-version.9.assistant.2  key: session    run, work: of version 2
+
+The server sends an invocation of the first object to the newest deployment, and those of the others to the deployment
+that has them. So an older version finishes the sessions that it started, and new sessions start with the newest
+version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from restate import ObjectContext, VirtualObject
+from restate.endpoint import Endpoint
+from restate.retry_policy import InvocationRetryPolicy
+
+from cognition import ConfigError
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.restate._context import BYTES, executed
+from interpreters.durable.restate._http2 import forgive
+from interpreters.durable.run import Take, run_durably, run_worker
+
+IDLE: Final = timedelta(minutes=1)
+"""Idle time after which an invocation that only waits for a timer or a worker leaves its process."""
+
+PATIENCE: Final = timedelta(days=1)
+"""Maximum time of a step, such as a tool: after that it counts as stuck, and the run is attempted again."""
+
+RETRIES: Final = InvocationRetryPolicy(
+    initial_interval=timedelta(milliseconds=100),
+    exponentiation_factor=2.0,
+    max_interval=timedelta(seconds=10),
+    max_attempts=1000,
+    on_max_attempts="pause",
+)
+"""A run without its process or database is retried for hours, and is then paused for a person to resume.
+
+It is never dropped: its message has been acknowledged.
+"""
+
+VERSION: Final = "version"
+
+BACKLOG: Final = 100
+
+GRACE: Final = 1.0
+"""Seconds that an ending process waits for its requests, and again after each cancellation of them."""
+
+ROUNDS: Final = 10
+"""After this number of waits its connections are closed."""
+
+
+def entrance(agent: str) -> str:
+    """Return the name of the object that chooses the version for a session."""
+    return f"cogstep.{agent}"
+
+
+def versioned(agent: str, version: str) -> str:
+    """Return the name of the object that runs the sessions of one version. The length separates the names, as both may
+    contain dots.
+    """
+    return f"cogstep-version.{len(agent)}.{agent}.{version}"
+
+
+On = Callable[[DurableAgent, str], DurableAgent]
+"""Adapts a definition to a session."""
+
+
+def _as_it_is(agent: DurableAgent, _session: str) -> DurableAgent:
+    return agent
+
+
+def objects(agent: DurableAgent, take: Take, on: On = _as_it_is) -> tuple[VirtualObject, VirtualObject]:
+    return _entrance(agent), _sessions(agent, take, on)
+
+
+def _object(name: str) -> VirtualObject:
+    return VirtualObject(
+        name, inactivity_timeout=IDLE, abort_timeout=PATIENCE, invocation_retry_policy=RETRIES, state_preload=True
+    )
+
+
+def _entrance(agent: DurableAgent) -> VirtualObject:
+    made = _object(entrance(agent.name))
+
+    @made.handler("run", input_serde=BYTES, output_serde=BYTES)
+    async def run(context: ObjectContext, event: bytes) -> bytes:
+        version: str | None = await context.get(VERSION, type_hint=str)
+        if version is None:
+            version = agent.version
+            context.set(VERSION, version)
+        return await context.generic_call(versioned(agent.name, version), "run", event, key=context.key())
+
+    return made
+
+
+def _sessions(agent: DurableAgent, take: Take, on: On) -> VirtualObject:
+    name = versioned(agent.name, agent.version)
+    made = _object(name)
+
+    @made.handler("run", input_serde=BYTES, output_serde=BYTES)
+    async def run(context: ObjectContext, event: bytes) -> bytes:
+        own = on(agent, context.key())
+        return await executed(
+            context, name, own.hidden, lambda engine: run_durably(own, context.key(), event.decode(), engine, take)
+        )
+
+    @made.handler("work", input_serde=BYTES, output_serde=BYTES)
+    async def work(context: ObjectContext, task: bytes) -> bytes:
+        own = on(agent, context.key())
+        return await executed(
+            context, name, own.hidden, lambda engine: run_worker(own, context.key(), task.decode(), engine, take)
+        )
+
+    return made
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a listening socket that several processes of this machine can share: if one ends, the server connects to
+    another.
+
+    Raises:
+        OSError: the process can't listen on the address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if hasattr(socket, "SO_REUSEPORT"):
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(BACKLOG)  # whoever connects now, is answered as soon as this process has begun to serve
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On = _as_it_is) -> Any:
+    """Return the services of a process, as an ASGI application.
+
+    Raises:
+        ConfigError: a key is invalid.
+    """
+    endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
+    for agent in agents:
+        endpoint.bind(*objects(agent, take, on))
+    for key in keys:
+        endpoint.identity_key(key)
+    try:
+        return endpoint.app()
+    except Exception as error:  # the SDK's class of it has no public name
+        raise ConfigError(f"keys has to be public keys of the server, such as publickeyv1_...: {error}") from error
+
+
+async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> None:
+    """Serve until ``ended`` is set; then close the socket."""
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]  # which closes it in the end
+    config.graceful_timeout = ROUNDS * GRACE  # the requests end before their connections, or hypercorn fails at each
+    config.loglevel = "WARNING"
+    logging.getLogger("restate.server_context").addFilter(_one_line)
+    forgive()
+    await asyncio.to_thread(_leave_signals, app)
+    at_work: set[asyncio.Task[Any]] = set()
+    serving = asyncio.create_task(serve(_watched(app, at_work), config, shutdown_trigger=ended.wait))
+    ending = asyncio.create_task(ended.wait())
+    try:
+        await asyncio.wait((serving, ending), return_when=asyncio.FIRST_COMPLETED)
+        while not (await asyncio.wait((serving,), timeout=GRACE))[0]:
+            for task in at_work:  # the SDK goes on after the first cancellation, and then waits for a dead connection
+                task.cancel()
+        failure = serving.exception()
+        if failure is not None and not ended.is_set():  # else it is one of connections that were broken off
+            raise failure
+    finally:
+        serving.cancel()
+        ending.cancel()
+
+
+def _one_line(record: logging.LogRecord) -> bool:
+    """Log a failed step of the SDK in one line; its own code raised the error, so a traceback does not help."""
+    if record.exc_info and type(record.exc_info[1]).__name__ == "VMException":
+        why = str(record.exc_info[1]).partition("\n")[0]
+        record.msg, record.args, record.exc_info = "a run on Restate is attempted again: %s", (why,), None
+    return True
+
+
+def _leave_signals(app: Any) -> None:
+    """Prevent the SDK from replacing the loop's SIGTERM handler, after which the process would not end.
+
+    The SDK tries that once, at its first call, and fails if that is on another thread.
+    """
+    with contextlib.suppress(Exception):  # it has no answer to this question, and says so
+        asyncio.run(app({"type": "lifespan"}, None, None))
+
+
+def _watched(app: Any, at_work: set[asyncio.Task[Any]]) -> Any:
+    """Return the application with its request tasks in a set, and without a warning about the lifespan protocol."""
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            task: Any = asyncio.current_task()
+            at_work.add(task)
+            try:
+                await app(scope, receive, send)
+            finally:
+                at_work.discard(task)
+            return
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+
+    return asked

@@ -1,0 +1,1 @@
+"""Sessions as Temporal workflows. Needs the extra temporal."""

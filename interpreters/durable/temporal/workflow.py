@@ -1,0 +1,331 @@
+"""Sessions on Temporal: a workflow that runs the core, and activities that carry its decisions out. Needs the extra
+``temporal``, and a Temporal server.
+
+    worker = Worker(client, task_queue="cogstep", workflows=[SessionWorkflow], activities=activities(agent))
+    await client.start_workflow(SessionWorkflow.run, beginning(agent), id="ada", task_queue="cogstep",
+                                start_signal="put", start_signal_args=[message(agent, "Pay the invoice.")])
+
+The session's history on the server is its recording. The workflow receives inputs as signals, steps the engine, has an
+activity carry out each effect, and takes the answers in the order of decisions. All of it is a function of the history.
+The id of each activity contains a digest of the decision, so ``temporalio.worker.Replayer`` finds the point at which
+other agent logic decides differently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Any, Final
+
+from attrs import evolve
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, FailureError
+
+from cognition import (
+    AgentConfig,
+    CallModel,
+    CancelAsked,
+    CancelEffect,
+    CognitiveEngine,
+    Decision,
+    EffectId,
+    Failure,
+    Input,
+    LLMEngine,
+    ModelFailed,
+    Rejected,
+    Remember,
+    SpawnWorker,
+    StartTimer,
+    TimerFired,
+    TurnFinished,
+    UserSpoke,
+    WorkerFailed,
+    to_data,
+)
+from cognition.steps.decisions import EFFECT_TYPES, Effect
+from cognition.steps.phases import Closed, Idle
+from interpreters.durable._errors import DurableError
+from interpreters.durable.serialization import Ended, Happened, input_text, written
+from interpreters.durable.temporal._activities import HEARTBEAT, activities as activities
+from interpreters.durable.temporal._serialization import (
+    TAKES,
+    Beginning,
+    Letter,
+    beginning as beginning,
+    cancellation as cancellation,
+    fits,
+    message as message,
+    reply as reply,
+)
+from interpreters.loop.program.pending import Postponable
+from interpreters.loop.program.program import Program
+from interpreters.loop.worker_setup import make_worker, worker_answer
+
+LONGEST: Final = timedelta(days=1)
+"""Maximum time of an activity; a tool with a ``timeout`` ends earlier."""
+
+AGAIN: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=10))
+"""An activity whose process died is attempted again; the second attempt knows that the effect may have happened."""
+
+REFUSED: Final = 2000
+
+NOBODY: Final = EffectId("")
+
+
+@workflow.defn(
+    name="cogstep.session", sandboxed=False
+)  # the core is pure, and the sandbox hides modules from its codec
+class SessionWorkflow:
+    """A session, until it receives ``end``. A subclass, declared in the same way, may have another engine."""
+
+    @workflow.init
+    def __init__(self, given: str) -> None:
+        self._given = Beginning.read(given)
+        self._engine = self.engine(self._given.config)
+        self._state = self._given.state
+        self._inbox = [Letter.read(one) for one in self._given.waiting]
+        self._hearing: Letter | None = None
+        self._in_flight: dict[EffectId, Effect] = {one.effect_id: one for one in self._given.pending}
+        self._steps: dict[EffectId, asyncio.Task[str]] = {}
+        """The running steps of effects in flight, in the order of decisions; all other effects in flight are pending.
+        """
+        self._started: set[EffectId] = set()
+        """The steps whose activity, timer or workflow Temporal has started."""
+        self._beside: set[asyncio.Task[str]] = set()
+        """Notes being saved; only the workflow's end waits for them."""
+        self._heard = 0
+        self._noted = 0
+        self._finished = self._given.finished
+        self._at = self._given.at
+        self._error = self._given.error
+        self._ending = self._given.ending
+
+    def engine(self, config: AgentConfig) -> CognitiveEngine:
+        return LLMEngine(config)
+
+    @workflow.run
+    async def run(self, given: str) -> str:
+        """Run the session; return its final status, an ``Ended`` as JSON."""
+        for effect in self._given.unstarted:
+            self._begin(effect)
+        while not self._over():
+            await workflow.wait_condition(lambda: self._next_letter() is not None or self._answered() or self._over())
+            letter = self._next_letter()
+            if letter is not None:
+                await self._take_in(letter)
+            elif self._answered():
+                effect_id = next(iter(self._steps))
+                self._advance(Happened.read(await self._steps.pop(effect_id)))
+            if self._resting() and workflow.info().is_continue_as_new_suggested():
+                await asyncio.gather(*self._beside)
+            if self._may_go_on_as_new():
+                so_far = self._so_far()
+                if fits(so_far):  # else it goes on here for as long as Temporal lets it
+                    for task in self._steps.values():
+                        task.cancel()
+                    workflow.continue_as_new(so_far)
+        await asyncio.gather(*self._beside)
+        return self.standing()
+
+    @workflow.signal
+    def put(self, event: str = "", *_more: Any) -> None:
+        """Receive an input: a message, an answer, a cancellation. A message waits for the end of the turn."""
+        self._error = ""
+        try:
+            self._inbox.append(Letter.read(event))
+        except DurableError as error:  # raised, it would stop the workflow for good
+            self._refuse(str(error))
+
+    @workflow.signal
+    def end(self, *_more: Any) -> None:
+        """End the workflow once its turn has ended."""
+        self._ending = True
+
+    @workflow.query
+    def standing(self) -> str:
+        """Return the session's status, an ``Ended`` as JSON: pending effects, the newest turn's end, refusals since the
+        last ``put``.
+
+        A ``put`` counts immediately: while a message waits, no turn counts as ended.
+        """
+        unheard = [*self._inbox, *([self._hearing] if self._hearing else [])]
+        pending: tuple[Postponable, ...] = ()
+        if not any(isinstance(one.event, CancelAsked) for one in unheard):
+            answered = {getattr(one.event, "effect_id", NOBODY) for one in unheard} | self._steps.keys()
+            waiting = [one for effect_id, one in self._in_flight.items() if effect_id not in answered]
+            pending = tuple(one for one in waiting if isinstance(one, Postponable))
+        finished = None if any(one.is_message for one in unheard) else self._finished
+        return Ended(self._at, self._state.counters.turn, finished, pending, self._error).text()
+
+    def _over(self) -> bool:
+        return (self._ending or self._given.is_worker) and self._resting() and not self._inbox
+
+    def _resting(self) -> bool:
+        return isinstance(self._state.phase, Idle | Closed)
+
+    def _may_go_on_as_new(self) -> bool:
+        """Whether the history is long and no step has started that a new workflow would not know.
+
+        This may be in the middle of a turn, since a turn may be longer than a history.
+        """
+        if self._over() or self._beside or not self._started.isdisjoint(self._steps):
+            return False
+        return workflow.info().is_continue_as_new_suggested()
+
+    def _so_far(self) -> str:
+        waiting = tuple(one.text for one in self._inbox)
+        kept = evolve(self._given, state=self._state, waiting=waiting, at=self._at, finished=self._finished)
+        pending = tuple(one for effect_id, one in self._in_flight.items() if effect_id not in self._steps)
+        unstarted = tuple(self._in_flight[effect_id] for effect_id in self._steps)
+        kept = evolve(kept, pending=pending, unstarted=unstarted)
+        return evolve(kept, error=self._error, ending=self._ending).text()
+
+    # ---------------------------------------------------------------------------------------------------------- inputs
+
+    def _next_letter(self) -> Letter | None:
+        """Return the oldest input that can be taken now: a message waits for the end of the turn."""
+        return next((one for one in self._inbox if self._resting() or not one.is_message), None)
+
+    def _cancellation(self) -> Letter | None:
+        return next((one for one in self._inbox if isinstance(one.event, CancelAsked)), None)
+
+    async def _take_in(self, letter: Letter) -> None:
+        """Have an activity add an input's prompt, token counts and time, and take it. A cancellation does not wait for
+        that.
+        """
+        self._inbox.remove(letter)
+        self._hearing = letter
+        self._heard += 1
+        hearing = asyncio.create_task(self._performed("cogstep.hear", f"hear-{self._heard}", letter.text))
+        if not isinstance(letter.event, CancelAsked):
+            await workflow.wait_condition(lambda: hearing.done() or self._cancellation() is not None)
+        cancelled = self._cancellation()
+        if hearing.done() or cancelled is None:
+            self._hear(letter, Happened.read(await hearing))
+        else:
+            hearing.cancel()
+            self._inbox.remove(cancelled)
+            for event in (letter.event, cancelled.event) if letter.is_message else (cancelled.event,):
+                self._step(event)  # nothing that is decided in between begins
+        self._hearing = None
+
+    def _hear(self, letter: Letter, happened: Happened) -> None:
+        if happened.error:
+            self._refuse(happened.error)
+            if letter.is_message:
+                self._finished = None
+        else:
+            self._advance(happened)
+
+    def _refuse(self, why: str) -> None:
+        self._error = "; ".join(filter(None, (self._error, why)))[:REFUSED]
+
+    def _answered(self) -> bool:
+        return bool(self._steps) and next(iter(self._steps.values())).done()
+
+    def _advance(self, happened: Happened) -> None:
+        self._at = max(self._at, happened.at)
+        if happened.error:
+            self._refuse(happened.error)
+            self._step(CancelAsked(happened.error))
+        elif happened.event is not None:  # else it is answered later, by a signal
+            self._step(happened.event)
+
+    def _step(self, event: Input) -> None:
+        if isinstance(event, UserSpoke):
+            self._finished = None
+        transition = self._engine.step(self._state, evolve(event, at=self._at))
+        self._state = transition.next_state
+        if not any(isinstance(one, Rejected) for one in transition.decisions):
+            self._in_flight.pop(getattr(event, "effect_id", NOBODY), None)
+        for decision in transition.decisions:
+            self._begin(decision)
+
+    # --------------------------------------------------------------------------------------------------------- effects
+
+    def _begin(self, decision: Decision) -> None:
+        match decision:
+            case TurnFinished():
+                self._finished = decision
+            case CancelEffect(effect_id=effect_id):
+                self._in_flight.pop(effect_id, None)
+                task = self._steps.pop(effect_id, None)
+                if task is not None:
+                    task.cancel()
+            case Remember():
+                self._noted += 1
+                note = self._performed("cogstep.remember", f"remember-{self._noted}", _written(decision))
+                self._beside.add(noting := asyncio.create_task(note))
+                noting.add_done_callback(self._beside.discard)
+            case _ if isinstance(decision, EFFECT_TYPES):
+                self._in_flight[decision.effect_id] = decision
+                self._steps[decision.effect_id] = asyncio.create_task(self._carried(decision))
+            case _:
+                pass
+
+    async def _carried(self, effect: Effect) -> str:
+        self._started.add(effect.effect_id)
+        match effect:
+            case StartTimer(effect_id=effect_id, seconds=seconds):
+                at = self._at + seconds
+                await asyncio.sleep(seconds)
+                return Happened(at, TimerFired(effect_id)).text()
+            case SpawnWorker():
+                return await self._worked(effect)
+            case _:
+                return await self._performed("cogstep.perform", str(effect.effect_id), _written(effect), effect)
+
+    async def _performed(self, what: str, name: str, text: str, effect: Effect | None = None) -> str:
+        """Return an activity's result. Its id is the name with a digest of the text, so that a replay compares both."""
+        if not fits(text):
+            return self._too_large(text, effect)
+        try:
+            given: str = await workflow.execute_activity(
+                what,
+                args=[self._given.agent, workflow.info().workflow_id, text, self._given.is_worker],
+                activity_id=f"{name}-{blake2b(text.encode(), digest_size=6).hexdigest()}",
+                result_type=str,
+                start_to_close_timeout=LONGEST,
+                heartbeat_timeout=HEARTBEAT,
+                retry_policy=AGAIN,
+            )
+        except ActivityError as error:  # raised, it would end the workflow
+            return Happened(self._at, error=f"an activity failed: {error.cause or error}").text()
+        return given
+
+    def _too_large(self, text: str, effect: Effect | None) -> str:
+        large = f"it has {len(text):,} bytes, and {TAKES}"
+        if isinstance(effect, CallModel):  # the engine may ask with less
+            why = Failure(f"the request is too large: {large}", kind="context_overflow")
+            return Happened(self._at, ModelFailed(effect.effect_id, why)).text()
+        return Happened(self._at, error=f"what was to be done is too large: {large}").text()
+
+    async def _worked(self, effect: SpawnWorker) -> str:
+        session = workflow.info().workflow_id
+        nothing: Any = None  # its program is where its activities are
+        worker = make_worker(effect, self._engine, Program(nothing, {}, session=session), self._state)
+        config: Any = getattr(worker.engine, "config", None)
+        task = input_text(worker.task)
+        own = Beginning(self._given.agent, config, worker.state, (task,), is_worker=True).text()
+        if not fits(own):
+            return _unfinished(self._at, effect, f"its task has {len(own):,} bytes, and {TAKES}")
+        try:
+            name = f"{session}/{effect.effect_id}"
+            text: str = await workflow.execute_child_workflow("cogstep.session", own, id=name, result_type=str)
+        except FailureError as error:  # it failed, somebody ended it, or another workflow has its name
+            return _unfinished(self._at, effect, f"its workflow failed: {error.__cause__ or error}")
+        ended = Ended.read(text)
+        if ended.finished is None and ended.error:
+            return _unfinished(ended.at, effect, ended.error)
+        return Happened(ended.at, worker_answer(effect, ended.finished)).text()
+
+
+def _unfinished(at: float, effect: SpawnWorker, why: str) -> str:
+    return Happened(at, WorkerFailed(effect.effect_id, why)).text()
+
+
+def _written(decision: Decision) -> str:
+    return written(to_data(decision, Decision))

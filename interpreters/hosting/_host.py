@@ -1,0 +1,370 @@
+"""The host's side: it owns a model and any number of sessions, and carries out messages.
+
+The sender of messages may be another program than the one that started the host. So messages may use only names that
+were set at the start: models, functions that make a model, and the folder of recordings and notes. Tools, approvals,
+questions, plans and hooks run on the handle's side and need no names here.
+
+The same code serves every transport: a thread of this process, a separate process (``interpreters.hosting.host_main``),
+or any other ``Channel``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from attrs import evolve
+
+from cognition import CogstepError, ConfigError, UserSpoke
+from cognition.base.checking import shown
+from interpreters.agents.agent import Agent
+from interpreters.agents.options import CONFIGURED
+from interpreters.hosting import _protocol as say
+from interpreters.hosting._channels import Channel
+from interpreters.hosting._hosted_session import HostedSession, Remote, compact, hand_in
+from interpreters.hosting._protocol import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
+from interpreters.loop.clock import Clock
+from interpreters.loop.program.ownership import closed_with
+from runtime.children.line_pipe import LONGEST_REASON
+from runtime.protocol.model import Runtime
+
+CLOSE_SECONDS = 5.0
+"""Seconds to wait for each session at the end."""
+
+MOST_SESSIONS = 1000
+"""Each session has a thread, and the sender of messages may be a stranger."""
+
+
+class Host:
+    """Reads messages from a channel until it ends or a ``shutdown`` arrives.
+
+    Args:
+        channel: connected to the handle's side.
+        model: the model of the sessions; None lets ``start`` choose.
+        owns_model: whether to close ``model`` at the end; None as for ``Agent``. A model that the host makes is always
+            closed.
+        clock: for all sessions; tests pass a fake clock.
+        factories: functions by name that ``start`` may choose to make the model. The arguments are JSON from the
+            sender. A text is ``"package.module:function"``.
+        models: the values that ``start`` may pass to ``load_model``, in addition to the small model included in
+            cogstep.
+        files: the folder of the recordings and note files that messages may name; ``"/"`` allows any file, None no
+            file.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        model: Runtime | None = None,
+        *,
+        owns_model: bool | None = None,
+        clock: Clock | None = None,
+        factories: Mapping[str, str | Callable[..., Runtime]] | None = None,
+        models: Collection[str] = (),
+        files: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._channel = channel
+        self._model = model
+        self._given = model is not None
+        self._owns_model = owns_model
+        self._clock = clock
+        self._factories = dict(factories or {})
+        self._models = models
+        self._files = None if files is None else os.fspath(files)
+        self._sessions: dict[str, HostedSession] = {}
+        self._ending: list[HostedSession] = []
+        """Disposed sessions that may still be closing."""
+
+    def serve(self) -> None:
+        """Handle messages until the other side shuts the host down or ends. Then release everything."""
+        try:
+            while (line := self._next_line()) is not None:
+                try:
+                    request = read_request(line)
+                except ProtocolError as error:
+                    self._unreadable(error)
+                    continue
+                if isinstance(request, say.Shutdown):
+                    break
+                self._handle(request)
+        finally:
+            self._end()
+
+    def _next_line(self) -> str | None:
+        try:
+            return self._channel.receive()
+        except ProtocolError as error:  # nothing that could be understood comes behind it
+            self._send(say.Faulted(str(error)))
+            return None
+
+    def _end(self) -> None:
+        for session in list(self._sessions.values()):
+            session.dispose(None, "the host was shut down")
+            self._ending.append(session)
+        for session in self._ending:
+            session.join(CLOSE_SECONDS)
+        try:
+            if self._model is not None and (not self._given or closed_with(self._model, self._owns_model)):
+                self._model.close()
+        except CogstepError as error:  # such as a script with replies that nobody asked for
+            self._send(say.Faulted(str(error)))
+        finally:
+            self._model = None  # whoever keeps a host that has ended doesn't keep gigabytes by it
+            self._channel.close()
+
+    def _send(self, notice: Notice) -> None:
+        if isinstance(notice, say.Refused | say.TurnBroken | say.Faulted):  # which may repeat what was said
+            notice = evolve(notice, message=notice.message[:LONGEST_REASON])
+        try:
+            line = line_of(notice, say.LONGEST)
+        except ConfigError as error:  # such as a model that says of its costs that they are infinite
+            line = line_of(
+                say.TurnBroken(notice.session, notice.turn, "ConfigError", str(error))
+                if isinstance(notice, say.TurnEnded)
+                else say.Faulted(str(error))
+            )
+        self._channel.send(line)
+
+    def _unreadable(self, error: ProtocolError) -> None:
+        """Answer an unreadable message by its id or turn, if it has one: a turn with a waiting reader must end."""
+        session, turn, identity = (error.data.get(name) for name in ("session", "turn", "id"))
+        starts = error.data.get("type") in ("run_turn", "go_on", "answer")
+        if starts and isinstance(session, str) and type(turn) is int:
+            self._send(say.TurnBroken(session, turn, "ProtocolError", str(error)))
+        elif isinstance(identity, str):
+            self._send(say.Refused(identity, "ProtocolError", str(error)))
+        else:
+            self._send(say.Faulted(str(error)))
+
+    def cancel(self, session: str, turn: int, reason: str, keep: bool = False) -> None:
+        """Stop this turn, even before the message that starts it was read. Callable from any thread or a signal
+        handler.
+        """
+        found = self._sessions.get(session)
+        if found is not None:
+            found.cancel(turn, reason, ahead=True, keep=keep)
+
+    def _handle(self, request: Request) -> None:
+        match request:
+            case say.Start():
+                self._start(request)
+            case say.Init():
+                self._init(request)
+            case say.Fork():
+                self._fork(request)
+            case say.RunTurn(turn=turn):
+                said: Any = UserSpoke(request.text, parts=request.parts, system=request.system, context=request.context)
+                self._turn(request.session, turn, lambda agent: agent.run(said))
+            case say.GoOn(turn=turn):
+                self._turn(request.session, turn, lambda agent: agent.go_on())
+            case say.Compact(turn=turn):
+                self._turn(request.session, turn, compact)
+            case say.GiveAnswer(turn=turn):
+                self._turn(request.session, turn, partial(hand_in, request))
+            case say.Cancel(turn=turn, reason=reason, keep=keep):
+                if (session := self._sessions.get(request.session)) is not None:
+                    session.cancel(turn, reason, keep=keep)
+            case say.Performed() | say.Postponed() | say.ToolProgress() | say.Read():
+                if (session := self._sessions.get(request.session)) is not None:
+                    session.take(request)
+            case say.SetMode(mode=mode):
+                if (session := self._session(request.id, request.session)) is not None:
+                    session.at_once(request.id, lambda agent: agent.set_mode(mode))
+            case say.Forget(rules=rules):
+                if (session := self._session(request.id, request.session)) is not None:
+                    session.at_once(request.id, lambda agent: agent.forget(*rules))
+            case say.AskRemembered():
+                if (session := self._session(request.id, request.session)) is not None:
+                    session.tell_remembered(request.id)
+            case say.Reset():
+                if (session := self._session(request.id, request.session)) is not None:
+                    session.cancel(None, "the session was reset")
+                    session.queue(request.id, lambda agent: agent.reset())
+            case say.Dispose():
+                if (session := self._session(request.id, request.session)) is not None:
+                    self._sessions.pop(request.session, None)  # it may be gone: see `_forget`
+                    self._ending = [other for other in self._ending if not other.join(0)]
+                    self._ending.append(session)
+                    session.dispose(request.id, "the session was closed")
+            case say.Ping():
+                self._send(say.Accepted(request.id))
+            case say.Shutdown():  # ends the loop above
+                pass
+
+    def _forget(self, session: HostedSession) -> None:
+        """Free the name of a session that failed to start. Called on its thread."""
+        if self._sessions.get(session.name) is session:
+            del self._sessions[session.name]
+
+    def _session(self, identity: str, name: str) -> HostedSession | None:
+        session = self._sessions.get(name)
+        if session is None:
+            self._send(say.Refused(identity, "AgentClosedError", f"there is no session {name!r}"))
+        return session
+
+    def _turn(self, name: str, turn: int, run: Any) -> None:
+        session = self._sessions.get(name)
+        if session is None:
+            self._send(say.TurnBroken(name, turn, "AgentClosedError", f"there is no session {name!r}"))
+        else:
+            session.accept(turn, run)
+
+    # ------------------------------------------------------------------------------------------------- what is begun
+
+    def _start(self, request: say.Start) -> None:
+        try:
+            if request.version != say.VERSION:
+                raise ConfigError(f"these messages have version {request.version}; this host speaks {say.VERSION}")
+            if self._model is None:
+                self._model = self._make_model(request.model or ModelChoice())
+            info = self._model.describe()
+        except Exception as error:
+            self._send(say.Refused(request.id, type(error).__name__, str(error)))
+        else:
+            self._send(say.Started(request.id, info.name, info.backend, info.context_tokens))
+
+    def _new(self, request: say.Init | say.Fork) -> HostedSession | None:
+        """Return a new session, or None after sending a refusal."""
+        refusal = ""
+        if self._model is None:
+            refusal = "the host has no model yet; the first message has to be start"
+        elif request.session in self._sessions:
+            refusal = f"there is a session {request.session!r} already"
+        elif len(self._sessions) >= MOST_SESSIONS:
+            refusal = f"there are {MOST_SESSIONS} sessions already; dispose of one"
+        else:
+            try:
+                request = evolve(request, settings=self._allowed(request.settings))
+            except ConfigError as error:
+                refusal = str(error)
+        if refusal:
+            self._send(say.Refused(request.id, "ConfigError", refusal))
+            return None
+        session = HostedSession(request.session, request.config, request.settings, self._send)
+        self._sessions[request.session] = session
+        return session
+
+    def _allowed(self, settings: say.Settings) -> say.Settings:
+        """Return the settings with resolved file names.
+
+        Raises:
+            ConfigError: a file is outside the allowed folder.
+        """
+        journal = None if settings.journal is None else self._file(settings.journal)
+        notes = settings.notes if settings.notes in ("", ":memory:") else self._file(settings.notes)
+        return evolve(settings, journal=journal, notes=notes)
+
+    def _file(self, name: str) -> str:
+        if self._files is None:
+            raise ConfigError(
+                f"this host lets messages name no files, and {shown(name)} is one; it says so with files="
+            )
+        if self._files == "/":
+            return name
+        folder = os.path.realpath(self._files)
+        place = folder if "\0" in name else os.path.realpath(os.path.join(folder, name))
+        if place == folder or os.path.commonpath((folder, place)) != folder:
+            raise ConfigError(f"{shown(name)} is no file in the folder that this host lets messages name files in")
+        return place
+
+    def _init(self, request: say.Init) -> None:
+        session = self._new(request)
+        if session is not None:
+            session.begin(request.id, partial(self._make, request, session.journal), self._forget)
+
+    def _make(self, request: say.Init, journal: str | None, given: Mapping[str, Any], tools: list[Remote]) -> Agent:
+        model = self._the_model()
+        if request.resume:
+            if journal is None:
+                raise ConfigError("a session is resumed from its journal; say which one")
+            return Agent.resume(journal, model, tools, clock=self._clock, **given)
+        config: Any = {name: getattr(request.config, name) for name in CONFIGURED}  # tools and hooks are the handle's
+        return Agent(
+            model,
+            tools,
+            request.config.system,
+            journal=journal,
+            session=request.session,
+            clock=self._clock,
+            **config,
+            **given,
+        )
+
+    def _fork(self, request: say.Fork) -> None:
+        origin = self._sessions.get(request.origin)
+        if origin is None or origin.journal is None:
+            reason = "there is no session" if origin is None else "no journal is written by"
+            message = f"{reason} {request.origin!r}, and a session is forked from its journal"
+            self._send(say.Refused(request.id, "ConfigError", message))
+            return
+        session = self._new(request)
+        if session is not None:
+            make = partial(self._branch, request, origin.journal, session.journal)
+            session.begin(request.id, make, self._forget)
+
+    def _branch(
+        self, request: say.Fork, origin: str, journal: str | None, given: Mapping[str, Any], tools: list[Remote]
+    ) -> Agent:
+        config: Any = {name: getattr(request.config, name) for name in CONFIGURED} if request.foreign else {}
+        return Agent.fork(
+            origin,
+            self._the_model(),
+            tools,
+            request.config.system or None,
+            turn=request.after,
+            foreign=request.foreign,
+            journal=journal,
+            session=request.session,
+            clock=self._clock,
+            **config,
+            **given,
+        )
+
+    def _the_model(self) -> Runtime:
+        if self._model is None:
+            raise ConfigError("the host has no model")
+        return self._model
+
+    def _make_model(self, choice: ModelChoice) -> Runtime:
+        """Return the model that a message asks for.
+
+        Raises:
+            ConfigError: this host does not allow it.
+            ModelLoadError: it can't be loaded; also any error that a factory raises.
+        """
+        if not choice.factory:
+            from runtime import load_model
+
+            if choice.load is not None and choice.load not in self._models:
+                raise ConfigError(f"this host loads no model {shown(choice.load)}; {_names('models', self._models)}")
+            return load_model(choice.load)
+        if choice.factory not in self._factories:
+            names = _names("factories", self._factories)
+            raise ConfigError(f"this host has no factory {shown(choice.factory)}; {names}")
+        make = self._factories[choice.factory]
+        model = (found(make) if isinstance(make, str) else make)(**choice.arguments)
+        if not isinstance(model, Runtime):
+            raise ConfigError(f"the factory {choice.factory!r} gave {type(model).__name__}, which is no Runtime")
+        return model
+
+
+def _names(what: str, names: Iterable[str]) -> str:
+    named = ", ".join(map(repr, names))
+    return f"it names {named}" if named else f"it names none: see {what}="
+
+
+def found(factory: str) -> Callable[..., Runtime]:
+    """Return the function with a name such as ``"package.module:function"``.
+
+    Raises:
+        ConfigError: it can't be imported.
+    """
+    module, _, name = factory.partition(":")
+    try:
+        make: Callable[..., Runtime] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"the factory {factory!r} can't be found ({error}); write package.module:function") from error
+    return make

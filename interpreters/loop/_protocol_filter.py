@@ -1,0 +1,303 @@
+"""The visible part of a streamed reply in a text protocol: the answer without the syntax of the convention.
+
+Text is shown as it arrives, up to a place where a call, a fence around a call or a marker may begin. The start of an
+answer (``<response>``, or ``{"f": "`` at the beginning of the reply) is omitted, and the answer is shown as it arrives.
+Once a call has begun, the rest is shown only after the end of the reply has identified it. An object outside the
+convention is shown as plain text.
+
+The shown text does not depend on how the reply is cut into pieces. Each decision depends only on a character and the
+few characters behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from cognition import FinishReason, ToolSpec
+from cognition.parsing.text_protocol import Reading, read_text
+
+SPACE = r"\s{0,32}"
+"""White space allowed inside the beginning of an object. With more, the characters before it are text."""
+BEGINS_OBJECT = rf"""(?:```(?:json)?{SPACE})?(?:\[{SPACE})?\{{{SPACE}["'][taifcr]["']{SPACE}:"""
+MAY_BEGIN_OBJECT = (
+    rf"""`{{1,2}}|```(?:j|js|jso|json)?{SPACE}|(?:```(?:json)?{SPACE})?\[{SPACE}"""
+    rf"""|(?:```(?:json)?{SPACE})?(?:\[{SPACE})?\{{{SPACE}(?:["'](?:[taifcr](?:["']{SPACE})?)?)?"""
+)
+TAGS = ("<tool>", "</tool>", "<args>", "</args>", "<response>", "</response>")
+
+
+def _beginnings(*markers: str) -> str:
+    return "|".join(re.escape(marker[:end]) for marker in markers for end in range(len(marker) - 1, 0, -1))
+
+
+def _patterns(*markers: str, objects: bool) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Return three patterns: the first character, the complete opening, and a text that may become an opening."""
+    whole, part = "|".join(map(re.escape, markers)), _beginnings(*markers)
+    if objects:
+        whole, part = f"{whole}|{BEGINS_OBJECT}", f"{part}|{MAY_BEGIN_OBJECT}"
+    return re.compile(r"[<{\[`]" if objects else "<"), re.compile(whole), re.compile(part)
+
+
+TEXT: Final = {
+    "short_keys": _patterns("<response>", objects=True),
+    "tool_tags": _patterns(*TAGS, objects=False),
+}
+ANSWER: Final = {
+    "short_keys": _patterns("</response>", objects=True),
+    "tool_tags": _patterns(*TAGS[:4], "</response>", objects=False),
+}
+REASONING: Final = {
+    "short_keys": _patterns(*TAGS[4:], objects=True),
+    "tool_tags": _patterns(*TAGS, objects=False),
+}
+
+ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+HEXADECIMAL = re.compile("u[0-9a-fA-F]{4}")
+
+
+class Readable:
+    """The visible text of one reply, or of its reasoning.
+
+    Args:
+        protocol: protocol of the reply; not ``native``.
+        tools: tools offered to the model, by name.
+        reasoning: whether this is the model's reasoning. A call in it does not count: it is left out, and the text
+            behind it is shown.
+    """
+
+    def __init__(
+        self,
+        protocol: Literal["short_keys", "tool_tags"],
+        tools: Mapping[str, ToolSpec],
+        *,
+        reasoning: bool = False,
+    ) -> None:
+        self.protocol: Final = protocol
+        self._tools = tools
+        self._reasoning = reasoning
+        self._patterns = (REASONING if reasoning else TEXT)[protocol]
+        self._raw: list[str] = []
+        self._shown: list[str] = []
+        self._answer: list[str] | None = None
+        """Text shown so far of an answer that is marked as an answer."""
+        self._space: list[str] = []
+        """White space that is shown once text follows it."""
+        self._gap = ""
+        """Separates an answer from the text shown before it."""
+        self._pending = ""
+        self._object: JsonObject | None = None
+        self._closed = False
+        """Whether the rest is shown only after the end of the reply."""
+
+    def feed(self, text: str) -> str:
+        """Take the next piece of the reply. Return the text to show now."""
+        if not self._reasoning:
+            self._raw.append(text)
+        if self._closed:
+            return ""
+        self._pending += text
+        out: list[str] = []
+        at: int | None = 0
+        while at is not None and not self._closed:
+            at = self._go_on(at, out)
+        return "".join(out)
+
+    def finish(self, finish_reason: FinishReason) -> str:
+        """End the reply. Return the remaining text to show."""
+        if self._reasoning:
+            rest, self._pending = self._pending, ""
+            cut = finish_reason in ("length", "cancelled", "error")
+            return "" if cut or self._object is not None else "".join((*self._space, rest))
+        raw = "".join(self._raw)
+        answer = read_text(self.protocol, raw, self._tools, finish_reason).answer
+        before = "".join(self._shown if self._answer is None else self._answer)
+        if answer.startswith(before):
+            return answer[len(before) :]
+        if not answer.strip() or (self._answer is not None and raw.startswith(answer)):
+            return ""  # of an object with more keys than the convention has, what it says was shown
+        return f"\n{answer}"
+
+    def _go_on(self, at: int, out: list[str]) -> int | None:
+        """Classify the characters of ``_pending`` from ``at`` on.
+
+        Returns the position behind them, or None if more text is necessary.
+        """
+        if self._object is not None:
+            return self._in_object(self._object, at, out)
+        text = self._pending
+        first, whole, part = self._patterns
+        start = first.search(text, at)
+        if start is None:
+            self._show(text[at:], out)
+            self._pending = ""
+            return None
+        self._show(text[at : start.start()], out)
+        at = start.start()
+        found = whole.match(text, at)
+        if found is not None:
+            return self._begin(found, out)
+        if part.fullmatch(text, at):
+            self._pending = text[at:]
+            return None
+        self._show(text[at], out)
+        return at + 1
+
+    def _begin(self, opening: re.Match[str], out: list[str]) -> int:
+        """Begin a marker or an object, which is not shown. Return the position from where to continue."""
+        what = opening[0]
+        if what.startswith("<"):
+            if self._reasoning:
+                self._show(" ", out)
+            elif what == "<response>":
+                self._gap = "\n" if self._shown else ""
+                self._patterns, self._answer, self._space = ANSWER[self.protocol], [], []
+            else:
+                self._closed = True
+            return opening.end()
+        if "'" in what and not self._reasoning:  # no JSON: the end will say what it is
+            self._closed = True
+        before = what[: what.index("{")]
+        self._object = JsonObject(before, alone=not (self._reasoning or self._shown or self._answer is not None))
+        return opening.start() + len(before)
+
+    def _in_object(self, found: JsonObject, at: int, out: list[str]) -> int | None:
+        text = self._pending
+        end = found.feed(text, at)
+        if found.answer:
+            if self._answer is None:
+                self._answer = []
+            out += found.answer
+            self._answer += found.answer
+            found.answer.clear()
+        if end is None:
+            self._pending = ""
+            return None
+        self._object = None
+        if found.alone or found.is_meant(self._tools):
+            if self._reasoning:
+                self._show(" ", out)
+            self._closed = not self._reasoning
+        else:
+            self._show(found.before + found.text, out)
+        return end
+
+    def _show(self, text: str, out: list[str]) -> None:
+        """Show text without trailing white space; in a marked answer also without leading white space."""
+        kept = text.rstrip()
+        if kept:
+            if self._answer is None:
+                shown = "".join((*self._space, kept))
+                self._shown.append(shown)
+            else:
+                shown = "".join((*self._space, kept)) if self._answer else kept.lstrip()
+                self._answer.append(shown)
+            out += (self._gap, shown)
+            self._gap = ""
+            self._space.clear()
+        if len(kept) < len(text):
+            self._space.append(text[len(kept) :])
+
+
+class JsonObject:
+    """A partial JSON object: finds its end, and the text of its ``f`` as it arrives.
+
+    Args:
+        before: text before the brace: a fence, a bracket.
+        alone: whether the object is the whole reply so far. Only then is the text of ``f`` returned.
+    """
+
+    def __init__(self, before: str, *, alone: bool) -> None:
+        self.before = before
+        self.alone = alone
+        self.answer: list[str] = []
+        self._parts: list[str] = []
+        self._depth = 0
+        self._in_text = False
+        self._escape: str | None = None
+        self._high = ""
+        """First half of a surrogate pair."""
+        self._at_key = True
+        self._key: list[str] = []
+        self._telling = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def feed(self, text: str, at: int) -> int | None:
+        """Take more text from position ``at`` on. Return the position behind the closing brace, or None if it is
+        missing.
+        """
+        for position in range(at, len(text)):
+            character = text[position]
+            if self._in_text:
+                self._text(character)
+            elif character == '"':
+                self._in_text = True
+                if self._depth == 1 and self._at_key:
+                    self._key.clear()
+                elif self._depth == 1 and self.alone and self._key == ["f"]:
+                    self._telling = True
+            elif character in "{[":
+                self._depth += 1
+            elif character in "}]":
+                self._depth -= 1
+                if self._depth == 0:
+                    self._parts.append(text[at : position + 1])
+                    return position + 1
+            elif self._depth == 1 and character in ":,":
+                self._at_key = character == ","
+        self._parts.append(text[at:])
+        return None
+
+    def is_meant(self, tools: Mapping[str, ToolSpec]) -> bool:
+        """Whether the object belongs to the convention, or is unreadable and may belong to it."""
+        return read_text("short_keys", self.text, tools) != Reading(answer=self.text)
+
+    def _text(self, character: str) -> None:
+        if self._escape is not None:
+            self._escaped(character)
+        elif character == "\\":
+            self._escape = ""
+        elif character == '"':
+            self._in_text = False
+            if self._telling:
+                self._tell("")
+                self._telling, self._key = False, ["f", "was told"]
+        elif self._telling:
+            self._tell(character)
+        elif self._depth == 1 and self._at_key and len(self._key) < 2:
+            self._key.append(character)
+
+    def _escaped(self, character: str) -> None:
+        escape = f"{self._escape}{character}"
+        if escape[0] == "u" and len(escape) < 5:
+            self._escape = escape
+            return
+        self._escape = None
+        if not self._telling:
+            return
+        if escape in ESCAPES:
+            self._tell(ESCAPES[escape])
+            return
+        if HEXADECIMAL.fullmatch(escape) is None:  # broken: the reply's end says what was meant
+            self._telling, self._key = False, ["f", "was told"]
+            return
+        code = int(escape[1:], 16)
+        if 0xD800 <= code < 0xDC00:
+            self._tell("")
+            self._high = chr(code)
+        elif self._high and 0xDC00 <= code < 0xE000:
+            pair = (ord(self._high) - 0xD800) * 0x400 + (code - 0xDC00) + 0x10000
+            self._high = ""
+            self._tell(chr(pair))
+        else:
+            self._tell(chr(code))
+
+    def _tell(self, text: str) -> None:
+        self.answer.extend(part for part in (self._high, text) if part)
+        self._high = ""

@@ -1,0 +1,170 @@
+"""Letters in an interpreter's mailbox other than inputs: events from elsewhere, for the session's own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from cognition import ApprovalsForgotten, CancelAsked, EffectId, Input, ModeChanged, ModelChosen, ModelReplied
+from interpreters.observing.events import Event, ToolProgress
+
+Result = TypeVar("Result")
+
+
+class _Over:
+    """Marks the end of a turn in its order."""
+
+
+OVER = _Over()
+
+
+class NotBegun(Exception):  # noqa: N818 - no error: nobody waits any more for what was about to begin
+    """The turn was over before this could begin."""
+
+
+class Turn:
+    """One run as its workers see it: the effects that have begun, and whether it is over.
+
+    All beginnings and the end share one order, a dict, and each is added by a single dict operation. So of a beginning
+    and a cancellation one always comes first. This holds for other threads, observers, tools and a signal handler that
+    interrupts this code. No lock is necessary. An effect behind the end has not begun and never will.
+
+    Args:
+        ended: whether the turn is over from the beginning.
+        inherited: effects of an earlier process, which may or may not have begun.
+        objection: returns why a reply can't be the turn's answer, or an empty text. None accepts any text.
+    """
+
+    __slots__ = ("_cancelled", "_order", "inherited", "objection")
+
+    def __init__(
+        self,
+        *,
+        ended: bool = False,
+        inherited: Collection[EffectId] = (),
+        objection: Callable[[ModelReplied], str] | None = None,
+    ) -> None:
+        self.inherited = inherited
+        self.objection = objection
+        self._order: dict[EffectId | _Over, None] = {OVER: None} if ended else {}
+        self._cancelled = False
+
+    def begins(self, effect_id: EffectId) -> bool:
+        """Note that an effect begins; return False if the turn is over and it must not. Call it just before the
+        beginning.
+        """
+        self._order[effect_id] = None
+        return OVER not in self._order or self.has_begun(effect_id)
+
+    def begin(self, effect_id: EffectId, work: Callable[[], Result]) -> Result:
+        """Do the work of an effect, unless the turn is over.
+
+        Raises:
+            NotBegun: the turn was already over.
+        """
+        if not self.begins(effect_id):
+            raise NotBegun
+        return work()
+
+    def has_begun(self, effect_id: EffectId) -> bool:
+        """Whether an effect began before the turn was over."""
+        for one in list(self._order):  # a copy, since others go on adding to it
+            if one == effect_id:
+                return True
+            if one is OVER:
+                break
+        return False
+
+    def may_have_begun(self, effect_id: EffectId) -> bool:
+        """Whether an effect began before the turn was over, or may have begun in an earlier process."""
+        return effect_id in self.inherited or self.has_begun(effect_id)
+
+    def cancel(self) -> bool:
+        """Cancel the turn: its remaining effects never begin. Return False if it was already cancelled."""
+        first = not self._cancelled
+        self._order.setdefault(OVER)
+        self._cancelled = True
+        return first
+
+    def end(self) -> None:
+        """End the turn without cancelling it: its remaining effects never begin."""
+        self._order.setdefault(OVER)
+
+    def is_cancelled(self) -> bool:
+        """Whether the turn is cancelled. Ask each time: a thread or a signal handler may cancel it at any moment."""
+        return self._cancelled
+
+    def is_over(self) -> bool:
+        """Whether the session no longer waits for the turn's effects."""
+        return OVER in self._order
+
+
+@frozen(eq=False)
+class CancelRequest:
+    """A request to stop this turn, but no later one."""
+
+    turn: Turn
+    reason: str
+
+
+@frozen(eq=False)
+class LeaveRequest:
+    """A request to end the run of this turn.
+
+    Questions to a person or to the outside program stay pending. Without any, the turn is cancelled.
+    """
+
+    turn: Turn
+    reason: str
+
+
+@frozen(eq=False)
+class Postponed:
+    """The program answers this effect later."""
+
+    turn: Turn
+    effect_id: EffectId
+
+
+@frozen(eq=False)
+class Progress:
+    """Progress reported by a tool."""
+
+    turn: Turn
+    said: ToolProgress
+
+
+@frozen(eq=False)
+class WorkerEvent:
+    """An event of a worker, which is also a sign of life."""
+
+    turn: Turn
+    """The parent's turn."""
+    effect_id: EffectId
+    event: Event
+
+
+@frozen(eq=False)
+class Errand:
+    """A worker's question to the program, to be asked on the session's own thread."""
+
+    turn: Turn
+    ask: Callable[[], Any]
+    answer: Future[Any]
+
+
+@frozen(eq=False)
+class Fault:
+    """An error of the embedding program, found on another thread. It ends the run."""
+
+    turn: Turn
+    error: BaseException
+
+
+HandedIn = ModeChanged | ModelChosen | ApprovalsForgotten | CancelAsked
+"""Inputs that answer no effect and therefore need no run."""
+
+Letter = Input | CancelRequest | LeaveRequest | Postponed | Progress | WorkerEvent | Errand | Fault

@@ -1,0 +1,411 @@
+"""Performers: plain functions ``(effect, scope) -> input`` that carry out one kind of effect.
+
+    def dry_run(effect: CallTool, scope: Scope) -> Input:
+        return ToolReturned(effect.effect_id, f"would call {effect.call.name}")
+
+    Agent(model, tools=[pay], performers={CallTool: dry_run})
+
+``SYNC`` and ``ASYNC`` contain the default performers, by effect type. Interpreters decide only where a performer runs
+and how they wait for its answer. So a program can replace a performer: to answer an effect in a test, to forward it to
+another process, or to wrap the default in the step of a durable engine. Interpreters implement two effects themselves:
+a worker is a session in itself, and a timer is a way to wait. A program may have performers for these too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NoReturn
+
+from attrs import define, evolve
+
+from cognition import (
+    ApprovalRefused,
+    AskApproval,
+    AskUser,
+    CallModel,
+    CallTool,
+    CancelAsked,
+    CogstepError,
+    ConfigError,
+    HookReturned,
+    Input,
+    MemoryRecalled,
+    ModelFailed,
+    PlanReviewed,
+    QuestionAnswered,
+    Recall,
+    ReviewPlan,
+    RunHook,
+    SpawnWorker,
+    StartTimer,
+    TimerFired,
+    ToolFailed,
+    ToolReturned,
+    WorkerFailed,
+    from_data,
+    to_data,
+)
+from cognition.steps.decisions import ANSWERS, Effect
+from interpreters.loop._reply_stream import BROKEN_OFF, ReplyStream
+from interpreters.loop.mailbox_messages import Fault, NotBegun, Turn
+from interpreters.loop.program.approvals import NOT_ASKED
+from interpreters.loop.program.pending import LATER, Later, Postponable
+from interpreters.loop.program.program import NEEDS_A_LOOP, Consulted, Program, consultation
+from interpreters.loop.program.questions import chosen_options
+from interpreters.loop.worker_setup import IN_PART
+from interpreters.observing.observers import Observers
+from interpreters.tools.context import ToolContext
+from interpreters.tools.failures import TaskWatch, describe, is_fault
+from interpreters.tools.offloading import awaited, in_thread
+from interpreters.tools.tool import LEFT, MEANT, run_tool, run_tool_async
+from runtime import MemoryStoreError
+from runtime.async_adapter import reading
+from runtime.scheduling.owners import owned_by
+
+HOOK_FAILED = "the hook failed"
+
+
+@define(eq=False)
+class Scope:
+    """The arguments of a performer besides its effect."""
+
+    program: Program
+    """Model, tools, memory and functions of the program."""
+    turn: Turn
+    """The run that waits for the answer. No effect begins once ``turn.is_over()``."""
+    observers: Observers
+    reply: ReplyStream | None = None
+    """For ``CallModel``: collects the model's output, and can be cancelled."""
+    context: ToolContext[Any] | None = None
+    """For ``CallTool``: context of the tool, which also signals cancellation."""
+    elsewhere: Callable[[Callable[[], Any]], Any] | None = None
+    """Calls a function on the session's own thread, and returns a future of its answer. None: call it directly."""
+    notes: Any = nullcontext()
+    """Lock of the memory: one user at a time, workers included."""
+    room: Callable[[], Awaitable[object]] | None = None
+    """Awaited after each piece of a reply; it stops the model while a reader is behind (backpressure)."""
+
+    def is_over(self) -> bool:
+        """Whether the session no longer waits for the effect: the turn is over, or the call took too long."""
+        return self.turn.is_over() or (self.context is not None and self.context.cancelled)
+
+    def begin(self, effect: Effect) -> None:
+        """Note that an effect begins. Call it just before the beginning.
+
+        Raises:
+            NotBegun: the turn is over, and the effect must not begin.
+        """
+        if self.turn.is_over() or not self.turn.begins(effect.effect_id):
+            raise NotBegun
+
+
+Performer = Callable[[Any, Scope], Any]
+"""Returns the input that answers the effect.
+
+Alternatives are a ``concurrent.futures.Future`` of that input, under asyncio an awaitable, or ``LATER`` if the answer
+is handed in after the run. None is allowed only if the session no longer waits for the effect.
+"""
+
+Performers = Mapping[type[Effect], Performer]
+
+Answered = Input | Later | Fault
+
+
+def unanswered(effect: Effect) -> Input:
+    """Return the input for an effect that could not be carried out. It fails closed: at most a refusal."""
+    effect_id = effect.effect_id
+    match effect:
+        case CallModel():
+            return ModelFailed(effect_id, BROKEN_OFF)
+        case CallTool():
+            return ToolFailed(effect_id, LEFT)
+        case AskApproval():
+            return ApprovalRefused(effect_id, NOT_ASKED)
+        case AskUser():
+            return CancelAsked(NOT_ASKED)
+        case ReviewPlan():
+            return PlanReviewed(effect_id, False, NOT_ASKED)
+        case Recall():
+            return MemoryRecalled(effect_id)
+        case RunHook():
+            return HookReturned(effect_id, "refuse", HOOK_FAILED)
+        case SpawnWorker():
+            return WorkerFailed(effect_id, f"it was cancelled; {IN_PART}")
+        case StartTimer():
+            return TimerFired(effect_id)
+
+
+# ------------------------------------------------------------------------------------------------- the usual performers
+
+
+def call_model(effect: CallModel, scope: Scope) -> Input | None:
+    """Ask the model and show its output."""
+    reply = scope.reply or _missing()
+    scope.begin(effect)
+    with reply.watched():
+        with owned_by(scope.program.owner):
+            generation = scope.program.runtime(effect.model).submit(effect.request)
+        for output in reply.begin(generation):
+            if reply.take(output):
+                break
+    return reply.answer()
+
+
+async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
+    """``call_model`` under asyncio, also for a model that blocks."""
+    reply = scope.reply or _missing()
+    scope.begin(effect)
+    with reply.watched(asyncio.get_running_loop().call_later):
+        with owned_by(scope.program.owner):
+            generation = reading(scope.program.runtime(effect.model), effect.request)
+        async for output in reply.begin(generation):
+            if reply.take(output):
+                break
+            if scope.room is not None and scope.observers:
+                await scope.room()
+    return reply.answer()
+
+
+def call_tool(effect: CallTool, scope: Scope) -> Input | Fault:
+    """Run the tool. Its errors become a result that the model can read."""
+    context = scope.context or _missing()
+    return _or_fault(run_tool(scope.program.tools[effect.call.name], effect, context), context, scope)
+
+
+async def call_tool_async(effect: CallTool, scope: Scope) -> Input | Fault:
+    """``call_tool`` under asyncio: an ``async def`` runs in the loop, others on a thread."""
+    tool = scope.program.tools[effect.call.name]
+    if tool.is_async:
+        context = scope.context or _missing()
+        return _or_fault(await run_tool_async(tool, effect, context), context, scope)
+    return await in_thread(partial(call_tool, effect, scope))
+
+
+def _or_fault(answer: Input, context: ToolContext[Any], scope: Scope) -> Input | Fault:
+    """Return the result of a call, or a ``Fault`` for a tool's exception if ``raise_tool_errors`` is set."""
+    answer, error = _as_seen(answer, scope), context.error
+    if error is None or not scope.program.raise_tool_errors or isinstance(error, MEANT):
+        return answer
+    return Fault(scope.turn, error)
+
+
+def _as_seen(answer: Input, scope: Scope) -> Input:
+    """Return a result without the pictures that the model does not accept. Its text names them."""
+    if not isinstance(answer, ToolReturned) or not answer.images:
+        return answer
+    model: Any = scope.program.model
+    if model is None:  # on a handle's side; the host's, which has the model, looks at it too
+        return answer
+    media = model.describe().media
+    return evolve(answer, images=tuple([image for image in answer.images if image.media_type in media]))
+
+
+def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
+    """Ask the program for an approval, an answer, a verdict on a plan or a hook, or its notes. See
+    ``interpreters.loop.program``.
+    """
+    asked = consultation(scope.program, effect, scope.turn.is_over)
+
+    def begun() -> Any:
+        scope.begin(effect)
+        with scope.notes if isinstance(effect, Recall) else nullcontext():
+            return asked.ask()
+
+    try:
+        answer = begun() if scope.elsewhere is None else scope.elsewhere(begun)
+        if isinstance(answer, Future):
+            return _in_future(answer, partial(_read, effect, scope, asked.read), partial(unanswered, effect))
+        return _read(effect, scope, asked.read_at_once, answer)
+    except MemoryStoreError as error:  # the disk's trouble, not the program's mistake: as with any memory that raises
+        return _failed(effect, scope, asked.what, error)
+    except (CogstepError, NotBegun):
+        raise
+    except Exception as error:
+        return _failed(effect, scope, asked.what, error)
+
+
+async def ask_program_async(effect: Consulted, scope: Scope) -> Answered:
+    """``ask_program`` under asyncio: an ``async def`` runs in the loop, others on a thread."""
+    asked = consultation(scope.program, effect, scope.turn.is_over)
+
+    def begun(ask: Callable[[], Any]) -> Any:
+        scope.begin(effect)
+        return ask()
+
+    try:
+        if isinstance(effect, Recall):
+            async with scope.notes:
+                return asked.read(await awaited(asked.ask, begun))
+        return _read(effect, scope, asked.read, await awaited(asked.ask, begun))
+    except MemoryStoreError as error:  # the disk's trouble, not the program's mistake: as with any memory that raises
+        return _failed(effect, scope, asked.what, error)
+    except (CogstepError, NotBegun):
+        raise
+    except Exception as error:
+        return _failed(effect, scope, asked.what, error)
+
+
+def _read(effect: Effect, scope: Scope, read: Callable[[Any], Input], answer: Any) -> Answered:
+    return _postponed(effect, scope) if answer is LATER and isinstance(effect, Postponable) else read(answer)
+
+
+def _postponed(effect: Effect, scope: Scope) -> Answered:
+    if scope.program.postpones:
+        return LATER
+    scope.observers.warn(f"a worker can't wait for an answer that comes later, so {type(effect).__name__} is refused")
+    return unanswered(effect)
+
+
+CONSULTED: tuple[type[Consulted], ...] = (AskApproval, AskUser, ReviewPlan, Recall, RunHook)
+"""Effects that are carried out by asking the program."""
+
+SYNC: Performers = {CallModel: call_model, CallTool: call_tool, **dict.fromkeys(CONSULTED, ask_program)}
+ASYNC: Performers = {
+    CallModel: call_model_async,
+    CallTool: call_tool_async,
+    **dict.fromkeys(CONSULTED, ask_program_async),
+}
+
+
+# ------------------------------------------------------------------------------------------------ for the interpreters
+
+
+def sync_performers(program: Program) -> Performers:
+    """Return the default performers, with the program's own checked and in place of some.
+
+    A performer raises ``NotBegun`` if the turn was already over. It raises ``CogstepError`` for a fault of the
+    embedding program, such as an answer that does not fit its effect.
+    """
+    return (
+        SYNC
+        if not program.performers
+        else {**SYNC, **{kind: partial(_own, own) for kind, own in program.performers.items()}}
+    )
+
+
+def async_performers(program: Program) -> Performers:
+    """``sync_performers`` under asyncio: each is an ``async def``."""
+    return (
+        ASYNC
+        if not program.performers
+        else {**ASYNC, **{kind: partial(_own_async, own) for kind, own in program.performers.items()}}
+    )
+
+
+def _own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answered] | None:
+    scope.begin(effect)
+    try:
+        answer = own(effect, scope)
+    except CogstepError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and is_fault(error)):
+            raise
+        return _own_failed(effect, scope, error)
+    if isinstance(answer, Future):
+        return _in_future(answer, partial(_answering, effect, scope), partial(unanswered, effect))
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise ConfigError(f"the performer of {type(effect).__name__} is an async function, {NEEDS_A_LOOP}")
+    return _answering(effect, scope, answer)
+
+
+async def _own_async(own: Performer, effect: Effect, scope: Scope) -> Answered | None:
+    def begun(call: Callable[[], Any]) -> Any:
+        scope.begin(effect)
+        return call()
+
+    watch = TaskWatch()
+    try:
+        return _answering(effect, scope, await awaited(partial(own, effect, scope), begun))
+    except CogstepError:
+        raise
+    except BaseException as error:  # a call's as a tool's: it must not take the session with it
+        if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and watch.is_fault(error)):
+            raise
+        return _own_failed(effect, scope, error)
+
+
+def _own_failed(effect: Effect, scope: Scope, error: BaseException) -> Input:
+    if isinstance(error, NotBegun) and scope.is_over():  # else the turn would wait for it for ever
+        raise error
+    return _failed(effect, scope, f"perform {type(effect).__name__}", error)
+
+
+def _answering(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
+    """Return the result of a program's own performer, if it answers its effect.
+
+    Raises:
+        ConfigError: the result is not an answer to this effect.
+    """
+    if answer is LATER and isinstance(effect, Postponable):
+        return _postponed(effect, scope)
+    expected = ANSWERS[type(effect)]
+    if answer is None and scope.is_over():
+        return None
+    if isinstance(effect, AskUser) and isinstance(answer, CancelAsked):  # the user will not answer
+        return checked_answer(effect, answer)
+    if not isinstance(answer, expected) or answer.effect_id != effect.effect_id:
+        names = " or ".join(kind.__name__ for kind in expected)
+        raise ConfigError(
+            f"the performer of {type(effect).__name__} has to return {names} with the effect id {effect.effect_id}, "
+            f"not {answer!r}"
+        )
+    return _as_seen(checked_answer(effect, answer), scope)
+
+
+def checked_answer(effect: Effect, answer: Input) -> Input:
+    """Return the answer as a recording would load it, since an engine trusts the types of its inputs.
+
+    Raises:
+        ConfigError: a field has the wrong type, or the answer does not fit the questions of its effect.
+    """
+    try:
+        read: Input = from_data(to_data(answer), Input)
+    except Exception as error:  # whatever comes of a field that holds a value of another type
+        raise ConfigError(
+            f"the performer of {type(effect).__name__} returned no {type(answer).__name__}: {error}"
+        ) from error
+    if isinstance(effect, AskUser) and isinstance(read, QuestionAnswered):
+        chosen_options(effect.questions, read.answers)
+    return read
+
+
+def _failed(effect: Effect, scope: Scope, what: str, error: BaseException) -> Input:
+    scope.observers.warn(f"the program could not {what}: {describe(error)}")
+    return unanswered(effect)
+
+
+def _in_future(
+    source: Future[Any], read: Callable[[Any], Answered | None], otherwise: Callable[[], Input]
+) -> Future[Answered]:
+    """Return a future of the input that another future's answer becomes. Cancelling it cancels the other future."""
+    later: Future[Any] = Future()
+
+    def settle(source: Future[Any]) -> None:
+        if not later.set_running_or_notify_cancel():
+            return
+        error = CancelledError() if source.cancelled() else source.exception()
+        if error is not None and not isinstance(error, CogstepError):  # of any kind: it was set, and interrupts nothing
+            later.set_result(otherwise())
+            return
+        try:
+            later.set_result(read(source.result()))
+        except CogstepError as fault:
+            later.set_exception(fault)
+        except Exception:
+            later.set_result(otherwise())
+
+    later.add_done_callback(lambda given_up: given_up.cancelled() and source.cancel())
+    source.add_done_callback(settle)
+    return later
+
+
+def _missing() -> NoReturn:
+    raise ConfigError("this performer can be called by an interpreter only, with the scope that it was given")

@@ -1,0 +1,427 @@
+"""The interpreter without an event loop: the session runs on the thread that calls ``run``.
+
+Handlers only note the work. It begins when the driver asks for the next input. The model's stream, questions to the
+program and a single read-only call run on this thread. Other calls and workers run on their own threads. They put their
+results into the mailbox, where cancellations also arrive.
+
+This module takes no lock that a signal handler could need again. The mailbox is a ``SimpleQueue``, whose ``put`` may
+interrupt its own ``get``. Flags are plain attributes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, ClassVar
+
+from cognition import (
+    AgentState,
+    CallModel,
+    CallTool,
+    CognitiveEngine,
+    CogstepError,
+    ConfigError,
+    EffectId,
+    Input,
+    Remember,
+    SpawnWorker,
+    ToolFailed,
+    WorkerFailed,
+)
+from cognition.steps.decisions import Effect
+from cognition.steps.inputs import INPUT_TYPES
+from interpreters.loop._user_message import Saying
+from interpreters.loop.clock import LONGEST_WAIT, Clock
+from interpreters.loop.driver import Handlers, Writer
+from interpreters.loop.errors import BusyError
+from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
+from interpreters.loop.mailbox_messages import Errand, Fault, HandedIn, Letter, NotBegun, Postponed, Turn
+from interpreters.loop.performers import CONSULTED, Answered, Scope, sync_performers, unanswered
+from interpreters.loop.program.pending import LATER, Later
+from interpreters.loop.program.program import NEEDS_A_LOOP, Program
+from interpreters.loop.worker_setup import Worker, worker_answer
+from interpreters.observing.observers import Observers
+from interpreters.tools.context import ToolContext
+from interpreters.tools.failures import describe
+from runtime.threads.pool import ThreadPool
+
+INPUTS = frozenset(INPUT_TYPES)
+"""A set, because ``isinstance`` would check the types one by one."""
+
+
+class SyncInterpreter(Interpreter):
+    """An ``Interpreter`` on the caller's thread.
+
+    Args:
+        parent: for a worker, runs questions to the program on the session's own thread.
+    """
+
+    def __init__(
+        self,
+        engine: CognitiveEngine,
+        program: Program,
+        *,
+        observers: Observers | None = None,
+        recorder: Writer | None = None,
+        state: AgentState | None = None,
+        clock: Clock | None = None,
+        parent: Callable[[Callable[[], Any]], Future[Any]] | None = None,
+    ) -> None:
+        self._parent = parent
+        self._notes = threading.Lock()
+        """Lock of the memory: one user at a time, workers included."""
+        self._threads = ThreadPool()
+        self._holders: dict[None, Turn] = {}
+        """The turn that currently drives the session, if any; see ``_alone``."""
+        self._waiting: list[SimpleQueue[None]] = []
+        """One queue for each caller of ``close`` that waits for the session."""
+        self._mailbox: SimpleQueue[Letter] = SimpleQueue()
+        self._earlier: int | None = None
+        """Number of letters to read before a deadline that has passed."""
+        self._agenda: dict[EffectId, Callable[[], Input | None]] = {}
+        """The work for this thread, by effect, oldest first."""
+        self._calls: list[CallTool] = []
+        """Calls that were decided and have not begun."""
+        self._awaited: dict[EffectId, Future[Any]] = {}
+        self._performers = sync_performers(program)
+        if program.system is not None and program.system.is_async:
+            raise ConfigError(f"the function of system is an async function, {NEEDS_A_LOOP}")
+        for source in program.context:
+            if source.is_async:
+                raise ConfigError(f"the function {source.name!r} of context is an async function, {NEEDS_A_LOOP}")
+        super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
+        self._saying = Saying(program, self.driver)
+
+    # ------------------------------------------------------------------------------------------------ running a turn
+
+    def run(self, event: Input | None, turn: Turn | None = None) -> None:
+        """Hand in an input and run until only pending effects are in flight. None continues the open turn.
+
+        A ``turn`` passed in can be cancelled from its beginning on.
+
+        Raises:
+            BusyError: another run is under way.
+            PendingError: the input is a new message, and the previous turn waits for answers.
+            CogstepError: a fault of the embedding program, such as an unwritable journal.
+        """
+        turn = turn or Turn()
+        if not self._alone(turn, partial(self._drive, event, turn)):
+            raise BusyError(BUSY)
+
+    def _drive(self, event: Input | None, turn: Turn) -> None:
+        self.check_nothing_waits(event)
+        self._saying.check(event)
+        try:
+            for earlier in self._before(event, turn):
+                self.driver.advance(earlier)
+            if event is not None:
+                self.driver.advance(self._prompted(event))
+            self.driver.run(self._next_input)
+        except BaseException as error:
+            self._break_off(error)
+            raise
+        finally:
+            self._end_run()
+            self.observers.wait()
+
+    def _prompted(self, event: Input) -> Input:
+        saying, made, given = self._saying, self.program.system, (self.program.deps, self.program.session)
+        if made is not None and saying.asks(event):
+            event = saying.with_prompt(event, made.made(*given))
+        else:
+            event = saying.as_told(event)
+        sources = saying.sources(event)
+        text = getattr(event, "text", "")
+        return saying.with_context(event, [one.made(text, *given) for one in sources]) if sources else event
+
+    def _alone(self, holder: Turn, work: Callable[[], object]) -> bool:
+        """Do work that only one caller may do at a time; return False if another caller is working.
+
+        An interrupt may occur at any place here and must leave the session free:
+
+        - One dict operation takes the session, for a holder created beforehand. Only the end of that holder releases
+          it.
+        - The release is repeated, since an interrupt may hit the first one.
+        - No ``return`` inside: in CPython, ``finally`` does not guard the line of such a ``return``.
+        """
+        free = False
+        try:
+            try:
+                free = self._holders.setdefault(None, holder) is holder
+                if free:
+                    work()
+            finally:
+                self._give_back(holder)
+        finally:
+            self._give_back(holder)
+        return free
+
+    def _give_back(self, holder: Turn) -> None:
+        if self._holders.get(None) is holder:
+            if self._turn is holder:  # it was interrupted before it could say that it has ended
+                self._end_run()
+            self._holders.pop(None, None)
+            for waiting in self._waiting:
+                waiting.put(None)
+
+    def settle(self, reason: str) -> None:
+        """Close the turn that an exception left open, if any."""
+        for event in self._closing(reason):
+            self.driver.advance(event)
+
+    def _break_off(self, error: BaseException) -> None:
+        self._stop_work()
+        if not self._leave():  # neither an interrupt nor a full disk gives up what can wait
+            with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
+                self.settle(describe(error))
+        self._forget()
+
+    def _give_up(self, reason: str) -> bool:
+        return bool(self.waiting()) and self._alone(Turn(), partial(self.settle, reason))
+
+    def hand_in(self, event: HandedIn) -> None:
+        """Pass a decision of the user, such as a mode, to the session. Safe from any thread."""
+        if not self._alone(Turn(), partial(self.driver.advance, event)):
+            self._mailbox.put(event)
+
+    def _let_rest(self, reason: str) -> None:
+        """Close the open turn, unless it can be continued."""
+        if not self._keep_pending():
+            self.settle(reason)
+
+    def close(self, seconds: float) -> int:
+        """Stop all work and wait ``seconds`` for its end. Return how many tools still run after that.
+
+        Effects that can be answered later stay pending on file. If an interrupt ended the first call, a second call
+        completes it.
+        """
+        reason, deadline = "the agent was closed", monotonic() + seconds
+        ended: SimpleQueue[None] = SimpleQueue()
+        self._waiting.append(ended)
+        self.leave(reason)
+        while not self._alone(Turn(), partial(self._let_rest, reason)) and (left := deadline - monotonic()) > 0.0:
+            with contextlib.suppress(Empty):
+                ended.get(timeout=min(left, LONGEST_WAIT))
+            self.leave(reason)  # a run that began meanwhile
+        self.observers.close()
+        self.dispose()
+        return self._threads.close(seconds)
+
+    # ---------------------------------------------------------------------------------------- where inputs come from
+
+    def _next_input(self) -> Input | None:
+        """Return the next input, from the mailbox, the work for this thread or the clock; None if no effect is in
+        flight.
+        """
+        while True:
+            if self._calls:
+                self._begin_calls()
+            due = self._late() if self._deadlines else None
+            if due is not None:
+                return due
+            letter: Letter | None
+            if not self._agenda:
+                letter = self._clock.receive(self._mailbox, self._seconds_left())
+            else:  # nobody else takes from it
+                letter = None if self._mailbox.empty() else self._mailbox.get_nowait()
+            if letter is not None:
+                event = self._open(letter)
+            elif self._agenda:
+                event = self._agenda.pop(next(iter(self._agenda)))()
+            else:  # a deadline has come, or a long wait is to be begun again
+                continue
+            if event is not None or not self.driver.busy:
+                return event
+
+    def _late(self) -> Input | None:
+        """Return the clock's answer, once a deadline has passed and no earlier letter contains the real answer.
+
+        An observer or a question, and not the tool, may have blocked this thread beyond the tool's time.
+        """
+        if self._earlier is None:
+            if (self._seconds_left() or 0.0) > 0.0:
+                return None
+            self._earlier = self._mailbox.qsize()
+        if self._earlier > 0:
+            self._earlier -= 1
+            return None
+        self._earlier = None
+        return self._due()
+
+    def _post(self, letter: Letter) -> None:
+        self._mailbox.put(letter)
+
+    _send = _post
+
+    def _stop(self, effect_id: EffectId) -> None:
+        super()._stop(effect_id)
+        self._agenda.pop(effect_id, None)
+        self._calls[:] = [call for call in self._calls if call.effect_id != effect_id]
+        answer = self._awaited.pop(effect_id, None)
+        if answer is not None:
+            answer.cancel()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._earlier = None
+        self._agenda.clear()
+        self._calls.clear()
+        self._awaited.clear()
+
+    # -------------------------------------------------------------------------------------------------- performing
+
+    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
+        turn = self._at_work_for()
+        reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
+        return Scope(self.program, turn, self.observers, reply, context, self._parent, self._notes)
+
+    def _begin(self, effect: Effect) -> None:
+        """Note the effect for this thread, where the model and the program are asked one after another."""
+        self._agenda[effect.effect_id] = partial(self._perform_here, effect, self._scope(effect))
+
+    def _perform_here(self, effect: Effect, scope: Scope) -> Input | None:
+        kind, turn = type(effect), scope.turn
+        if kind in ASKS_THE_USER and self._parent is None and not turn.is_over():
+            self.observers.wait()
+        try:
+            answer = self._performers[kind](effect, scope)
+        except NotBegun:
+            return None
+        if type(answer) not in INPUTS:
+            answer = self._unsettled(effect, scope, answer)
+        elif kind is CallTool:
+            self._release(effect.effect_id)
+        return None if turn.is_over() else answer
+
+    def _unsettled(self, effect: Effect, scope: Scope, answer: Any) -> Input | None:
+        """Handle a performer's result that is not an input: the input comes later, or never."""
+        if isinstance(answer, Future):
+            self._await(effect, scope, answer)
+            return None
+        if answer is LATER:
+            return self._open(Postponed(scope.turn, effect.effect_id))
+        if isinstance(answer, Fault):
+            raise answer.error
+        given: Input | None = answer
+        return given
+
+    def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
+        self._threads.start(partial(self._perform_there, effect, self._scope(effect, context)))
+
+    def _perform_there(self, effect: Effect, scope: Scope) -> None:
+        letter: Letter | Later | Future[Answered] | None
+        try:
+            letter = self._performers[type(effect)](effect, scope)
+        except NotBegun:
+            return
+        except CogstepError as error:
+            letter = Fault(scope.turn, error)
+        except BaseException as error:  # whatever ends a thread, the turn must not wait for ever
+            failed = isinstance(effect, CallTool)
+            letter = ToolFailed(effect.effect_id, describe(error)) if failed else unanswered(effect)
+        if letter is LATER:
+            letter = Postponed(scope.turn, effect.effect_id)
+        if isinstance(letter, Future):
+            self._await(effect, scope, letter)
+        elif letter is not None and not (scope.turn.is_over() or (scope.context and scope.context.cancelled)):
+            self._mailbox.put(letter)
+
+    def _await(self, effect: Effect, scope: Scope, answer: Future[Answered]) -> None:
+        """Note an answer that arrives later, on any thread."""
+        self._awaited[effect.effect_id] = answer
+        answer.add_done_callback(partial(self._arrived, effect.effect_id, scope.turn))
+        # It may have been given up before it stood there: the turn was cancelled, or the call took too long.
+        if scope.turn.is_over() or (scope.context is not None and scope.context.cancelled):
+            answer.cancel()
+
+    def _arrived(self, effect_id: EffectId, turn: Turn, answer: Future[Answered]) -> None:
+        if self._awaited.pop(effect_id, None) is None or turn.is_over():  # nobody waits for it any more
+            return
+        letter: Letter
+        try:
+            given = answer.result()
+            letter = Postponed(turn, effect_id) if given is LATER else given
+        except CogstepError as error:
+            letter = Fault(turn, error)
+        self._mailbox.put(letter)
+
+    def _call_tool(self, effect: CallTool) -> None:
+        self._calls.append(effect)
+
+    def _begin_calls(self) -> None:
+        """Start the decided calls. A read-only call without other work runs here, others on threads."""
+        calls, self._calls = self._calls, []
+        if self._at_work_for().is_over():
+            return
+        usual = CallTool not in self.program.performers
+        alone = len(calls) == 1 and len(self.driver.in_flight) == 1
+        for effect in calls:
+            tool = self._tool(effect)
+            if tool is None:
+                if not usual:
+                    self._perform_beside(effect, self._context(effect, self._send))
+            elif usual and alone and tool.spec.read_only and tool.timeout is None and not tool.is_async:
+                scope = self._scope(effect, self._context(effect, self._open))
+                self._agenda[effect.effect_id] = partial(self._perform_here, effect, scope)
+            else:
+                self._perform_beside(effect, self._context(effect, self._send))
+
+    def _remember(self, decision: Remember) -> None:
+        if self.program.memory is None:  # the short-key protocol has a field for notes, used or not
+            return
+        try:
+            with self._notes:
+                self.program.memory.remember(decision.text)
+        except Exception as error:
+            self.observers.warn(f"a note could not be saved: {describe(error)}")
+
+    # -------------------------------------------------------------------------------------------------- the workers
+
+    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
+        child = SyncInterpreter(
+            worker.engine,
+            worker.program,
+            observers=observers,
+            state=worker.state,
+            clock=self._clock,
+            parent=partial(self._errand, turn),
+        )
+        child._notes = self._notes
+        own = self._crew.add(effect, child)
+        self._threads.start(partial(self._work, child, effect, worker.task, own, turn))
+
+    def _work(self, child: SyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> None:
+        letter: Letter
+        try:
+            parent.begin(effect.effect_id, partial(child.run, task, own))
+            letter = worker_answer(effect, child.finished)
+        except NotBegun:
+            return
+        except CogstepError as error:  # the embedding program's own fault, as in a turn of its own
+            letter = Fault(parent, error)
+        except BaseException as error:  # whatever ends a worker's thread, the turn must not wait for ever
+            letter = WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
+            if self.program.raise_tool_errors:
+                letter = Fault(parent, error)
+        finally:
+            child.close(0)
+        if self._crew.waits_for(own):
+            self._mailbox.put(letter)
+
+    def _errand(self, parent: Turn, ask: Callable[[], Any]) -> Future[Any]:
+        """Have the program asked on the session's own thread. Called on a worker's thread."""
+        answer: Future[Any] = Future()
+        self._mailbox.put(Errand(parent, ask, answer))
+        return answer
+
+    handlers: ClassVar[Handlers] = {
+        **Interpreter.handlers,
+        CallTool: _call_tool,
+        Remember: _remember,
+        **dict.fromkeys((CallModel, *CONSULTED), _begin),
+    }

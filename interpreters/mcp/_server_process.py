@@ -1,0 +1,200 @@
+"""The process of a server that communicates over its standard input and output.
+
+It gets the system's environment variables and those of its ``MCPServer``, but no keys of this program. A keeper process
+supervises it (``runtime.children.supervisor``), as for shell commands. The keeper ends the server and all its
+descendants, on Linux also those outside its process group: on request, and when this program ends for any reason. The
+newest part of the server's stderr is stored and shown when the server fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+from collections import deque
+from pathlib import Path
+
+from interpreters.mcp.server_config import MCPServer
+from interpreters.toolbox.shell.command import framed, start_keeper, sweep
+from interpreters.toolbox.shell.environment import MARK, environment
+
+GRACE = 1.0
+"""Seconds to end after its input is closed, and again after SIGTERM, before SIGKILL."""
+LINGER = 0.2
+"""Seconds after its end for reading its output; its descendants may still run."""
+STUBBORN = 3.0
+"""Seconds the keeper has to kill all processes that can be killed."""
+CHUNK = 1 << 16
+MOST_STDERR = 4096
+
+
+class UnstartableError(Exception):
+    """The program does not exist, or the system can't start it."""
+
+
+class Child:
+    """A server's process, with its pipes as streams of the running event loop.
+
+    Raises:
+        UnstartableError: by ``start``.
+    """
+
+    input: asyncio.StreamWriter
+    output: asyncio.StreamReader
+
+    def __init__(self, keeper: subprocess.Popen[bytes], mark: str) -> None:
+        self._keeper = keeper
+        self._mark = mark
+        self._process = 0
+        self._code: int | None = None
+        self._over = False
+        self._said: deque[bytes] = deque()
+        self._size = 0
+        self._began: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """The reason why it could not be started, or an empty text once it has started."""
+        self.ended = asyncio.Event()
+        """Set once the process itself has ended, even if descendants still run."""
+        self.quiet = asyncio.Event()
+        """Set by the reader when the output has ended: no data follows, whether the process lives or not."""
+        self._gone = asyncio.Event()
+        """Set once the process and its descendants are gone."""
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._transports: list[asyncio.BaseTransport] = []
+
+    @classmethod
+    async def start(cls, server: MCPServer) -> Child:
+        environ = environment(server.env)
+        program = shutil.which(server.command, path=environ.get("PATH"))
+        if program is None:
+            raise UnstartableError(f"there is no program {server.command!r} that could be started")
+        folder = Path(server.cwd or os.getcwd())
+        if not folder.is_dir():
+            raise UnstartableError(f"there is no directory {folder} for it to run in")
+        mark = secrets.token_hex(16)
+        request = {
+            "command": [os.path.abspath(program), *server.args],
+            "environ": {**environ, MARK: mark},
+            "parent": os.getpid(),
+            "linger": LINGER,
+            "grace": GRACE,
+        }
+        (input_, writing), (output, printing), (errors, complaining) = pipes = [os.pipe() for _ in range(3)]
+        given = (input_, printing, complaining)
+        try:
+            keeper = await asyncio.to_thread(start_keeper, folder, given)
+        except BaseException as error:
+            for pipe in pipes:
+                for end in pipe:
+                    os.close(end)
+            if isinstance(error, OSError):
+                raise UnstartableError(f"{server.command} can't be started: {error.strerror}") from error
+            raise
+        for end in given:
+            os.close(end)
+        made = cls(keeper, mark)
+        try:
+            await made._connect(writing, output, errors, framed({**request, "pipes": given}))
+            failed = await made._began
+        except BaseException:
+            await made.end(at_once=True)
+            raise
+        if failed:
+            await made.end(at_once=True)
+            raise UnstartableError(f"{server.command} can't be started: {failed}")
+        return made
+
+    async def _connect(self, writing: int, output: int, errors: int, request: bytes) -> None:
+        self.input = await self._writer(os.fdopen(writing, "wb", 0))
+        self.output = await self._reader(os.fdopen(output, "rb", 0))
+        self._control = await self._writer(self._keeper.stdin)
+        status = await self._reader(self._keeper.stdout)
+        complaints = await self._reader(os.fdopen(errors, "rb", 0))
+        self._tasks = (asyncio.create_task(self._listen(status)), asyncio.create_task(self._keep(complaints)))
+        self._control.write(request)
+
+    async def _writer(self, pipe: object) -> asyncio.StreamWriter:
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, pipe)
+        self._transports.append(transport)
+        return asyncio.StreamWriter(transport, protocol, None, loop)
+
+    async def _reader(self, pipe: object) -> asyncio.StreamReader:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(CHUNK, loop)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+        self._transports.append(transport)
+        return reader
+
+    async def _listen(self, status: asyncio.StreamReader) -> None:
+        async for line in status:
+            said = json.loads(line)
+            self._process = said.get("began", self._process)
+            self._code = said.get("ended", self._code)
+            self._over = self._over or "over" in said or "failed" in said
+            if ("began" in said or "failed" in said) and not self._began.done():
+                self._began.set_result(said.get("failed", ""))
+            if "ended" in said:
+                self.ended.set()
+        await asyncio.to_thread(self._keeper.wait)
+        if not self._over:  # somebody has killed the keeper itself
+            await asyncio.to_thread(sweep, self._mark, self._process)
+        if not self._began.done():
+            self._began.set_result("the process that starts it was killed")
+        self.ended.set()
+        self._gone.set()
+
+    async def _keep(self, errors: asyncio.StreamReader) -> None:
+        while data := await errors.read(CHUNK):
+            self._said.append(data[-MOST_STDERR:])
+            self._size += len(self._said[-1])
+            while self._size - len(self._said[0]) >= MOST_STDERR:
+                self._size -= len(self._said.popleft())
+
+    @property
+    def last_words(self) -> str:
+        return b"".join(self._said)[-MOST_STDERR:].decode("utf-8", "replace").strip()
+
+    @property
+    def fate(self) -> str:
+        """A description of how it ended; empty while it runs."""
+        code = self._code
+        if code is None:
+            return "it was killed" if self.ended.is_set() else ""
+        if code >= 0:
+            return f"it ended with exit code {code}"
+        with contextlib.suppress(ValueError):
+            return f"it was ended by {signal.Signals(-code).name}"
+        return f"it was ended by signal {-code}"
+
+    async def end(self, *, at_once: bool = False) -> None:
+        """End it by closing its input, then by SIGTERM for it and its descendants; then kill the rest."""
+        if not self._tasks:  # nobody has told the keeper yet what to keep
+            self._keeper.kill()
+            self._gone.set()
+        elif not at_once:
+            self.input.close()
+            await _within(GRACE, self.ended)
+            self._tell(b"e")
+            await _within(GRACE, self._gone)
+        self._tell(b"k")
+        await _within(STUBBORN, self._gone)
+        for task in self._tasks:
+            with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(task, LINGER)
+        for transport in self._transports:
+            transport.close()
+        await asyncio.sleep(0)  # they close their pipes in the loop's next round
+
+    def _tell(self, letter: bytes) -> None:
+        if not self._gone.is_set():
+            self._control.write(letter)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

@@ -1,0 +1,405 @@
+"""All servers of a program on a separate event loop and thread, so that no server blocks a session's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from cognition import CogstepError, ConfigError, ToolSpec
+from cognition.values.content import Part
+from interpreters.mcp._connection import Connection
+from interpreters.mcp._content import parts_of, resource_parts
+from interpreters.mcp._listing import (
+    RESOURCE_TOOLS,
+    ListedTool,
+    MCPProblem,
+    MCPPrompt,
+    MCPResource,
+    listed_line,
+    read_prompts,
+    read_resources,
+)
+from interpreters.mcp._server_tools import Call, as_recorded, offered
+from interpreters.mcp._tool_call import call_tool, told
+from interpreters.mcp._tool_names import PREFIX, tool_names
+from interpreters.mcp.server_config import MCPServer
+from interpreters.tools.context import ToolContext, ToolError
+from interpreters.tools.tool import Tool
+
+LOG = logging.getLogger("cogstep")
+Result = TypeVar("Result")
+
+CLOSING_SECONDS = 10.0
+"""Seconds to wait for the end of all servers; each has its own, shorter limits."""
+
+
+class MCPServerError(CogstepError):
+    """A server can't be reached, refused, or was lost.
+
+    Attributes:
+        servers: the names of the affected servers.
+    """
+
+    def __init__(self, message: str, *servers: str) -> None:
+        super().__init__(message)
+        self.servers = servers
+
+
+@frozen
+class ServerStatus:
+    """The status of a server."""
+
+    name: str
+    where: str
+    """Its program, or its URL without parts that may be a key."""
+    connected: bool
+    protocol: str
+    """The negotiated version of the protocol; empty if not connected."""
+    info: str
+    """Its own name and version."""
+    instructions: str
+    """Its instructions for models. They are an untrusted text, and no model is shown them."""
+    why: str
+    """Why it is not connected; empty if it is."""
+    tools: int
+    """The number of offered tools in its newest list."""
+
+
+class Hub:
+    """The connections to all servers, usable from ``open`` to ``stop``. Its ``async`` methods run on its own loop."""
+
+    def __init__(self, servers: Iterable[MCPServer], on_change: Callable[[str], object] | None) -> None:
+        if find_spec("mcp") is None:
+            raise ConfigError("MCP servers need the official SDK: pip install 'cogstep[mcp]'")
+        self.servers = tuple(servers)
+        names = [server.name for server in self.servers]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ConfigError(f"two MCP servers are named {twice!r}; give one of them another name")
+        self._on_change = on_change
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.connections: dict[str, Connection] = {}
+        self._offering: tuple[MCPProblem, ...] = ()
+        self.changed: set[str] = set()
+        self._stale: set[str] = set()
+        """Servers whose lists have changed and are not read again yet."""
+
+    # -------------------------------------------------------------------------------------------- from other threads
+
+    def open(self) -> None:
+        """Start the loop.
+
+        Raises:
+            ConfigError: it was started before.
+        """
+        if self._loop is not None:
+            raise ConfigError("these MCP servers are open already, or were closed; make a new MCPServers")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(self._loop,), name="cogstep mcp", daemon=True)
+        self._thread.start()
+        for server in self.servers:
+            self.connections[server.name] = Connection(server, partial(self._note_change, server.name))
+
+    @staticmethod
+    def _run(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Run a coroutine of this hub on its loop.
+
+        Raises:
+            MCPServerError: the hub is not open.
+        """
+        loop = self._loop
+        if loop is None or not self.is_open:
+            work.close()
+            raise MCPServerError("the MCP servers are not open; use them within their `with` block")
+        return asyncio.run_coroutine_threadsafe(work, loop)
+
+    @property
+    def is_open(self) -> bool:
+        return self._thread is not None
+
+    def stop(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._thread = None
+        if loop is None or thread is None:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(CLOSING_SECONDS)
+
+    # ----------------------------------------------------------------------------------------------- on its own loop
+
+    async def connect(self) -> None:
+        """Connect to all servers concurrently.
+
+        Raises:
+            MCPServerError: servers that are not ``optional`` can't be reached; it names all of them.
+        """
+        found = await asyncio.gather(*map(self._try, self.connections.values()))
+        failed = [one for one in found if one is not None]
+        for connection, why in failed:
+            if connection.server.optional:
+                LOG.warning("the MCP server %s can't be reached: %s", connection.server.name, why)
+        lost = [(connection.server.name, why) for connection, why in failed if not connection.server.optional]
+        if lost:
+            told = "; ".join(f"{name}: {why}" for name, why in lost)
+            many = "an MCP server" if len(lost) == 1 else f"{len(lost)} MCP servers"
+            raise MCPServerError(f"{many} can't be reached: {told}", *(name for name, _ in lost))
+
+    @staticmethod
+    async def _try(connection: Connection) -> tuple[Connection, str] | None:
+        try:
+            await connection.connected()
+        except Exception as error:
+            return connection, connection.why or str(error)
+        return None
+
+    async def close(self) -> None:
+        """End all connections and all calls that wait for them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(one.close() for one in self.connections.values()), return_exceptions=True)
+
+    async def call(self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+        """Carry a call out.
+
+        Raises:
+            ToolError: it failed.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            return await call_tool(self.connections[server], listed, arguments, context)
+        finally:
+            self._tasks.discard(task)
+
+    def _note_change(self, server: str) -> None:
+        """Read a server's lists again after it reported a change, and call ``on_change``.
+
+        However often it reports changes, at most one read runs and one waits.
+        """
+        if server in self._stale:
+            return
+        self._stale.add(server)
+        task = asyncio.ensure_future(self._reread(server))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reread(self, server: str) -> None:
+        connection = self.connections[server]
+        try:
+            async with connection.rereading:
+                self._stale.discard(server)
+                await connection.refresh()
+        except Exception as error:
+            LOG.warning("the tools of the MCP server %s have changed, and can't be listed: %s", server, error)
+            return
+        self.changed.add(server)
+        if self._on_change is not None:
+            try:
+                self._on_change(server)
+            except Exception:
+                LOG.exception("what was to be called when the tools of %s changed has failed", server)
+
+    async def refresh(self) -> None:
+        """Read the lists of all reachable servers again."""
+        await asyncio.gather(*(one.refresh() for one in self.connections.values()), return_exceptions=True)
+
+    # --------------------------------------------------------------------------------------------- what they offer
+
+    def tools(self, recorded: Iterable[ToolSpec], *, resources: bool) -> tuple[Tool[..., Any], ...]:
+        """Return the tools of all servers, as listed last; with ``resources`` also the tools that read resources."""
+        specs = {spec.name: spec for spec in recorded if spec.name.startswith(f"{PREFIX}.")}
+        made: list[Tool[..., Any]] = []
+        problems: list[MCPProblem] = []
+        for connection in self.connections.values():
+            problems += connection.problems
+            for name, listed, call in self._named_tools(connection, resources and connection.has("resources")):
+                tool, problem = offered(connection.server, listed, name, call)
+                if tool is not None:
+                    made.append(tool)
+                if problem is not None:
+                    problems.append(problem)
+            self.changed.discard(connection.server.name)
+        self._offering = tuple(problems)
+        for one in problems:
+            LOG.warning("%s", one)
+        if not specs:
+            return tuple(made)
+        there = {tool.spec.name: tool for tool in made}
+        return tuple([self._recorded(spec, there) for spec in specs.values()])
+
+    def _named_tools(self, connection: Connection, resources: bool) -> Iterator[tuple[str, ListedTool, Call]]:
+        """Yield the tools of a server, each with its name here and the function that calls it."""
+        server = connection.server.name
+        names = tool_names(server, [one.name for one in connection.listed])
+        for listed in connection.listed:
+            yield names[listed.name], listed, partial(self.called, server)
+        for listed in RESOURCE_TOOLS if resources else ():
+            if listed.name not in names:
+                yield f"{PREFIX}.{server}.{listed.name}", listed, partial(self._looked_up, server)
+
+    def _recorded(self, spec: ToolSpec, there: dict[str, Tool[..., Any]]) -> Tool[..., Any]:
+        """Return a tool with its recorded specification: the current tool, or a placeholder for a tool that may
+        reappear.
+        """
+        tool = there.get(spec.name)
+        if tool is None:
+            _, server, _ = (*spec.name.split(".", 2), "", "")[:3]
+
+            async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+                if server not in self.connections:
+                    raise ToolError(f"there is no MCP server {server!r} any more")
+                listed, call = await asyncio.wrap_future(self.submit(self._found(server, spec.name)))
+                return await call(listed, arguments, context)
+
+            tool = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=function)
+        return as_recorded(tool, spec)
+
+    async def _found(self, server: str, name: str) -> tuple[ListedTool, Call]:
+        """Connect to the server, and return the tool with this name here and the function that calls it.
+
+        Raises:
+            ToolError: the server can't be reached, or has no such tool.
+        """
+        connection = self.connections[server]
+        try:
+            await connection.connected()
+        except Exception as error:
+            raise ToolError(f"the MCP server {server!r} can't be reached: {error}", transient=True) from error
+        for found, listed, call in self._named_tools(connection, connection.has("resources")):
+            if found == name:
+                return listed, call
+        raise ToolError(f"the MCP server {server!r} lists no tool any more that is {name} here")
+
+    async def _looked_up(
+        self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
+    ) -> str:
+        try:
+            if listed.name == "list_resources":
+                found = await asyncio.wrap_future(self.submit(self.resources()))
+                return "\n".join(listed_line(one) for one in found if one.server == server) or "there are none"
+            parts = await asyncio.wrap_future(self.submit(self.read(server, arguments["uri"])))
+        except CogstepError as error:
+            raise ToolError(str(error)) from error
+        return told(parts, self.connections[server].hide, context)
+
+    async def called(
+        self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
+    ) -> Any:
+        """Carry a call out, from any event loop; cancelling it cancels the call."""
+        try:
+            work = self.submit(self.call(server, listed, arguments, context))
+        except MCPServerError as error:
+            raise ToolError(str(error)) from error
+        try:
+            return await asyncio.wrap_future(work)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # else it was the hub that ended it
+                raise
+            raise ToolError("the MCP servers were closed while the call ran; it may have happened") from None
+
+    @property
+    def problems(self) -> tuple[MCPProblem, ...]:
+        """The unreachable servers, and the unusable entries of the newest lists."""
+        gone = [
+            MCPProblem(one.server.name, "", f"it can't be reached: {one.why}")
+            for one in self.connections.values()
+            if one.why and one.link is None
+        ]
+        return (*gone, *self._offering)
+
+    def status(self) -> tuple[ServerStatus, ...]:
+        return tuple(
+            [
+                ServerStatus(one.server.name, one.server.where, **one.status(), tools=len(one.listed))
+                for one in self.connections.values()
+            ]
+        )
+
+    # ----------------------------------------------------------------------------------------- resources and prompts
+
+    async def _asked(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        connection = self._named(server)
+        try:
+            async with asyncio.timeout(connection.server.timeout):
+                link = await connection.connected()
+                result = await link.request(method, params)
+        except TimeoutError as error:
+            seconds = connection.server.timeout
+            raise MCPServerError(f"the MCP server {server!r} gave no answer within {seconds:g} s", server) from error
+        except Exception as error:
+            raise MCPServerError(f"the MCP server {server!r}: {connection.hide(str(error))}", server) from error
+        return result
+
+    def _named(self, server: str) -> Connection:
+        if server not in self.connections:
+            there = ", ".join(self.connections) or "none"
+            raise ConfigError(f"there is no MCP server {server!r}; there are {there}")
+        return self.connections[server]
+
+    async def resources(self) -> tuple[MCPResource, ...]:
+        """Return the resources of all reachable servers."""
+        found: list[MCPResource] = []
+        for method, key, template in (
+            ("resources/list", "resources", False),
+            ("resources/templates/list", "resourceTemplates", True),
+        ):
+            for server, items in await self._lists("resources", method, key):
+                found += read_resources(server, items, template=template)
+        return tuple(found)
+
+    async def prompts(self) -> tuple[MCPPrompt, ...]:
+        lists = await self._lists("prompts", "prompts/list", "prompts")
+        return tuple([one for server, items in lists for one in read_prompts(server, items)])
+
+    async def _lists(self, kind: str, method: str, key: str) -> list[tuple[str, list[Any]]]:
+        async def listed(connection: Connection) -> tuple[str, list[Any]]:
+            try:
+                async with asyncio.timeout(connection.server.timeout):
+                    link = await connection.connected()
+                    items, more = await link.list(method, key) if kind in link.capabilities else ([], False)
+            except Exception:
+                LOG.warning("the MCP server %s did not list its %s", connection.server.name, kind)
+                return connection.server.name, []
+            if more:
+                LOG.warning("the MCP server %s lists more %s than are read", connection.server.name, kind)
+            return connection.server.name, items
+
+        return list(await asyncio.gather(*map(listed, self.connections.values())))
+
+    async def read(self, server: str, uri: str) -> tuple[Part, ...]:
+        result = await self._asked(server, "resources/read", {"uri": uri})
+        contents = result.get("contents")
+        blocks = [one for one in (contents if isinstance(contents, list) else ()) if isinstance(one, dict)]
+        return tuple([part for one in blocks for part in resource_parts(one)])
+
+    async def prompt(self, server: str, name: str, arguments: dict[str, str]) -> tuple[Part, ...]:
+        """Return the content of a prompt: its messages in order."""
+        result = await self._asked(server, "prompts/get", {"name": name, "arguments": arguments})
+        messages = result.get("messages")
+        found: list[Part] = []
+        for message in messages if isinstance(messages, list) else ():
+            content = message.get("content") if isinstance(message, dict) else None
+            found += parts_of({"content": content if isinstance(content, list) else [content]})
+        return tuple(found)

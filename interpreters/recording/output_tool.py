@@ -1,0 +1,113 @@
+"""A tool that reads the rest of results that were too long for the model.
+
+A recording contains each result whole, with secrets hidden. Long results are in files beside it, see
+``journal/payloads.py``. The model reads both ends of a result beyond its limit. ``ReadOutput`` returns the rest, for
+every tool and also after a resume.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from attrs import evolve
+
+from cognition import AgentConfig, SessionReset, ToolFailed, ToolReturned, WorkerFinished
+from cognition.context.window import result_limit
+from cognition.steps.inputs import error_text
+from interpreters.recording.journal import JournalError, JournalReader
+from interpreters.recording.recorder import Where
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import Tool, ToolError, tool
+
+MARGIN = 100
+"""Characters reserved for the line that explains how to read on."""
+NOTHING = "no result of this session was shortened"
+
+
+def output_tool(journal: Where) -> Tool[..., Any]:
+    """Return the tool ``ReadOutput`` for the session recorded in ``journal``, which must be the ``Agent``'s
+    ``journal=``.
+    """
+
+    @tool(name="ReadOutput", read_only=True, idempotent=True)
+    def read_output(
+        context: ToolContext[Any],
+        result: Annotated[int, "which of the shortened results: 1 is the newest, 2 the one before it"] = 1,
+        offset: Annotated[int, "how many characters of it to skip"] = 0,
+        limit: Annotated[int | None, "how many to read; as many as fit where it is left out"] = None,
+        call: Annotated[str, "the id of the call whose result to read, as it stands where some is left out"] = "",
+    ) -> str:
+        """Read what was left out of a result that was too long."""
+        for name, value, low in (("result", result, 1), ("offset", offset, 0), ("limit", limit, 1)):
+            if value is not None and value < low:
+                raise ToolError(f"{name} is {value}, and has to be {low} or more")
+        try:
+            with JournalReader(journal) as reader:
+                config = reader.header.config or AgentConfig()
+                if context.session != reader.header.session:
+                    raise ToolError(NOTHING)
+                found = _results_of(reader, call) if call else _shortened(reader, config)
+        except JournalError as error:
+            raise ToolError(f"the recording can't be read: {error}") from error
+        if not found:
+            raise ToolError(f"this session has no result of a call {call!r}" if call else NOTHING)
+        if result > len(found):
+            raise ToolError(f"result is {result}, and {len(found)} were shortened")
+        text = found[-result]
+        if offset >= len(text):
+            raise ToolError(f"offset is {offset}, and the result has {len(text)} characters")
+        fits = max(MARGIN, result_limit(config) - MARGIN)
+        end = min(len(text), offset + min(fits, limit or fits))
+        more = f"; read on with offset={end}" if end < len(text) else ""
+        return f"{text[offset:end]}\n[characters {offset} to {end} of {len(text)}{more}]"
+
+    read_output.spec = evolve(read_output.spec, rereads=True)
+    return read_output
+
+
+def _results_of(reader: JournalReader, call_id: str) -> list[str]:
+    """Return the result of the call with this id, shortened or not; after retries, only the newest."""
+    effects: set[str] = set()
+    found: list[str] = []
+    for record in reader:
+        for decision in record.decisions:
+            called = isinstance(decision, dict) and decision.get("type") == "call_tool"
+            if called and decision["call"]["id"] == call_id:
+                effects.add(decision["effect_id"])
+        event = record.input
+        if isinstance(event, SessionReset):
+            found.clear()
+        elif isinstance(event, ToolReturned | ToolFailed) and event.effect_id in effects:
+            found = [_text(event)]
+    return found
+
+
+def _shortened(reader: JournalReader, config: AgentConfig) -> list[str]:
+    """Return the results that the model has not read completely, oldest first."""
+    usual = result_limit(config)
+    own = {spec.name: spec.output_limit for spec in config.tools if spec.output_limit is not None}
+    names: dict[str, str] = {}
+    found: list[str] = []
+    for record in reader:
+        for decision in record.decisions:
+            if isinstance(decision, dict) and decision.get("type") == "call_tool":
+                names[decision["effect_id"]] = decision["call"]["name"]
+        event = record.input
+        if isinstance(event, SessionReset):
+            found.clear()
+        elif isinstance(event, ToolReturned | ToolFailed | WorkerFinished):
+            name = names.pop(event.effect_id, "")
+            text = _text(event)
+            if len(text) > min(usual, own.get(name, usual)):
+                found.append(text)
+    return found
+
+
+def _text(event: ToolReturned | ToolFailed | WorkerFinished) -> str:
+    match event:
+        case ToolReturned():
+            return event.content
+        case ToolFailed():
+            return error_text(event.message)
+        case WorkerFinished():
+            return event.text

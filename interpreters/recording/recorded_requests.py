@@ -1,0 +1,290 @@
+"""The model requests of a recorded session, recreated by replaying its journal in one pass.
+
+A journal contains inputs, but only a digest of each request. The engine recreates the requests, and each is compared
+with its digest. So each result either is the request that was sent, or is marked as different. Nothing calls a model,
+runs a tool or writes. Memory use is that of one state, as in the session itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from attrs import evolve, frozen
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CallModel,
+    CallTool,
+    CancelEffect,
+    CogstepError,
+    ContextAssembled,
+    ContextChosen,
+    Decision,
+    Input,
+    Message,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    Rejected,
+    ToolCall,
+    ToolFailed,
+    ToolMessage,
+    ToolReturned,
+    Usage,
+    UserSpoke,
+)
+from cognition.base.ids import EffectId
+from cognition.context import result_limit
+from interpreters.loop.driver import follower
+from interpreters.recording.journal import JournalReader, Record
+from interpreters.recording.recorder import Where
+from interpreters.recording.replay import EngineGiven, logic_of
+from interpreters.recording.request_digest import RequestDigest
+
+Ended = Literal["replied", "failed", "interrupted", "cancelled", "open"]
+"""How a model call ended. ``open``: the recording ends before the call did."""
+
+
+@frozen
+class Ending:
+    """The end of a model call."""
+
+    ended: Ended = "open"
+    usage: Usage = Usage()
+    """Usage counted by the runtime; zeros without a count, and for a cancelled call."""
+    detail: str = ""
+    """Why a reply ended, as in ``ModelReplied.finish_reason``, or the failure."""
+
+
+OPEN = Ending()
+
+
+@frozen
+class RecordedRequest:
+    """One model call of a session, with everything that it was built from."""
+
+    number: int
+    """Number of the model call in the recording, from 1."""
+    record: int
+    """The record whose input led to the call, from 1."""
+    at: float
+    """Time of that input, in seconds since the epoch."""
+    call: CallModel
+    state: AgentState
+    """State in which the call was decided. The request shows its history and window."""
+    assembled: ContextAssembled | None
+    """The engine's own account of the request; None if it gives none."""
+    chosen: ContextChosen | None
+    """Results for the candidates of this turn's sections; None without candidates."""
+    same: bool
+    """Whether the digest shows that this is the request sent."""
+    ending: Ending = OPEN
+
+    @property
+    def step(self) -> str:
+        """``turn.step``, such as ``2.1``. Attempts of the same step share it."""
+        return str(self.call.effect_id).rpartition(".")[0]
+
+
+class LongResults:
+    """Measures the parts of tool results that were cut before they entered history. Only the journal contains these
+    parts.
+
+    Attributes:
+        hidden: number of missing characters of each result, by call id.
+    """
+
+    def __init__(self, config: AgentConfig | None) -> None:
+        """``config``: configuration of the engine; without it, nothing is measured."""
+        self.hidden: dict[str, int] = {}
+        tools = () if config is None else config.tools
+        self._limit = None if config is None else result_limit(config)
+        self._limits = {tool.name: tool.output_limit for tool in tools if tool.output_limit is not None}
+        self._whole: dict[str, str] = {}
+
+    def returned(self, call: ToolCall, event: ToolReturned | ToolFailed) -> None:
+        """Note the result of a call if it is too long for history."""
+        text = event.content if isinstance(event, ToolReturned) else event.message
+        if self._limit is not None and len(text) > min(self._limit, self._limits.get(call.name, self._limit)):
+            self._whole[call.id] = text
+
+    def appended(self, history: Sequence[Message], before: int) -> None:
+        """Process the messages of history after the first ``before``, or an emptied history."""
+        if not self._whole or len(history) == before:
+            return
+        for message in history[before:]:
+            if isinstance(message, ToolMessage):
+                self.came(message)
+        self._whole.clear()
+
+    def came(self, message: ToolMessage) -> None:
+        """Process a message that has entered history."""
+        whole = self._whole.pop(message.call_id, "")
+        if whole not in message.content:  # the program's own note may stand behind it
+            self.hidden[message.call_id] = len(whole) - kept_of(whole, message.content)
+
+
+class RecordedRequests:
+    """The requests of a recording, in order, from one replay. A context manager that can be iterated once.
+
+    Args:
+        path: the journal: a file, or a ``Recorder``.
+        engine: see ``replay``; necessary for custom engines of a program.
+
+    Attributes:
+        config: configuration of the engine; None if it has none.
+        long_results: measures the cut parts of long results.
+        diverged: the first record whose request differs from the recorded one; 0 if there is none so far. count,
+            records: number of requests and records read so far.
+
+    Raises:
+        JournalError: the journal can't be read; during iteration, it is damaged.
+        CogstepError: an engine is necessary.
+    """
+
+    def __init__(self, path: Where, engine: EngineGiven = None) -> None:
+        self._reader = JournalReader(path)
+        try:
+            header = self._reader.header
+            self._driver = follower(logic_of(header, engine), header.start)
+        except BaseException:
+            self._reader.__exit__()
+            raise
+        self.config = header.config
+        self.long_results = LongResults(self.config)
+        self.diverged = self.count = self.records = 0
+        self._digest = RequestDigest()
+
+    def __enter__(self) -> RecordedRequests:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.__exit__()
+
+    @property
+    def path(self) -> str:
+        """The journal's name, for messages."""
+        return str(self._reader.path)
+
+    @property
+    def session(self) -> str:
+        return self._reader.header.session
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Problems that were skipped, such as a torn last line; complete after the iteration."""
+        return tuple(self._reader.warnings)
+
+    @property
+    def foreign(self) -> str:
+        """Why the records read so far do not count as this user's own; empty if they do."""
+        return self._reader.foreign
+
+    def __iter__(self) -> Iterator[RecordedRequest]:
+        """Yield each request once its end is known.
+
+        Raises:
+            JournalDamagedError, UnknownTagError: at the line in question.
+        """
+        under_way, chosen = list[RecordedRequest](), None
+        for record in self._reader:
+            self.records = record.seq
+            event, before = record.input, len(self._driver.state.history)
+            if isinstance(event, ToolReturned | ToolFailed):
+                effect = self._driver.in_flight.get(event.effect_id)
+                if isinstance(effect, CallTool):
+                    self.long_results.returned(effect.call, event)
+            transition = self._driver.restore(event)
+            self.long_results.appended(transition.next_state.history, before)
+            decisions = transition.decisions
+            refused = bool(decisions) and isinstance(decisions[0], Rejected)
+            if isinstance(event, UserSpoke) and not refused:
+                chosen = next((one for one in decisions if isinstance(one, ContextChosen)), None)
+            for request in tuple(under_way):
+                ending = OPEN
+                for value in () if refused else (event, *decisions):
+                    ending = ending_of(request.call.effect_id, value, ending)
+                if ending is not OPEN:
+                    under_way.remove(request)
+                    yield evolve(request, ending=ending)
+            assembled: ContextAssembled | None = None
+            calls = 0
+            for decision in decisions:
+                if isinstance(decision, ContextAssembled):
+                    assembled = decision
+                elif isinstance(decision, CallModel):
+                    self.count, calls = self.count + 1, calls + 1
+                    same = self._digest.of(decision.request) == _recorded_digest(record, decision.effect_id)
+                    self._diverge(record, same=same)
+                    state = transition.next_state
+                    under_way.append(
+                        RecordedRequest(self.count, record.seq, event.at, decision, state, assembled, chosen, same)
+                    )
+                    assembled = None
+            self._diverge(record, same=calls == sum(map(_asks_the_model, record.decisions)))
+        yield from under_way
+
+    def _diverge(self, record: Record, *, same: bool) -> None:
+        if not same and not self.diverged:
+            self.diverged = record.seq
+
+
+def kept_of(whole: str, shown: str) -> int:
+    """Return how many characters of ``whole`` remain at the beginning and the end of the shorter ``shown``."""
+    head = _alike(whole, shown)
+    return head + _alike(whole[head:][::-1], shown[head:][::-1])
+
+
+def _alike(one: str, other: str) -> int:
+    parts = (place for place, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+    return next(parts, min(len(one), len(other)))
+
+
+def ending_of(effect_id: EffectId, value: Input | Decision, before: Ending = OPEN) -> Ending:
+    """Return how this input or decision ended a model call, or ``before`` if it did not."""
+    match value:
+        case ModelReplied(effect_id=answered, finish_reason=reason, usage=usage) if answered == effect_id:
+            return Ending("replied", usage, reason)
+        case ModelFailed(effect_id=answered, failure=failure, usage=usage) if answered == effect_id:
+            return Ending("failed", usage, failure.message)
+        case ModelInterrupted(effect_id=answered, usage=usage, late=late) if answered == effect_id:
+            return Ending("interrupted", usage, "its time was over" if late else "")
+        case CancelEffect(effect_id=cancelled) if cancelled == effect_id:
+            return Ending("cancelled")
+        case _:
+            return before
+
+
+def _asks_the_model(decision: Any) -> bool:
+    return isinstance(decision, dict) and decision.get("type") == CallModel.tag
+
+
+def _recorded_digest(record: Record, effect_id: EffectId) -> Any:
+    for decision in record.decisions:
+        if _asks_the_model(decision) and decision.get("effect_id") == effect_id:
+            return decision.get("digest")
+    return None
+
+
+def request_named(requests: RecordedRequests, *names: str) -> tuple[RecordedRequest, ...]:
+    """Return the requests with these names, in the order of the names.
+
+    A name is a number from 1, a step such as ``2.1`` (its last attempt), or the effect id of one attempt, such as
+    ``2.1.0``. ``last`` is the newest request.
+
+    Raises:
+        CogstepError: a request does not exist. JournalDamagedError, UnknownTagError: as by iterating.
+    """
+    found: dict[str, RecordedRequest] = {}
+    newest: RecordedRequest | None = None
+    for request in requests:
+        for name in {str(request.number), request.step, str(request.call.effect_id), "last"}.intersection(names):
+            found[name] = request
+        newest = request
+    for name in names:
+        if name not in found:
+            there = "it has none" if newest is None else f"its {newest.number} end with step {newest.step}"
+            raise CogstepError(f"{requests.path}: there is no request {name}; {there}")
+    return tuple(found[name] for name in names)

@@ -1,0 +1,168 @@
+"""Deletes old recordings and the data beside them. It never deletes an open session or a file that is not this user's
+journal, and never follows a link.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from cognition import ConfigError
+from interpreters.recording.collections import About, DeletesTogether, Place, Recording
+from interpreters.recording.journal import JournalError, JournalReader
+from interpreters.recording.recorder import path_of
+from interpreters.recording.sessions._file_recording import FileRecording
+from interpreters.recording.sessions._listing import journals_in
+from interpreters.recording.sessions._partial_copies import clear_parts
+
+AT_ONCE = 100
+"""Number of recordings deleted together. Their writers, if any, wait for that time."""
+
+
+@frozen
+class Pruned:
+    """A journal selected for deletion, and the result."""
+
+    path: Path
+    session: str
+    bytes: int
+    """Size of the journal, and of its large texts and undo data."""
+    reason: str
+    kept: str = ""
+    """Why it was not deleted; empty if it was, or would be."""
+    name: str = ""
+    """The path of the file, or the name of the session in its store."""
+
+
+@frozen
+class _Journal:
+    recording: Recording
+    session: str
+    about: About
+    not_ours: str
+
+    def pruned(self, reason: str, kept: str) -> Pruned:
+        where = path_of(self.recording.where)
+        return Pruned(where, self.session, self.about.bytes, reason, kept, self.recording.name)
+
+
+def prune(
+    *places: Place,
+    older: float | None = None,
+    keep: int | None = None,
+    size: int | None = None,
+    dry_run: bool = False,
+    now: float | None = None,
+) -> Iterator[Pruned]:
+    """Delete journals and the data beside them: those too old, and the oldest of too many or too large ones.
+
+    - An open journal is kept.
+    - A file without a complete header is kept, because it may be anything.
+    - An unreadable session of a store is kept and reported. But a session without its first line is deleted like
+      others, since it can never be read.
+    - A link or another user's file is reported as kept, and does not count for ``keep`` or ``size``.
+    - Partial files of a killed ``copy`` in a directory are deleted too.
+
+    Args:
+        places: journals, directories of journals, and stores or single sessions of them.
+        older: seconds since the last write after which a journal is deleted.
+        keep: maximum number of journals; the newest remain.
+        size: maximum bytes of all journals.
+        dry_run: only report.
+        now: present time in seconds since the epoch; by default that of the place, since a store has its own clock.
+
+    Raises:
+        ConfigError: no criterion is given.
+        OSError: a place can't be read.
+        CogstepError: a store can't be read.
+    """
+    if older is None and keep is None and size is None:
+        raise ConfigError("say which are to go: by age, by number or by size")
+    if not dry_run:
+        for place in places:
+            if isinstance(place, str | os.PathLike) and os.path.isdir(place):
+                clear_parts(Path(place))
+    here = time.time()
+    left = 0
+    found = list[_Journal]()
+    for one in _found(places):
+        if isinstance(one, Pruned):
+            yield one
+        else:
+            found.append(one)
+    for journal in found:
+        if journal.not_ours:
+            yield journal.pruned("no recording of your own", journal.not_ours)
+    doomed = list[tuple[_Journal, str]]()
+    ours = sorted((one for one in found if not one.not_ours), key=lambda one: -one.about.changed)
+    for rank, journal in enumerate(ours):
+        left += journal.about.bytes
+        there = here if journal.about.now is None else journal.about.now
+        unchanged = (there if now is None else now) - journal.about.changed
+        reason = ""
+        if older is not None and unchanged > older:
+            reason = f"not written for {_days(unchanged)}"
+        elif keep is not None and rank >= keep:
+            reason = f"older than the newest {keep}"
+        elif size is not None and left > size:
+            reason = f"beyond {size} bytes"
+        if reason:
+            doomed.append((journal, reason))
+    yield from _deleted(doomed, dry_run)
+
+
+def _deleted(doomed: list[tuple[_Journal, str]], dry_run: bool) -> Iterator[Pruned]:
+    """Delete the journals, together if that is cheaper."""
+
+    def place(one: tuple[_Journal, str]) -> object:
+        recording = one[0].recording
+        return recording.place if isinstance(recording, DeletesTogether) and not dry_run else None
+
+    for shared, group in groupby(doomed, place):
+        if shared is None:
+            for journal, reason in group:
+                yield journal.pruned(reason, journal.recording.delete(journal.about, dry_run=dry_run))
+            continue
+        while some := list(islice(group, AT_ONCE)):
+            first: Any = some[0][0].recording
+            kept = first.delete_together([(journal.recording, journal.about) for journal, _ in some])
+            yield from (journal.pruned(reason, why) for (journal, reason), why in zip(some, kept, strict=True))
+
+
+def _found(places: Iterable[Place]) -> Iterator[_Journal | Pruned]:
+    """Yield the candidates for deletion, and the unreadable sessions of stores."""
+    for recording in journals_in(places):
+        try:
+            with JournalReader(recording.where) as reader:
+                about = recording.about()
+                if about is not None:
+                    yield _Journal(recording, reader.header.session, about, recording.not_ours)
+        except OSError:  # gone meanwhile
+            continue
+        except JournalError as error:
+            yield from _unreadable(recording, error.problem)
+
+
+def _unreadable(recording: Recording, why: str) -> Iterator[_Journal | Pruned]:
+    if isinstance(recording, FileRecording) or recording.begins_or_is_gone():
+        return
+    if recording.has_no_header():
+        try:
+            about = recording.about()
+        except JournalError as error:
+            why = error.problem
+        else:
+            if about is not None:
+                yield _Journal(recording, "", about, recording.not_ours)
+            return
+    yield Pruned(path_of(recording.where), "", 0, "it can't be read", why, recording.name)
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86400:.1f} days" if seconds >= 86400 else f"{seconds / 3600:.1f} hours"

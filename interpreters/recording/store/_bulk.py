@@ -1,0 +1,202 @@
+"""Reads many sessions of a store together, so that a list of thousands does not need thousands of queries.
+
+The first query about a session covers its whole batch. Each answer is returned once. A second query, for example after
+an inconsistency, returns the present data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import accumulate, groupby, takewhile
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func, select
+
+from interpreters.recording.collections import About
+from interpreters.recording.journal.content_files import kept_files
+from interpreters.recording.journal.errors import JournalError
+from interpreters.recording.recorder import path_of
+from interpreters.recording.store._errors import StoreError
+from interpreters.recording.store._executors import Membership, is_dead_here
+from interpreters.recording.store._sql_recorder import SqlRecorder, beside_of
+from interpreters.recording.store.database import Database
+from interpreters.recording.store.locations import Kind
+from interpreters.recording.store.schema import NOW, executors, lines, payloads, sessions
+
+T = TypeVar("T")
+
+FIRST, MOST = 16, 256
+"""Sizes of the first and the largest batch. Each batch has twice the size of the previous one, for callers that need
+only a few.
+"""
+
+LATEST = 253_402_300_799.0
+"""The last second of the year 9999, after which no date exists."""
+
+AT_ONCE = 1 << 20
+"""Maximum bytes of lines read together. A longer session is read separately, in pages."""
+
+
+def abouts(now: ColumnElement[Any], which: ColumnElement[bool]) -> Select[Any]:
+    """Return the query for ``about_from``: a row for each session of the selected lines."""
+    beside = select(func.sum(func.length(payloads.c.content))).where(payloads.c.session == lines.c.session)
+    return (
+        select(
+            lines.c.session,
+            func.max(lines.c.written).label("changed"),
+            func.sum(func.length(lines.c.line)).label("size"),
+            beside.scalar_subquery().label("beside"),
+            now.label("now"),
+        )
+        .where(which)
+        .group_by(lines.c.session)
+    )
+
+
+@cache
+def about_one(kind: Kind) -> Select[Any]:
+    """Return the same query for one session ``s``. Cached, since building it takes as long as running it."""
+    return abouts(NOW[kind], lines.c.session == bindparam("s"))
+
+
+def about_from(row: Row[Any], database: Database) -> About:
+    """Return the facts about a session and the data beside it.
+
+    Raises:
+        JournalError: the time of its last write is invalid, so it was changed by others.
+    """
+    if not isinstance(row.changed, float | int) or not 0 <= row.changed <= LATEST:
+        raise JournalError(
+            "the time at which a line was written is none (cogstep_lines.written): somebody has changed it",
+            path=Path(f"{row.session} in {database.shown}"),
+        )
+    place = beside_of(database, row.session)
+    kept = 0 if place is None else kept_files(place).size()
+    return About(row.changed, int(row.size) + int(row.beside or 0) + kept, row.now)
+
+
+class Batch:
+    """Some sessions of a store with consecutive names.
+
+    Args:
+        database: database of the store.
+        membership: membership of this process.
+        names: sorted names of the sessions.
+    """
+
+    def __init__(self, database: Database, membership: Membership, names: list[str]) -> None:
+        self._database = database
+        self._membership = membership
+        self._names = names
+        self._places = {name: place for place, name in enumerate(names)}
+        self._abouts: dict[str, Row[Any]] | None = None
+        self._sizes: dict[str, int] = {}
+        self._open: dict[str, bool] | None = None
+        self._headers: dict[str, bytes] | None = None
+        self._lines: dict[str, list[bytes]] = {}
+
+    def recorder(self, name: str) -> SqlRecorder:
+        return _OfBatch(self._database, self._membership, name, self)
+
+    def about(self, name: str) -> About | None:
+        """Return the facts about a session; None at the second call. Raises as ``about_from``.
+
+        All methods raise ``StoreError``.
+        """
+        row = self._known().pop(name, None)
+        return None if row is None else about_from(row, self._database)
+
+    def _known(self) -> dict[str, Row[Any]]:
+        if self._abouts is None:
+            found = self._rows(abouts(self._database.now, lines.c.session.between(*self._range)))
+            self._sizes = {row.session: int(row.size) for row in found}
+            self._abouts = {row.session: row for row in found}
+        return self._abouts
+
+    def is_open(self, name: str) -> bool | None:
+        """Return whether a session is being written; None at the second call."""
+        if self._open is None:
+            alive = executors.c.expires > self._database.now
+            held = (
+                select(sessions.c.name, sessions.c.holder)
+                .join(executors, executors.c.id == sessions.c.holder)
+                .where(sessions.c.name.between(*self._range), alive)
+            )
+            found = self._rows(held)
+            dead = {holder for holder in {row.holder for row in found} if is_dead_here(holder)}
+            self._open = dict.fromkeys(self._names, False)
+            self._open |= {row.name: row.holder not in dead for row in found}
+        return self._open.pop(name, None)
+
+    def header(self, name: str) -> bytes | None:
+        """Return the first line of a session; None at the second call."""
+        if self._headers is None:
+            first = select(lines.c.session, lines.c.line).where(
+                lines.c.session.between(*self._range), lines.c.number == 0
+            )
+            self._headers = {row.session: row.line for row in self._rows(first)}
+        return self._headers.pop(name, None)
+
+    def records(self, name: str, *, stay: bool = False) -> list[bytes] | None:
+        """Return the other lines of a session; None at the second call, or if they are too long to read together.
+
+        Args:
+            name: name of the session.
+            stay: whether to return them again later.
+        """
+        if name not in self._lines and not self._load(name):
+            return None
+        if stay:
+            return self._lines[name]
+        self._places.pop(name, None)
+        return self._lines.pop(name)
+
+    def _load(self, name: str) -> bool:
+        self._known()
+        place = self._places.get(name)
+        if place is None or self._sizes.get(name, AT_ONCE) >= AT_ONCE:
+            return False
+        following = self._names[place:]
+        sizes = accumulate(self._sizes.get(one, 0) for one in following)
+        last = following[max(0, sum(1 for _ in takewhile(lambda size: size <= AT_ONCE, sizes)) - 1)]
+        found = self._rows(
+            select(lines.c.session, lines.c.line)
+            .where(lines.c.session.between(name, last), lines.c.number > 0)
+            .order_by(lines.c.session, lines.c.number)
+        )
+        self._lines = {name: []}
+        for session, rows in groupby(found, lambda row: row.session):
+            self._lines[session] = [row.line for row in rows]
+        return True
+
+    @property
+    def _range(self) -> tuple[str, str]:
+        return self._names[0], self._names[-1]
+
+    def _rows(self, wanted: Select[Any]) -> list[Row[Any]]:
+        return self._database.read(lambda connection: list(connection.execute(wanted)), [])
+
+
+class _OfBatch(SqlRecorder):
+    """A recorder that first reads its lines together with others of the batch."""
+
+    def __init__(self, database: Database, membership: Membership, session: str, batch: Batch) -> None:
+        super().__init__(database, membership, session, False)
+        self._batch = batch
+
+    def lines(self) -> Iterator[bytes]:
+        header = self._given(self._batch.header)
+        if header is None:
+            yield from super().lines()
+            return
+        yield header
+        records = self._given(self._batch.records)
+        yield from self.lines_from(1) if records is None else records
+
+    def _given(self, ask: Callable[[str], T]) -> T:
+        try:
+            return ask(self.session)
+        except StoreError as error:
+            raise JournalError(f"can't be read: {error.problem}", path=path_of(self)) from error

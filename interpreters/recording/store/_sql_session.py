@@ -1,0 +1,252 @@
+"""A session of a store as a recording: facts about it, its deletion, and its creation from existing lines.
+
+Each operation is one transaction that locks the session's row, as writers do. So it never runs in parallel with a
+writer, and after a deletion all writers' tokens are invalid.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+from attrs import field, frozen
+from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from interpreters.recording.collections import UNDO, About
+from interpreters.recording.journal.content_files import Contents, kept_files
+from interpreters.recording.journal.errors import (
+    JournalError,
+    JournalExistsError,
+    JournalLockedError,
+    JournalWriteError,
+)
+from interpreters.recording.recorder import path_of
+from interpreters.recording.store._bulk import Batch, about_from, about_one, abouts
+from interpreters.recording.store._errors import StoreError
+from interpreters.recording.store._executors import Membership
+from interpreters.recording.store._sql_recorder import SqlRecorder, beside_of
+from interpreters.recording.store.database import Database
+from interpreters.recording.store.schema import lines, payloads, sessions
+
+OPEN, WRITTEN = "a session has it open", "it was written just now"
+BEING_RECORDED = "another session is being recorded here; choose another name"
+
+PAGE = 200
+
+
+@frozen
+class StoredSession:
+    """A session of a store as a ``Recording``; created by ``SqlStore.recording``."""
+
+    name: str
+    _database: Database = field(repr=False)
+    _membership: Membership = field(repr=False)
+    _batch: Batch | None = field(default=None, repr=False)
+    """The batch of the session, if it is one of many."""
+
+    @property
+    def where(self) -> SqlRecorder:
+        if self._batch is not None:
+            return self._batch.recorder(self.name)
+        return SqlRecorder(self._database, self._membership, self.name, False)
+
+    @property
+    def not_ours(self) -> str:
+        """See ``Recording.not_ours``: always empty, since all writers of a store may delete its sessions."""
+        return ""
+
+    def about(self) -> About | None:
+        """See ``Recording.about``. The time is the database's.
+
+        Raises:
+            JournalError: the time of the last write was changed by others.
+        """
+        found = None if self._batch is None else self._batch.about(self.name)
+        return self._database.read(self._about, None) if found is None else found
+
+    def _about(self, connection: Connection) -> About | None:
+        row = connection.execute(about_one(self._database.location.kind), {"s": self.name}).first()
+        return None if row is None else about_from(row, self._database)
+
+    def _kept_files(self) -> Contents | None:
+        place = beside_of(self._database, self.name)
+        return None if place is None else kept_files(place)
+
+    def is_open(self) -> bool:
+        def look(connection: Connection) -> bool:
+            holder = connection.execute(select(sessions.c.holder).where(sessions.c.name == self.name)).scalar()
+            return holder is not None and self._membership.is_alive(connection, holder)
+
+        found = None if self._batch is None else self._batch.is_open(self.name)
+        return self._database.read(look, False) if found is None else found
+
+    def begins_or_is_gone(self) -> bool:
+        def is_gone(connection: Connection) -> bool:
+            any_line = select(lines.c.number).where(lines.c.session == self.name).limit(1)
+            return connection.execute(any_line).first() is None
+
+        return self._database.read(is_gone, True)
+
+    def has_no_header(self) -> bool:
+        def look(connection: Connection) -> bool:
+            first = select(func.min(lines.c.number)).where(lines.c.session == self.name)
+            return bool(connection.execute(first).scalar())
+
+        return self._database.read(look, False)
+
+    def content(self, longest: int) -> bytes | None:
+        """See ``Recording.content``. Only for a session of a batch; others are read in pages."""
+        records = None if self._batch is None else self._batch.records(self.name, stay=True)
+        if records is None or not all(isinstance(line, bytes) for line in records):  # SQLite keeps text as well
+            return None
+        return b"".join(records)
+
+    def beside(self) -> str:
+        contents = self._kept_files()
+        return UNDO if contents is not None and os.path.lexists(contents.directory) else ""
+
+    def payloads(self) -> Iterator[tuple[str, bytes]]:
+        """See ``Recording.payloads``.
+
+        Raises:
+            JournalError: a payload can't be read, or was changed.
+        """
+        found = select(payloads.c.name).where(payloads.c.session == self.name).order_by(payloads.c.name)
+        names: list[str] = self._database.read(lambda one: list(one.execute(found).scalars()), [])
+        recorder = self.where
+        for name in names:
+            content = recorder.payload(name)
+            if content is None or sha256(content).hexdigest() != name:
+                raise JournalError(f"the payload {name} was changed after it was written", path=path_of(recorder))
+            yield name, content
+
+    def delete(self, about: About, *, dry_run: bool = False) -> str:
+        def work(connection: Connection) -> str:
+            with self._database.transaction(connection):
+                standing = self._held(connection)
+                if standing is not None and self._is_written(connection, standing):
+                    return OPEN
+                found = self._about(connection)
+                if found is None:  # somebody else has deleted it; or this, and the connection broke behind it
+                    return ""
+                if found != about:
+                    return WRITTEN
+                contents = self._kept_files()
+                if contents is not None:
+                    contents.remove()
+                for table in (payloads, lines):
+                    connection.execute(delete(table).where(table.c.session == self.name))
+                connection.execute(delete(sessions).where(sessions.c.name == self.name))
+            return ""
+
+        try:
+            self._membership.give_back_dropped()
+            if dry_run:  # without keeping anybody from writing
+                return OPEN if self.is_open() else WRITTEN if self.about() not in (None, about) else ""
+            return self._database.read(work, "")
+        except (StoreError, JournalError) as error:
+            return error.problem
+        except OSError as error:
+            return error.strerror or type(error).__name__
+
+    @property
+    def place(self) -> object:
+        """See ``DeletesTogether.place``. None for SQLite, which has no slow round trips."""
+        return None if self._database.location.path else self._database
+
+    def delete_together(self, given: Sequence[tuple[StoredSession, About]]) -> Sequence[str]:
+        """See ``DeletesTogether.delete_together``: in one transaction."""
+        names = [one.name for one, _ in given]
+
+        def work(connection: Connection) -> list[str]:
+            with self._database.transaction(connection):
+                rows = select(sessions.c.name, sessions.c.holder).where(sessions.c.name.in_(names))
+                held = list(connection.execute(rows.order_by(sessions.c.name).with_for_update()))  # in one order
+                open_ = {row.name for row in held if self._is_written(connection, row)}
+                found = connection.execute(abouts(self._database.now, lines.c.session.in_(names)))
+                there = {row.session: row for row in found}
+                kept = [
+                    OPEN if one.name in open_ else self._changed(there.get(one.name), about) for one, about in given
+                ]
+                gone = [name for name, why in zip(names, kept, strict=True) if not why and name in there]
+                for table in (payloads, lines):
+                    connection.execute(delete(table).where(table.c.session.in_(gone)))
+                connection.execute(delete(sessions).where(sessions.c.name.in_(gone)))
+            return kept
+
+        try:
+            self._membership.give_back_dropped()
+            return self._database.read(work, [""] * len(given))
+        except StoreError as error:
+            return [error.problem] * len(given)
+
+    def _changed(self, row: Any, about: About) -> str:
+        """Return why a session is not deleted, given its present ``row`` (None if it is gone); empty if it is."""
+        try:
+            return WRITTEN if row is not None and about_from(row, self._database) != about else ""
+        except JournalError as error:
+            return error.problem
+
+    def _held(self, connection: Connection) -> Any:
+        """Return the session's row, locked until the end of the transaction, or None."""
+        row = select(sessions.c.token, sessions.c.holder).where(sessions.c.name == self.name)
+        return connection.execute(row.with_for_update()).first()
+
+    def _is_written(self, connection: Connection, standing: Any) -> bool:
+        return standing.holder is not None and self._membership.is_alive(connection, standing.holder)
+
+    def begin(
+        self,
+        lines: Callable[[], Iterable[bytes]],
+        changed: float,
+        payloads: Callable[[], Iterable[tuple[str, bytes]]] = tuple,
+    ) -> None:
+        token = 0
+
+        def work(connection: Connection) -> None:
+            nonlocal token
+            with self._database.transaction(connection):
+                standing = self._held(connection)
+                if standing is not None and token and standing.token == token:
+                    return  # it was recorded, and the connection broke behind it
+                if standing is not None and self._is_written(connection, standing):
+                    raise JournalLockedError(BEING_RECORDED, path=path_of(self.where))
+                if self._about(connection) is not None:
+                    raise JournalExistsError(
+                        "something is recorded here already, and a recording is never overwritten; choose another name",
+                        path=path_of(self.where),
+                    )
+                token = int(connection.execute(select(self._database.now)).scalar_one() * 1_000_000)
+                if standing is None:
+                    connection.execute(insert(sessions).values(name=self.name, token=token, holder=None))
+                else:
+                    token = max(token, int(standing.token) + 1)
+                    row = sessions.c.name == self.name
+                    connection.execute(update(sessions).where(row).values(token=token, holder=None))
+                self._put(connection, lines(), changed)
+                self._put_payloads(connection, payloads())
+
+        try:
+            self._membership.give_back_dropped()
+            self._database.write(work)
+        except StoreError as error:
+            if isinstance(error.__cause__, IntegrityError):  # of two who begin it at once, the second one
+                raise JournalLockedError(BEING_RECORDED, path=path_of(self.where)) from error
+            raise JournalWriteError(error.problem, path=path_of(self.where)) from error
+
+    def _put(self, connection: Connection, given: Iterable[bytes], changed: float) -> None:
+        rows: Iterator[dict[str, Any]] = (
+            {"session": self.name, "number": number, "line": line, "written": changed}
+            for number, line in enumerate(given)
+        )
+        while page := list(islice(rows, PAGE)):
+            connection.execute(insert(lines), page)
+
+    def _put_payloads(self, connection: Connection, given: Iterable[tuple[str, bytes]]) -> None:
+        connection.execute(delete(payloads).where(payloads.c.session == self.name))  # of a line that was not kept
+        for name, content in given:
+            connection.execute(insert(payloads).values(session=self.name, name=name, content=content))

@@ -1,0 +1,213 @@
+"""Replace an exact piece of a text: find it, and report if it is missing or not unique."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+from attrs import frozen
+
+from cognition.base.display import shown_name
+from interpreters.toolbox._texts import Text, check_writable, end_near, with_ends
+from interpreters.tools.tool import ToolError
+
+COUNTED = 1_000
+"""Places that are counted."""
+NAMED = 10
+"""Places whose line numbers are shown."""
+NEAR_MISSES = 3
+"""Places shown if nothing matches."""
+COMPARED_LINES = 20_000
+"""Lines compared for near misses."""
+COMPARED = 300
+"""Characters of a line compared for near misses."""
+SIMILAR = 0.7
+"""Minimum similarity of a near miss."""
+
+
+@frozen
+class Change:
+    """One replacement.
+
+    Attributes:
+        old: must occur exactly once in the text, or at least once with ``replace_all``.
+        new: the replacement.
+        replace_all: whether to replace every occurrence.
+    """
+
+    old: str
+    new: str
+    replace_all: bool = False
+
+
+@frozen
+class Edited:
+    """The text with all changes made.
+
+    Attributes:
+        kept: as in ``Text``.
+        places: for each change the line numbers of its places, in the text after the previous changes.
+    """
+
+    kept: str
+    places: tuple[tuple[int, ...], ...]
+
+
+def edited(text: Text, changes: Sequence[Change]) -> Edited:
+    """Make all changes in order, each on the result of the previous changes.
+
+    Raises:
+        ToolError: a change can't be made; the message has the change and the reason.
+    """
+    if not changes:
+        raise ToolError("there are no edits; give at least one")
+    kept, shown = text.kept, text.shown
+    made = []
+    for number, change in enumerate(changes, 1):
+        try:
+            _check(change)
+            spans = _spans(shown, change)
+            kept, shown, lines = _replaced(text, kept, shown, change, spans)
+        except ToolError as error:
+            if len(changes) == 1:
+                raise
+            raise ToolError(f"edit {number} of {len(changes)}: {error}\nNone of the edits was made.") from error
+        made.append(lines)
+    if kept == text.kept:
+        raise ToolError("the edits undo each other, and would change nothing")
+    return Edited(kept, tuple(made))
+
+
+def _check(change: Change) -> None:
+    if not change.old:
+        raise ToolError("old is empty; give the text that is to be replaced, or use Write for a new file")
+    if change.old == change.new:
+        raise ToolError("old and new are the same, so nothing would change")
+    check_writable(change.new)
+
+
+def _spans(shown: str, change: Change) -> list[tuple[int, int]]:
+    """Return the start and end of each place to change.
+
+    Raises:
+        ToolError: there is no place, or more than one without ``replace_all``.
+    """
+    view = View(shown, exact="\r\n" in change.old)
+    if change.replace_all:
+        spans = view.apart(change.old)
+        if not spans:
+            raise ToolError(_nothing(shown, change.old))
+        return spans
+    found = view.places(change.old)
+    if not found:
+        raise ToolError(_nothing(shown, change.old))
+    if len(found) > 1:
+        count = f"{len(found)} places" if len(found) <= COUNTED else f"more than {COUNTED} places"
+        lines = [str(shown.count("\n", 0, start) + 1) for start, _ in found[:NAMED]]
+        more = ", ..." if len(found) > NAMED else ""
+        raise ToolError(
+            f"old stands in {count}: lines {', '.join(lines)}{more}. Give more of the text around the one that is "
+            "meant, or set replace_all"
+        )
+    return found
+
+
+class View:
+    r"""A text with ``\n`` line endings, as a model reads it, with a mapping to the original positions."""
+
+    def __init__(self, shown: str, *, exact: bool) -> None:
+        self._text = shown
+        self._gone: list[int] = []
+        """Positions of the omitted carriage returns."""
+        if exact or "\r\n" not in shown:
+            return
+        pieces = shown.split("\r\n")
+        self._text, at = "\n".join(pieces), 0
+        for piece in pieces[:-1]:
+            at += len(piece)
+            self._gone.append(at)
+            at += 1
+
+    def _real(self, at: int) -> int:
+        return at + bisect_left(self._gone, at)
+
+    def places(self, old: str) -> list[tuple[int, int]]:
+        """Return every occurrence, including overlapping ones; not many more than ``COUNTED``."""
+        found: list[tuple[int, int]] = []
+        at = self._text.find(old)
+        while at >= 0 and len(found) <= COUNTED:
+            found.append((self._real(at), self._real(at + len(old))))
+            at = self._text.find(old, at + 1)
+        return found
+
+    def apart(self, old: str) -> list[tuple[int, int]]:
+        """Return the occurrences from the left, without overlaps."""
+        found = []
+        at = self._text.find(old)
+        while at >= 0:
+            found.append((self._real(at), self._real(at + len(old))))
+            at = self._text.find(old, at + len(old))
+        return found
+
+
+def _replaced(
+    text: Text, kept: str, shown: str, change: Change, spans: list[tuple[int, int]]
+) -> tuple[str, str, tuple[int, ...]]:
+    """Return the changed text, as kept and as shown, and the line numbers of the changes."""
+    exact = "\r\n" in change.old
+    kept_parts, shown_parts, lines = [], [], []
+    at, line = 0, 1
+    for start, end in spans:
+        new = change.new if exact else with_ends(change.new, shown[start:end], end_near(shown, start))
+        kept_parts += [kept[at:start], text.written(new)]
+        shown_parts += [shown[at:start], new]
+        line += shown.count("\n", at, start)
+        lines.append(line)
+        line += shown.count("\n", start, end)
+        at = end
+    changed = "".join([*kept_parts, kept[at:]])
+    if changed == kept:
+        raise ToolError("new is what stands there already, so nothing would change")
+    return changed, "".join([*shown_parts, shown[at:]]), tuple(lines)
+
+
+# -------------------------------------------------------------------------------------------------------- near misses
+
+
+def _nothing(shown: str, old: str) -> str:
+    found = near_misses(shown, old)
+    if not found:
+        return "old does not stand in the file; Read it, and copy the text to replace from there"
+    return "\n".join(["old does not stand in the file exactly so. Similar lines are:", *found])
+
+
+def near_misses(shown: str, old: str) -> list[str]:
+    """Return the places most similar to a missing text, as numbered lines.
+
+    Compares whole lines, without surrounding blanks, with the longest line of the text.
+    """
+    wanted = [" ".join(line.split())[:COMPARED] for line in old.split("\n")]
+    key = max(range(len(wanted)), key=lambda index: len(wanted[index]))
+    if not wanted[key]:
+        return []
+    lines = shown.split("\n", COMPARED_LINES)[:COMPARED_LINES]
+    matcher = SequenceMatcher(None, "", wanted[key], autojunk=False)
+    scored: list[tuple[float, int]] = []
+    for number, line in enumerate(lines):
+        here = " ".join(line[: 4 * COMPARED].split())[:COMPARED]
+        if wanted[key] in here:
+            scored.append((1.0, number))
+            continue
+        matcher.set_seq1(here)
+        if matcher.real_quick_ratio() < SIMILAR or matcher.quick_ratio() < SIMILAR:
+            continue
+        if (ratio := matcher.ratio()) >= SIMILAR:
+            scored.append((ratio, number))
+    best = sorted(scored, key=lambda item: (-item[0], item[1]))[:NEAR_MISSES]
+    shown_lines: dict[int, str] = {}
+    for _, number in best:
+        first = max(0, number - key)
+        for near in range(first, min(len(lines), first + min(len(wanted), NAMED))):
+            shown_lines[near] = f"{near + 1:>6}\t{shown_name(lines[near].removesuffix(chr(13)))}"
+    return [shown_lines[number] for number in sorted(shown_lines)]

@@ -1,0 +1,466 @@
+"""Replace, create and delete files together: all of them or none, despite errors and crashes.
+
+Each new content is written to a temporary file beside its target, forced to disk, and exchanged with the target. The
+exchanged-out file is then checked. If it is not the file that was read before, because another process changed it or
+put a link there, everything is rolled back. The old file stays under a second name until all steps are done.
+
+Before the first step, a note in the root records the plan, and this process locks the note. A note without a lock
+belongs to a dead process; the next change first rolls back its unfinished work. Until then a kill leaves a mix of new
+and old files, and files named ``.cogstep-*``.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from attrs import frozen
+
+from interpreters.toolbox._atomic_swap import exchange
+from interpreters.toolbox.line_search import open_directory
+from runtime.files import closing
+
+OURS = ".cogstep-"
+"""Prefix of our temporary files. No tool may write a file with this prefix."""
+NOTE = re.compile(r"\.cogstep-[0-9a-f]{16}\.note")
+LONGEST_NOTE = 10_000_000
+WRITTEN = b"written\n"
+"""Appended to the note once all new contents are complete. Before that, no step has been taken."""
+DONE = b"done\n"
+TRIES = 16
+"""Attempts to create a note, if other processes delete it immediately."""
+
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class ChangedError(Exception):
+    """A file has changed since it was read.
+
+    Attributes:
+        path: its path relative to the root.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+@frozen
+class Before:
+    """The state of a file when it was read."""
+
+    digest: str
+    about: os.stat_result
+
+
+@frozen
+class Step:
+    """A change of one file.
+
+    Attributes:
+        parts: path relative to the root, without links.
+        before: the present file; None to create it.
+        after: the new content; None to delete the file.
+        mode: new permissions; None to keep the present or use the default permissions.
+        like: status of another file whose owner and mode it receives; None to keep its own.
+    """
+
+    parts: tuple[str, ...]
+    before: Before | None
+    after: bytes | None
+    mode: int | None = None
+    like: os.stat_result | None = None
+
+    @property
+    def path(self) -> str:
+        return "/".join(self.parts)
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Changes:
+    """Changes files in one directory.
+
+    Args:
+        root: an absolute path without links.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def make(self, steps: Sequence[Step], *, folders: Sequence[tuple[str, ...]] = ()) -> None:
+        """Take all steps, or none if a step fails.
+
+        Args:
+            steps: at most one per file.
+            folders: folders that the steps leave empty and that are to be removed, innermost first.
+
+        Raises:
+            ChangedError: a file is no longer the file that was read.
+            OSError: it can't be written.
+        """
+        self.settle()
+        with closing(open_directory(self._root)) as root:
+            token = secrets.token_hex(8)
+            plan = self._plan(token, steps)
+            with _note(root, f"{OURS}{token}.note") as note:
+                _write_all(note, json.dumps(plan).encode() + b"\n")
+                force = len(steps) > 1  # one step alone is taken or not, and needs no note for that
+                if force:
+                    os.fsync(note)
+                    _force(root)
+                with ExitStack() as held:
+                    written, into = False, list[int]()
+                    try:
+                        self._write_new(steps, plan, held, into)
+                        _say(note, WRITTEN, force)
+                        written = True
+                        self._take(steps, into, plan)
+                        _say(note, DONE, force)
+                    except BaseException:
+                        self._put_back(plan, written, into)
+                        _unlink(f"{OURS}{token}.note", root)
+                        raise
+                    with suppress(OSError):  # all is done; what can't be deleted now is left to the next one
+                        self._tidy(plan, into)
+                        _unlink(f"{OURS}{token}.note", root)
+            for parts in folders:
+                with suppress(OSError), self._folder(parts[:-1]) as folder:
+                    os.rmdir(parts[-1], dir_fd=folder)
+
+    def settle(self) -> None:
+        """Roll back the unfinished changes of dead processes.
+
+        Raises:
+            OSError: a rollback failed.
+        """
+        with closing(open_directory(self._root)) as root:
+            with closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)) as listed:
+                names = [name for name in os.listdir(listed) if NOTE.fullmatch(name)]
+            for name in names:
+                named = _about(root, name)
+                if named is None or not stat.S_ISREG(named.st_mode):
+                    continue
+                with suppress(FileNotFoundError), closing(os.open(name, READ, dir_fd=root)) as note:
+                    about = os.fstat(note)
+                    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+                        continue  # nobody's note: ours are nobody else's business
+                    try:
+                        fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:  # it is being worked on
+                        continue
+                    try:
+                        if os.fstat(note).st_nlink:  # else somebody was faster
+                            self._settle(name, _read_all(note, LONGEST_NOTE))
+                            _unlink(name, root)
+                    finally:
+                        fcntl.flock(note, fcntl.LOCK_UN)
+
+    def _settle(self, name: str, note: bytes) -> None:
+        text, end, rest = note.partition(b"\n")
+        if not end:  # killed while it wrote the note, before anything else
+            return
+        plan = _plan_in(text)
+        if plan is None or f"{OURS}{plan['token']}.note" != name:  # none of ours
+            return
+        if rest == WRITTEN + DONE:
+            self._tidy(plan)
+        else:
+            self._put_back(plan, rest.startswith(WRITTEN))
+
+    def _plan(self, token: str, steps: Sequence[Step]) -> dict[str, Any]:
+        missing: dict[tuple[str, ...], None] = {}
+        for step in steps:
+            for depth in range(1, len(step.parts) if step.after is not None else 0):
+                try:
+                    with self._folder(step.parts[:depth]):
+                        pass
+                except FileNotFoundError:
+                    missing[step.parts[:depth]] = None
+        return {
+            "token": token,
+            "folders": [list(parts) for parts in missing],
+            "steps": [
+                {
+                    "folder": list(step.parts[:-1]),
+                    "name": step.parts[-1],
+                    "old": step.before and step.before.digest,
+                    "inode": step.before and step.before.about.st_ino,
+                    "new": None if step.after is None else digest_of(step.after),
+                }
+                for step in steps
+            ],
+        }
+
+    @contextmanager
+    def _folder(self, parts: Sequence[str]) -> Iterator[int]:
+        """Open a folder below the root without following links."""
+        with closing(open_directory("/".join([self._root, *parts]))) as folder:
+            yield folder
+
+    # ------------------------------------------------------------------------------------------------- taking steps
+
+    def _write_new(self, steps: Sequence[Step], plan: dict[str, Any], held: ExitStack, folders: list[int]) -> None:
+        """Write all new contents beside their targets.
+
+        Adds each step's folder descriptor to ``folders``. The descriptors stay open until ``held`` is closed, so a
+        rollback reaches these folders even if their paths change.
+        """
+        for parts in plan["folders"]:
+            with self._folder(parts[:-1]) as folder, suppress(FileExistsError):
+                os.mkdir(parts[-1], dir_fd=folder)
+        for step in steps:
+            folders.append(held.enter_context(self._folder(step.parts[:-1])))
+        for index, (step, folder) in enumerate(zip(steps, folders, strict=True)):
+            if step.after is not None:
+                _write(step, step.after, folder, _names(plan["token"], index)[0])
+
+    def _take(self, steps: Sequence[Step], folders: Sequence[int], plan: dict[str, Any]) -> None:
+        order = sorted(range(len(steps)), key=lambda index: steps[index].after is not None)
+        for index in order:  # deletions first, since a name may differ from a new one by its capitals only
+            try:
+                _taken(steps[index], folders[index], *_names(plan["token"], index))
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.EEXIST):
+                    raise ChangedError(steps[index].path) from error
+                raise
+        for folder in folders:
+            _force(folder)
+
+    def _put_back(self, plan: dict[str, Any], written: bool, held: Sequence[int] = ()) -> None:
+        """Undo a plan that may be done completely, in part, or not at all.
+
+        Args:
+            plan: the plan.
+            written: whether all new contents were complete. If not, no step was taken, and a partly written new content
+                must not be confused with an old file that was moved away.
+            held: descriptors of the steps' folders, as far as they are open.
+        """
+        for index, step in reversed(list(enumerate(plan["steps"]))):
+            with self._while_there(step["folder"], held[index : index + 1]) as folder:
+                if folder is not None:
+                    new, old = _names(plan["token"], index)
+                    if written:
+                        _undone(step, folder, new, old)
+                    else:
+                        _unlink(new, folder)
+                    _force(folder)
+        for parts in reversed(plan["folders"]):
+            with self._while_there(parts[:-1]) as folder:
+                if folder is not None:
+                    with suppress(OSError):  # it is not empty, so somebody uses it, or was never made
+                        os.rmdir(parts[-1], dir_fd=folder)
+
+    def _tidy(self, plan: dict[str, Any], held: Sequence[int] = ()) -> None:
+        for index, step in enumerate(plan["steps"]):
+            with self._while_there(step["folder"], held[index : index + 1]) as folder:
+                if folder is not None:
+                    for name in _names(plan["token"], index):
+                        _unlink(name, folder)
+
+    @contextmanager
+    def _while_there(self, parts: Sequence[str], held: Sequence[int] = ()) -> Iterator[int | None]:
+        """Yield a folder's descriptor, possibly an open one from ``held``; None if the folder is gone."""
+        if held:
+            yield held[0]
+            return
+        try:
+            folder = open_directory("/".join([self._root, *parts]))
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            yield None
+            return
+        with closing(folder):
+            yield folder
+
+
+def _names(token: str, index: int) -> tuple[str, str]:
+    """Return the temporary name of the new file and of the replaced old file."""
+    return f"{OURS}{token}-{index}.new", f"{OURS}{token}-{index}.old"
+
+
+def _write(step: Step, content: bytes, folder: int, name: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    like = step.like or (None if step.before is None else step.before.about)
+    usual = 0o600 if like is not None else 0o666 if step.mode is None else step.mode
+    with closing(os.open(name, flags, usual, dir_fd=folder)) as file:
+        _write_all(file, content)
+        if like is not None:
+            _as_before(file, like, step.mode)
+        os.fsync(file)
+
+
+def _as_before(descriptor: int, before: os.stat_result, mode: int | None) -> None:
+    """Copy owner and mode of the replaced file. The owner first, since changing it resets some mode bits."""
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(before.st_mode) if mode is None else mode)
+
+
+def _taken(step: Step, folder: int, new: str, old: str) -> None:
+    """Take one step. Both temporary names are free or ours."""
+    name = step.parts[-1]
+    if step.before is None:
+        os.link(new, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)  # refuses one that is there
+    elif step.after is None:
+        os.rename(name, old, src_dir_fd=folder, dst_dir_fd=folder)
+        if not _is(step.before, folder, old):
+            _return(folder, old, name)
+            raise ChangedError(step.path)
+    elif exchange(folder, new, name):
+        if not _is(step.before, folder, new):
+            exchange(folder, new, name)
+            raise ChangedError(step.path)
+    else:
+        os.link(name, old, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        if not _is(step.before, folder, old):
+            raise ChangedError(step.path)
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _is(before: Before, folder: int, name: str) -> bool:
+    """Return whether a file is still the same file with the same content."""
+    about = _about(folder, name)
+    return (
+        about is not None
+        and (about.st_dev, about.st_ino) == (before.about.st_dev, before.about.st_ino)
+        and _digest(folder, name) == before.digest
+    )
+
+
+def _undone(step: dict[str, Any], folder: int, new: str, old: str) -> None:
+    name = step["name"]
+    if step["old"] is None:
+        made, there = _about(folder, new), _about(folder, name)
+        if made is not None and there is not None and os.path.samestat(made, there):
+            _unlink(name, folder)
+    elif step["new"] is None:
+        if _about(folder, old) is not None:
+            _return(folder, old, name)
+        return
+    elif _digest(folder, name) == step["new"]:  # else it was not taken, or somebody has put another one there since
+        for kept in (new, old):
+            about = _about(folder, kept)
+            if about is not None and (about.st_ino == step.get("inode") or _digest(folder, kept) != step["new"]):
+                if not exchange(folder, kept, name):
+                    os.rename(kept, name, src_dir_fd=folder, dst_dir_fd=folder)
+                break
+    for kept in (new, old):
+        _unlink(kept, folder)
+
+
+def _return(folder: int, old: str, name: str) -> None:
+    """Move an old file back to its name. If another file has that name by now, both stay."""
+    about = _about(folder, old)
+    if about is not None and stat.S_ISDIR(about.st_mode):
+        if _about(folder, name) is None:
+            os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    with suppress(FileExistsError):
+        os.link(old, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        _unlink(old, folder)
+
+
+def _about(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        return None
+
+
+def _digest(folder: int, name: str) -> str | None:
+    about = _about(folder, name)
+    if about is None or not stat.S_ISREG(about.st_mode):
+        return None
+    try:
+        with open(os.open(name, READ, dir_fd=folder), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:  # a link by now, or gone
+        return None
+
+
+def _unlink(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _force(folder: int) -> None:
+    """Force a folder's entries to disk, if it can be opened."""
+    with (
+        suppress(OSError),
+        closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)) as opened,
+    ):
+        os.fsync(opened)
+
+
+# --------------------------------------------------------------------------------------------------------------- notes
+
+
+@contextmanager
+def _note(root: int, name: str) -> Iterator[int]:
+    """Create an empty note and lock it. Its file remains if the process dies."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    for _ in range(TRIES):
+        with closing(os.open(name, flags, 0o600, dir_fd=root)) as note:
+            fcntl.flock(note, fcntl.LOCK_EX)
+            try:
+                if os.fstat(note).st_nlink:  # else somebody took it for one of a process that has died
+                    yield note
+                    return
+            finally:
+                fcntl.flock(note, fcntl.LOCK_UN)
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), name)
+
+
+def _plan_in(text: bytes) -> dict[str, Any] | None:
+    """Return the plan in a note; None if it is malformed or has a path out of the root."""
+    try:
+        plan = json.loads(text)
+        token, steps, folders = plan["token"], plan["steps"], plan["folders"]
+        names = [name for parts in folders for name in parts]
+        for step in steps:
+            names += [*step["folder"], step["name"]]
+            if not {type(step["old"]), type(step["new"])} <= {str, type(None)}:
+                return None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if type(token) is not str or not all(folders):
+        return None
+    if not all(type(name) is str and name not in ("", ".", "..") and not {"/", "\0"} & set(name) for name in names):
+        return None
+    return {"token": token, "steps": steps, "folders": folders}
+
+
+def _say(note: int, what: bytes, force: bool) -> None:
+    _write_all(note, what)
+    if force:
+        os.fsync(note)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _read_all(descriptor: int, longest: int) -> bytes:
+    with open(os.dup(descriptor), "rb") as file:
+        return file.read(longest)

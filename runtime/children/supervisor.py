@@ -1,0 +1,340 @@
+"""Run one program, such as a shell's command, and make sure that all its processes end.
+
+Runs as a process of its own, ``python -I -S supervisor.py``, between the calling program and the command. To start
+fast, it imports nothing else from this project. Its input is a JSON request, preceded by its length in ``LENGTH``
+digits, and then single letters: ``e`` asks the command to end, ``k`` kills it. The end of the input means that the
+calling program is gone, and also asks the command to end. Its output is one JSON object per line with the status of the
+command.
+
+On Linux all processes of the command stay descendants of this process, even after forks, ``setsid`` or the death of a
+parent: orphans become its children (``PR_SET_CHILD_SUBREAPER``). So the command is over when this process has no more
+children. Until then it finds the remaining processes in ``/proc``. On other systems it knows only the command's process
+group.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+DIE_WITH_PARENT = 1
+"""``PR_SET_PDEATHSIG`` from Linux's ``prctl.h``."""
+TAKE_ORPHANS = 36
+"""``PR_SET_CHILD_SUBREAPER`` from Linux's ``prctl.h``."""
+OFTENEST_VICTIM = "500"
+"""OOM score, up to 1000, as for our other child processes: if memory runs out, the kernel kills a command before the
+calling program.
+"""
+
+LENGTH = 9
+"""Digits of the length before a request, in bytes."""
+LOOK = 0.02
+"""Seconds between two scans for processes to kill."""
+STUBBORN_SECONDS = 2.0
+"""Seconds to keep killing. Processes that are left then belong to another user or hang in the kernel."""
+NAMED = 10
+"""Remaining processes that are listed by name."""
+
+LINUX = sys.platform == "linux"
+
+
+def main() -> None:
+    size = _exactly(LENGTH)
+    request = _exactly(int(size)) if len(size) == LENGTH else b""
+    if request:  # else the program has gone before it could ask
+        Keeper(json.loads(request)).keep()
+
+
+def _exactly(size: int) -> bytes:
+    data = b""
+    while len(data) < size and (more := os.read(0, size - len(data))):
+        data += more
+    return data
+
+
+class Keeper:
+    """Runs one command.
+
+    Args:
+        request: a dictionary with these keys:
+
+            - ``command``: its words.
+            - ``environ``: its environment variables.
+            - ``pipes``: the descriptors for its input, output and errors; the first may be None for no input.
+            - ``parent``: the process id of the caller.
+            - ``linger``: seconds that remaining processes may run after the shell has ended.
+            - ``grace``: seconds between asking to end and killing.
+    """
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._request = request
+        self._pipes: list[int | None] = request["pipes"]
+        self._shell = 0
+        """Process id of the command itself, the leader of its session and group."""
+        self._shell_ended = False
+        self._asked = False
+        self._force_at: float | None = None
+        self._give_up_at: float | None = None
+        self._linger_until: float | None = None
+        self._wake, self._woken = os.pipe()
+
+    def keep(self) -> None:
+        """Start the command and wait until all its processes have ended."""
+        for end in (self._wake, self._woken):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _nothing)
+        if LINUX:
+            _prctl(TAKE_ORPHANS, 1)
+            _prctl(DIE_WITH_PARENT, signal.SIGTERM)
+        if os.getppid() != self._request["parent"] or not self._start():  # it went before the lines above
+            return
+        listening = [0, self._wake]
+        while self._reap():
+            now = time.monotonic()
+            due = self._look(now)
+            ready, _, _ = select.select(listening, [], [], None if due is None else max(0.0, due - now))
+            if self._wake in ready and signal.SIGTERM in _emptied(self._wake):
+                self._ask()
+            if 0 in ready:
+                letters = os.read(0, 64)
+                if not letters:
+                    listening.remove(0)
+                self._ask()
+                if b"k" in letters:
+                    self._force_at = time.monotonic()
+        _say({"over": True})
+
+    def _start(self) -> bool:
+        failed, failing = os.pipe()
+        self._shell = os.fork()
+        if not self._shell:
+            _become(self._request, self._pipes, failing)
+        os.close(failing)
+        _close(self._pipes)
+        number = os.read(failed, 16)  # empty as soon as the other program runs, since this pipe closes with that
+        os.close(failed)
+        if number:
+            os.waitpid(self._shell, 0)
+            _say({"failed": os.strerror(int(number))})
+            return False
+        _say({"began": self._shell})
+        return True
+
+    def _reap(self) -> bool:
+        """Collect ended processes. Returns whether any process is left."""
+        while True:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return not LINUX and _group_lives(self._shell)
+            if not process:
+                return True
+            if process == self._shell:
+                self._shell_ended = True
+                self._linger_until = time.monotonic() + self._request["linger"]
+                _say({"ended": os.waitstatus_to_exitcode(status)})
+
+    def _look(self, now: float) -> float | None:
+        """Do the work that is due. Returns the time of the next check; None to wait for a message or signal."""
+        if self._shell_ended and not self._asked and self._linger_until is not None:
+            if now < self._linger_until:
+                return self._linger_until if LINUX else now + LOOK
+            _say({"left": _labels()})
+            self._ask()
+        if self._force_at is None:
+            return None
+        if now < self._force_at:
+            return self._force_at if LINUX else now + LOOK
+        if self._give_up_at is None:
+            self._give_up_at = now + STUBBORN_SECONDS
+        if now > self._give_up_at:
+            _say({"survived": _labels(), "over": True})
+            os._exit(0)
+        self._kill()
+        return now + LOOK
+
+    def _ask(self) -> None:
+        """Ask all processes to end, and set the time for killing them."""
+        if self._asked:
+            return
+        self._asked = True
+        self._force_at = time.monotonic() + self._request["grace"]
+        for process in below(os.getpid()):
+            process.send(signal.SIGTERM)
+            process.send(signal.SIGCONT)  # what is stopped would not hear of it
+        self._send_group(signal.SIGTERM)
+
+    def _kill(self) -> None:
+        # Stopped first, since what runs might begin others faster than they are found.
+        stopped: set[int] = set()
+        while found := [process for process in below(os.getpid()) if process.number not in stopped]:
+            for process in found:
+                process.send(signal.SIGSTOP)
+                stopped.add(process.number)
+        for process in below(os.getpid()):
+            process.send(signal.SIGKILL)
+        self._send_group(signal.SIGKILL)
+
+    def _send_group(self, number: int) -> None:
+        if not LINUX or not os.path.isdir("/proc/self"):
+            try:
+                os.killpg(self._shell, number)
+            except OSError:  # nobody is in it any more
+                return
+
+
+class Process:
+    """A process at one point in time. Another process may later reuse its number; ``begun`` tells them apart."""
+
+    def __init__(self, number: int, parent: int, session: int, begun: str, name: str) -> None:
+        self.number = number
+        self.parent = parent
+        self.session = session
+        self.begun = begun
+        self.name = name
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.number})"
+
+    def send(self, signal_number: int) -> None:
+        """Send it a signal, but never to another process that reuses its number."""
+        try:
+            held = os.pidfd_open(self.number)
+        except (AttributeError, OSError):  # it has gone; or this system knows no such handles
+            held = None
+        try:
+            now = _process(self.number)
+            if now is None or now.begun != self.begun:
+                return
+            if held is None:
+                os.kill(self.number, signal_number)
+            else:
+                signal.pidfd_send_signal(held, signal_number)
+        except OSError:  # it has gone, or it is not ours to send to
+            return
+        finally:
+            if held is not None:
+                os.close(held)
+
+
+def processes() -> list[Process]:
+    """Return all running processes that this system lists, without zombies."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    found = (_process(int(name)) for name in names if name.isdigit())
+    return [process for process in found if process is not None]
+
+
+def below(ancestor: int) -> list[Process]:
+    """Return all descendants of a process."""
+    if not LINUX:
+        return []
+    children: dict[int, list[Process]] = {}
+    for process in processes():
+        children.setdefault(process.parent, []).append(process)
+    found = list(children.get(ancestor, ()))
+    for process in found:  # it grows meanwhile
+        found += children.get(process.number, ())
+    return found
+
+
+def _labels() -> list[str]:
+    """Return the names of the remaining processes. A long list is cut and ends with the number of the others."""
+    names = [process.label for process in below(os.getpid())] or ["of no known name"]  # it was replaced meanwhile
+    return names if len(names) <= NAMED else [*names[:NAMED], f"and {len(names) - NAMED} more"]
+
+
+def _process(number: int) -> "Process | None":
+    try:
+        with open(f"/proc/{number}/stat", "rb") as file:
+            text = file.read().decode("utf-8", "backslashreplace")
+    except OSError:
+        return None
+    start, end = text.find("("), text.rfind(")")  # a name may hold either
+    fields = text[end + 2 :].split()
+    if len(fields) < 20 or fields[0] in "ZX":
+        return None
+    return Process(number, int(fields[1]), int(fields[3]), fields[19], text[start + 1 : end])
+
+
+def _become(request: dict[str, Any], pipes: "list[int | None]", failing: int) -> None:
+    try:
+        os.setsid()
+        if LINUX:
+            _prctl(DIE_WITH_PARENT, signal.SIGKILL)
+            try:
+                with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+                    file.write(OFTENEST_VICTIM)
+            except OSError:  # a container may forbid it
+                pass
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number, pipe in enumerate(pipes):
+            os.dup2(nothing if pipe is None else pipe, number)
+        _close(pipes)
+        signal.set_wakeup_fd(-1)
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            try:
+                signal.signal(number, signal.SIG_DFL)
+            except (OSError, ValueError):  # the C library keeps some for itself
+                continue
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        words = [os.fsencode(word) for word in request["command"]]
+        os.execve(words[0], words, request["environ"])
+    except OSError as error:
+        os.write(failing, str(error.errno).encode())
+    finally:
+        os._exit(127)
+
+
+def _close(pipes: "list[int | None]") -> None:
+    """Close the passed descriptors, except standard input, output and errors."""
+    for pipe in set(pipes):
+        if pipe is not None and pipe > 2:
+            os.close(pipe)
+
+
+def _prctl(option: int, value: int) -> None:
+    import ctypes  # takes a while, and only this process needs it, not the program that it works for
+
+    try:
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    except (OSError, AttributeError):
+        return
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _emptied(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""
+
+
+def _nothing(number: int, frame: object) -> None:
+    """Do nothing: a signal only wakes ``select``."""
+
+
+def _say(value: dict[str, object]) -> None:
+    try:
+        os.write(1, (json.dumps(value) + "\n").encode())
+    except OSError:  # nobody listens any more, and there is still something to end
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Translates JSON Schema's string patterns (ECMA 262) to the engine's dialect (Rust's ``regex``).
+
+A JSON Schema pattern may match anywhere in the text, and has its own anchors. An engine's pattern must match all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from runtime.constrained.ecma import (
+    Back,
+    EcmaError,
+    Edge,
+    Group,
+    Look,
+    Options,
+    Piece,
+    Repeated,
+    Row,
+    Signs,
+    read_pattern,
+    written,
+)
+
+ANYTHING = "(?s:.*)"
+
+YEAR = "(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+BY_FOUR = "(?:0[48]|[2468][048]|[13579][26])"
+LEAP_YEAR = f"(?:[0-9]{{2}}{BY_FOUR}|{BY_FOUR}00)"
+DATE = (
+    f"(?:{YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{LEAP_YEAR}-02-29)"
+)
+CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?"
+OFFSET = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?"
+HEX = "[0-9a-fA-F]"
+
+FORMATS: Mapping[str, str] = {
+    "date": DATE,
+    "time": f"{CLOCK}{OFFSET}?",
+    "date-time": f"{DATE}T{CLOCK}{OFFSET}",
+    "duration": "P(?:[0-9]{1,6}W|(?:[0-9]{1,6}D(?:T[0-9]{1,6}H)?|[0-9]{1,6}Y)|T(?:[0-9]{1,6}[HMS]))",
+    "email": f"[A-Za-z0-9_+-]{{1,32}}(?:\\.[A-Za-z0-9_+-]{{1,32}}){{0,3}}@{LABEL}(?:\\.{LABEL}){{1,4}}",
+    "hostname": f"{LABEL}(?:\\.{LABEL}){{0,4}}",
+    "ipv4": f"{OCTET}(?:\\.{OCTET}){{3}}",
+    "ipv6": f"(?:{HEX}{{1,4}}:){{7}}{HEX}{{1,4}}|(?:{HEX}{{1,4}}:){{1,6}}:{HEX}{{1,4}}|::{HEX}{{1,4}}",
+    "uuid": f"{HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}",
+    "uri": f"[a-z][a-z0-9+-]{{1,15}}://{LABEL}(?:\\.{LABEL}){{0,4}}(?::[1-9][0-9]{{1,3}})?(?:/[A-Za-z0-9_.~-]{{0,40}}){{0,8}}",
+}
+"""String formats with the patterns sampled for them: the usual forms, all valid by the format's standard. Exception: a
+time of day may lack an offset.
+"""
+
+MOST_ROWS = 64
+"""The most alternatives that a pattern may be split into because of its anchors."""
+
+LARGEST_COUNT = 1_000_000
+"""The largest count of a repetition; the engine's counters have 32 bits."""
+
+
+class PatternError(ValueError):
+    """Names the part of a pattern that sampling can't enforce."""
+
+
+@lru_cache(1024)
+def anchored(pattern: str) -> str:
+    """Return a JSON Schema pattern as an engine pattern that matches the whole text.
+
+    Raises:
+        PatternError: lookarounds, back-references, anchors within the pattern and the like.
+    """
+    try:
+        tree = read_pattern(pattern)
+    except (EcmaError, TypeError) as error:
+        raise PatternError(f"it is no regular expression of ECMA 262 ({error})") from None
+    return "|".join(map(_whole, _rows(tree)))
+
+
+def _rows(options: Options) -> list[tuple[Piece, ...]]:
+    """Return the alternatives of a pattern. Groups with anchors at either end are expanded."""
+    rows: list[tuple[Piece, ...]] = []
+    waiting = [row.items for row in reversed(options.options)]
+    while waiting:
+        items = waiting.pop()
+        first, last = items[:1], items[-1:]
+        if first and isinstance(first[0], Group) and _has_edge(first[0]):
+            waiting += [(*row.items, *items[1:]) for row in reversed(first[0].body.options)]
+        elif last and isinstance(last[0], Group) and _has_edge(last[0]):
+            waiting += [(*items[:-1], *row.items) for row in reversed(last[0].body.options)]
+        else:
+            rows.append(items)
+        if len(rows) + len(waiting) > MOST_ROWS:
+            raise PatternError(f"its anchors stand in more than {MOST_ROWS} alternatives")
+    return rows
+
+
+def _has_edge(piece: Piece) -> bool:
+    match piece:
+        case Edge(kind=kind):
+            return kind in ("^", "$")
+        case Group(body=Options(options=options)):
+            return any(_has_edge(item) for row in options for item in row.items)
+        case _:
+            return False
+
+
+def _whole(items: tuple[Piece, ...]) -> str:
+    start, end = 0, len(items)
+    while start < end and items[start] == Edge("^"):
+        start += 1
+    while end > start and items[end - 1] == Edge("$"):
+        end -= 1
+    body = "".join(map(_translated, items[start:end]))
+    return f"{'' if start else ANYTHING}(?:{body}){ANYTHING if end == len(items) else ''}"
+
+
+def _translated(piece: Piece) -> str:
+    match piece:
+        case Signs(properties=()):
+            return written(piece, surrogates=False)
+        case Signs():
+            raise PatternError(f"the property {piece.properties[0]} is not supported")
+        case Row(items=items):
+            return "".join(map(_translated, items))
+        case Options(options=options):
+            return f"(?:{'|'.join(map(_translated, options))})"
+        case Group(body=body):
+            return _translated(body)
+        case Repeated(body=body, fewest=fewest, most=most):
+            if max(fewest, most or 0) > LARGEST_COUNT:
+                raise PatternError(f"repetitions of up to {LARGEST_COUNT} are held to")
+            return f"(?:{_translated(body)}){{{fewest},{'' if most is None else most}}}"
+        case Edge(kind="^" | "$" as kind):
+            raise PatternError(f"{kind!r} may only stand at its beginning and end")
+        case Edge(kind=kind):
+            raise PatternError(f"the escape '\\{kind}' is not supported")
+        case Back(group=group):
+            raise PatternError(f"the escape '\\{group}' is not supported")
+        case Look(sign=sign):
+            raise PatternError(f"of groups, only (...) and (?:...), not '(?{sign}'")
+
+
+def literal(text: str) -> str:
+    return "".join(f"\\{sign}" if sign in r"\.+*?()|[]{}^$#&-~/" else sign for sign in text)

@@ -1,0 +1,409 @@
+"""Claude Code's ``claude``: its arguments, and the reader of its output. Pure.
+
+``claude -p --output-format stream-json --verbose --include-partial-messages`` reads a prompt from stdin and writes
+events, one JSON object a line (https://code.claude.com/docs/en/cli-reference, .../headless)::
+
+    {"type": "system", "subtype": "init", "session_id": "...", "tools": [], "permissionMode": "default"}
+    {"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hel"}}}
+    {"type": "assistant", "message": {"id": "...", "content": [{"type": "text", "text": "Hello"}], "usage": {}}}
+    {"type": "result", "subtype": "success", "is_error": false, "result": "Hello", "usage": {}, "total_cost_usd": 0.01}
+
+``stream_event`` wraps an event of Anthropic's API. ``assistant`` is a complete message or block; streamed text in it is
+ignored. A turn ended by an API error is also a ``result`` with the subtype ``success``, and the process may exit with
+0; only ``is_error`` counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve
+
+from cognition import Failure, GenerationOptions, ModelRequest, Usage
+from runtime.programs._events import EventReader, WrongEventError, count, object_of, part, said, text_of
+from runtime.programs._failures import SESSION_GONE, failure_of, resets_at
+from runtime.programs._program import Program
+from runtime.programs.options import ClaudeOptions, McpServer
+
+INSTALL = "npm install -g @anthropic-ai/claude-code, and sign in with: claude"
+SIGN_IN = "sign in with `claude`, or set ANTHROPIC_API_KEY"
+
+VARIABLES = (
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
+    "NODE_EXTRA_CA_CERTS",
+)  # fmt: skip
+"""User environment variables that ``claude`` receives beside those of every child."""
+
+HEEDED = frozenset({"max_tokens", "thinking"})
+
+THINKING_TOKENS = 16_000
+"""Thinking tokens of a reply, if the request asks for reasoning."""
+
+STRUCTURED_OUTPUT = "StructuredOutput"
+"""The tool that returns a schema reply; it runs nothing."""
+MCP_HELPERS = frozenset({"ListMcpResourcesTool", "ReadMcpResourceTool"})
+"""Tools that it adds to those of MCP servers."""
+
+LONGEST_SCHEMA = 100_000
+"""Maximum bytes of a schema. It is passed as an argument, limited to 128 KiB on Linux."""
+
+AUTO_MEMORY = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
+"""The variable that disables its own notes: they are not settings, and ``--setting-sources`` does not affect them."""
+
+SYSTEM_FILE, MCP_FILE = "system.txt", "mcp.json"
+
+SYNTHETIC = "<synthetic>"
+"""The model name in messages that Claude Code writes itself, such as errors."""
+
+
+# ------------------------------------------------------------------------------------------------------------ calling
+
+
+def arguments(request: ModelRequest, options: ClaudeOptions, model: str, files: Path, session: str) -> list[str]:
+    """Return the arguments. They contain no text of the conversation, since other users may read them.
+
+    Args:
+        request: its system prompt and schema become arguments or files.
+        options: the options.
+        model: its name; empty for the default.
+        files: the folder with the files of ``files_for``.
+        session: the session to continue; empty for a new one.
+    """
+    told = [
+        "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages",
+        "--permission-mode", options.permission_mode,
+        f"--setting-sources={','.join(options.settings)}",
+        "--strict-mcp-config",
+        # A name behind these would be taken for one more of theirs, so each is given by itself.
+        f"--tools={','.join(_bases(options))}",
+    ]  # fmt: skip
+    if options.tools:
+        told.append(f"--allowedTools={','.join(options.tools)}")
+    if options.mcp_servers:
+        told.append(f"--mcp-config={files / MCP_FILE}")
+    if options.dangerously_skip_permissions:
+        told.append("--dangerously-skip-permissions")
+    if request.system:
+        told.append(f"--{'append-' if options.append_system else ''}system-prompt-file={files / SYSTEM_FILE}")
+    elif not options.append_system:
+        told.append("--system-prompt=")
+    if model:
+        told.append(f"--model={model}")
+    if options.max_turns is not None:
+        told.append(f"--max-turns={options.max_turns}")
+    if options.max_cost is not None:
+        told.append(f"--max-budget-usd={options.max_cost}")
+    if request.options.response_format:
+        told.append(f"--json-schema={request.options.response_format}")
+    if not options.sessions:
+        told.append("--no-session-persistence")
+    if session:
+        told += [f"--resume={session}", "--fork-session"]
+    return told
+
+
+def files_for(request: ModelRequest, options: ClaudeOptions) -> dict[str, str]:
+    """Return the files that the arguments refer to, by name: readable only by this user, deleted with the reply."""
+    files = {SYSTEM_FILE: request.system} if request.system else {}
+    if options.mcp_servers:
+        servers = {server.name: _configured(server) for server in options.mcp_servers}
+        files[MCP_FILE] = json.dumps({"mcpServers": servers})
+    return files
+
+
+def _bases(options: ClaudeOptions) -> list[str]:
+    """The names of the allowed built-in tools: ``Bash`` of ``Bash(git log:*)``."""
+    return list(dict.fromkeys(tool.partition("(")[0] for tool in options.own_tools))
+
+
+def _configured(server: McpServer) -> dict[str, Any]:
+    """A server in Claude Code's configuration format, which expands variable names."""
+    if server.url:
+        headers = {"Authorization": f"Bearer ${{{server.token}}}"} if server.token else {}
+        return {"type": "http", "url": server.url, "headers": headers}
+    variables = {name: f"${{{name}}}" for name in server.variables}
+    return {"type": "stdio", "command": server.command[0], "args": [*server.command[1:]], "env": variables}
+
+
+def settings(options: GenerationOptions) -> dict[str, str]:
+    """Return the variables to set for a reply."""
+    # A title would be one more request, with the beginning of the conversation in it.
+    # What it has noted in other sessions of a folder would stand in the prompt.
+    told = dict.fromkeys(("DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE", AUTO_MEMORY), "1")
+    if options.max_tokens is not None:
+        told["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(options.max_tokens)
+    if options.thinking is not None:
+        told["MAX_THINKING_TOKENS"] = str(THINKING_TOKENS if options.thinking else 0)
+    return told
+
+
+def refusal(request: ModelRequest) -> Failure | None:
+    """Return why the request is unsupported, or None."""
+    if len(request.options.response_format.encode()) > LONGEST_SCHEMA:
+        return Failure(f"claude takes no response_format of more than {LONGEST_SCHEMA:,} bytes", kind="fatal")
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+@define
+class _Counted:
+    """The tokens of one message so far."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    reused_tokens: int = 0
+
+
+class ClaudeReader(EventReader):
+    """Reads the output of ``claude``.
+
+    Args:
+        options: the options; the reader checks that ``claude`` obeys them.
+        structured: whether the request has a schema.
+    """
+
+    def __init__(self, options: ClaudeOptions, *, structured: bool = False, **more: Any) -> None:
+        super().__init__("claude", structured=structured, **more)
+        self._options = options
+        self._own = frozenset(_bases(options))
+        self._message = ""
+        self._streamed: set[str] = set()
+        self._texts_of = ""
+        """The id of the message with the latest text."""
+        self._told: set[str] = set()
+        self._messages: dict[str, _Counted] = {}
+        self._said_wrong = ""
+        self._code = ""
+        self._counted = False
+        """Whether the program has reported its total tokens."""
+
+    def _event(self, event: dict[str, Any]) -> None:
+        kind = event.get("type")
+        self.session = said(event, "session_id") or self.session
+        if kind == "result":
+            self._result(event)
+        elif self.ended or self.reason == "length" or event.get("parent_tool_use_id") is not None:
+            return  # of a helper that it has started itself: what it says is for it
+        elif kind == "system" and event.get("subtype") == "init":
+            self._began(event)
+        elif kind == "system" and event.get("subtype") == "api_retry":
+            self._tries_again(event)
+        elif kind == "stream_event":
+            self._streaming(object_of(event, "event"))
+        elif kind == "assistant":
+            self._said(event)
+        elif kind == "rate_limit_event":
+            self._limited(part(event, "rate_limit_info"))
+
+    def _began(self, event: Mapping[str, Any]) -> None:
+        """Check the program's reported tools and permissions against the options."""
+        tools = event.get("tools")
+        names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
+        more = [name for name in names if not self._may_have(name)]
+        if more:
+            self.refuse(
+                f"offers its model tools that it was told to leave out ({', '.join(more[:8])}): it is too old for "
+                "that, or too new; update it, or allow them by name in ClaudeOptions.tools"
+            )
+        if event.get("permissionMode") == "bypassPermissions" and not self._options.dangerously_skip_permissions:
+            self.refuse("skips all permissions, which nobody has asked for: look at its settings")
+        servers = event.get("mcp_servers")
+        for server in servers if isinstance(servers, list) else ():
+            if isinstance(server, dict) and server.get("status") in ("failed", "needs-auth"):
+                self.warn(f"the MCP server {said(server, 'name')!r} can't be used by claude ({server['status']})")
+
+    def _tries_again(self, event: Mapping[str, Any]) -> None:
+        """It retries its provider ten times in three minutes. A key refused twice counts as invalid."""
+        self._code = said(event, "error") or self._code
+        if event.get("error_status") == 401 and count(event, "attempt") > 1:
+            self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=self._code)
+
+    def _may_have(self, tool: str) -> bool:
+        if tool in self._own or (self.structured and tool == STRUCTURED_OUTPUT):
+            return True
+        if self._options.mcp_servers and tool in MCP_HELPERS:
+            return True
+        return any(tool.startswith(f"mcp__{server.name}__") for server in self._options.mcp_servers)
+
+    # ------------------------------------------------------------------------------------------- one message
+
+    def _streaming(self, event: Mapping[str, Any]) -> None:
+        kind = event.get("type")
+        if kind == "message_start":
+            message = object_of(event, "message")
+            self._message = said(message, "id")
+            self._count(self._message, part(message, "usage"))
+        elif kind == "content_block_delta":
+            self._delta(object_of(event, "delta"))
+        elif kind == "message_delta":
+            self._stopped(said(part(event, "delta"), "stop_reason"))
+            self._count(self._message, part(event, "usage"))
+        elif kind == "error":
+            error = part(event, "error")
+            self._said_wrong, self._code = said(error, "message"), said(error, "type")
+
+    def _delta(self, delta: Mapping[str, Any]) -> None:
+        kind = delta.get("type")
+        if kind in ("text_delta", "thinking_delta"):
+            self._streamed.add(self._message)
+        if kind == "text_delta":
+            self._text_of(self._message, text_of(delta, "text"))
+        elif kind == "thinking_delta":
+            self.reasoning(text_of(delta, "thinking"))
+
+    def _text_of(self, message: str, text: str) -> None:
+        """Add text of a message; an empty line separates messages."""
+        if self.structured or not text:  # what it says around a reply of a schema is none
+            return
+        if self._texts_of != message and self._texts_of:
+            self.text("\n\n")
+        self._texts_of = message or "?"
+        self.text(text)
+
+    def _said(self, event: Mapping[str, Any]) -> None:
+        message = object_of(event, "message")
+        content = message.get("content")
+        if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+            raise WrongEventError("wrote a message whose content is no list of blocks")
+        name = said(message, "id")
+        if said(event, "error") or message.get("model") == SYNTHETIC:
+            self._code = said(event, "error") or self._code
+            self._said_wrong = "\n".join(said(block, "text") for block in content) or self._said_wrong
+            return
+        for block in content:
+            kind = block.get("type")
+            if kind == "tool_use":
+                self._call(block)
+            elif name not in self._streamed and kind == "text":
+                self._text_of(name, text_of(block, "text"))
+            elif name not in self._streamed and kind == "thinking":
+                self.reasoning(said(block, "thinking"))
+        if name not in self._messages:
+            self._count(name, part(message, "usage"))
+
+    def _call(self, block: Mapping[str, Any]) -> None:
+        name, call = text_of(block, "name"), said(block, "id")
+        if name == STRUCTURED_OUTPUT or (call and call in self._told):
+            return
+        self._told.add(call)
+        self.used(name, block.get("input"))
+
+    def _stopped(self, why: str) -> None:
+        if why in ("max_tokens", "model_context_window_exceeded"):
+            self.reason = "length"  # it would have its model go on, three times
+        elif why:
+            self.reason = "stop"
+        self.failure = _declined() if why == "refusal" else None
+
+    def _count(self, message: str, usage: Mapping[str, Any]) -> None:
+        """Update the counts of a message in progress: each event has the totals so far, or omits them."""
+        if self._counted or not usage:
+            return
+        so_far = self._messages.setdefault(message, _Counted())
+        read = _usage(usage)
+        so_far.input_tokens = max(so_far.input_tokens, read.input_tokens)
+        so_far.output_tokens = max(so_far.output_tokens, read.output_tokens)
+        so_far.reused_tokens = max(so_far.reused_tokens, read.reused_tokens)
+        every = self._messages.values()
+        self.usage = Usage(
+            sum(one.input_tokens for one in every),
+            sum(one.output_tokens for one in every),
+            sum(one.reused_tokens for one in every),
+        )
+
+    # ------------------------------------------------------------------------------------------------- the end
+
+    def _limited(self, info: Mapping[str, Any]) -> None:
+        over = info.get("resetsAt")
+        if info.get("status") == "rejected" and isinstance(over, int | float):
+            self.limit_over = float(over)
+
+    def _result(self, event: Mapping[str, Any]) -> None:
+        self.ended = True
+        usage = _usage(part(event, "usage"))
+        if usage != Usage():
+            self.usage, self._counted = usage, True
+        cost = event.get("total_cost_usd")
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9:
+            self.usage = evolve(self.usage, cost=float(cost))
+        if reason := said(event, "stop_reason"):
+            self._stopped(reason)
+        denials = event.get("permission_denials")
+        for denial in denials if isinstance(denials, list) else ():
+            if isinstance(denial, dict) and (name := said(denial, "tool_name")):
+                self.warn(f"claude was refused a call of its tool {name!r}; ClaudeOptions.tools allows tools by name")
+        if self.reason == "length":
+            return
+        if event.get("is_error") is not False or event.get("subtype") != "success":
+            self._failed(event)
+        elif self.structured:
+            self._structured(event)
+        elif not self._texts_of and (result := said(event, "result")):
+            self._text_of("?", result)
+
+    def _structured(self, event: Mapping[str, Any]) -> None:
+        if event.get("structured_output") is not None:
+            self.text(json.dumps(event["structured_output"], ensure_ascii=False))
+        elif self.failure is None:
+            self.failure = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
+
+    def _failed(self, event: Mapping[str, Any]) -> None:
+        subtype = said(event, "subtype")
+        errors = event.get("errors")
+        listed = [one for one in errors if isinstance(one, str)] if isinstance(errors, list) else []
+        words = said(event, "result") or "; ".join(listed) or self._said_wrong
+        if "output token maximum" in words:  # the limit was reached: what had come of the reply is one that was cut
+            self.reason = "length"
+            return
+        limits = {
+            "error_max_turns": "it took as many steps as ClaudeOptions.max_turns allows",
+            "error_max_budget_usd": "it cost as much as ClaudeOptions.max_cost allows",
+        }
+        if subtype in limits:
+            self.failure = Failure(f"claude did not finish: {limits[subtype]}", kind="fatal", code=subtype)
+            return
+        if subtype == "error_max_structured_output_retries":
+            self.failure = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
+            return
+        status = event.get("api_error_status")
+        self.failure = failure_of(
+            "claude",
+            words or f"it failed without a word ({subtype or 'no reason'})",
+            status=status if type(status) is int else None,
+            code="session_gone"
+            if SESSION_GONE.search(words)
+            else self._code or (subtype if subtype != "success" else ""),
+        )
+        self.limit_over = self.limit_over or resets_at(words)
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    """Convert Anthropic's numbers: its ``input_tokens`` exclude cached tokens."""
+    read, written = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
+    return Usage(count(usage, "input_tokens") + read + written, count(usage, "output_tokens"), read)
+
+
+def _declined() -> Failure:
+    return Failure("claude: the model declined to answer", kind="fatal", code="refusal")
+
+
+CLAUDE = Program(
+    name="claude",
+    options=ClaudeOptions,
+    install=INSTALL,
+    sign_in=SIGN_IN,
+    variables=VARIABLES,
+    heeded=HEEDED,
+    takes_system=True,
+    forks=True,
+    arguments=arguments,
+    files_for=files_for,
+    settings=settings,
+    refusal=refusal,
+    reader=lambda options, structured: ClaudeReader(options, structured=structured),
+)

@@ -1,0 +1,285 @@
+"""OpenAI's ``codex``: its arguments, and the reader of its output. Pure.
+
+``codex exec --json -`` reads a prompt from stdin and writes events, one JSON object a line
+(https://developers.openai.com/codex/noninteractive)::
+
+    {"type": "thread.started", "thread_id": "..."}
+    {"type": "turn.started"}
+    {"type": "item.completed", "item": {"id": "item_0", "type": "reasoning", "text": "..."}}
+    {"type": "item.started", "item": {"id": "item_1", "type": "command_execution", "command": "ls"}}
+    {"type": "item.completed", "item": {"id": "item_2", "type": "agent_message", "text": "Hello"}}
+    {"type": "turn.completed", "usage": {"input_tokens": 24, "cached_input_tokens": 8, "output_tokens": 5}}
+
+A message arrives complete. The last message of a turn is the answer; earlier messages announce the next steps and are
+reported as reasoning. ``error`` alone ends nothing, since it also reports reconnections; ``turn.failed`` does. Codex
+has no setting to remove all tools. So its settings forbid them, and an item of a tool that is not allowed ends the
+process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cognition import GenerationOptions, ModelRequest, Usage
+from runtime.children.start import SECRET
+from runtime.programs._events import EventReader, count, object_of, part, said, text_of
+from runtime.programs._failures import failure_of
+from runtime.programs._program import Program
+from runtime.programs.options import CodexOptions, McpServer
+
+INSTALL = "npm install -g @openai/codex, and sign in with: codex login"
+SIGN_IN = "sign in with `codex login`, or set CODEX_API_KEY"
+
+VARIABLES = ("CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+"""User environment variables that ``codex`` receives beside those of every child."""
+
+HEEDED: frozenset[str] = frozenset()
+
+SCHEMA_FILE = "schema.json"
+
+SWITCHES: Mapping[str, tuple[str, ...]] = {
+    "shell": ("features.shell_tool", "features.unified_exec"),
+    "apply_patch": ("include_apply_patch_tool", "features.apply_patch_freeform"),
+}
+"""Settings to switch off if a tool is not allowed. A version ignores unknown settings."""
+WRITERS = ("shell", "apply_patch")
+"""Tools that can write. Some models have ``apply_patch`` regardless of the settings; the sandbox then blocks its
+writes.
+"""
+
+ALWAYS_OFF = (
+    "agents.enabled",
+    "features.multi_agent",
+    "features.multi_agent_v2",
+    "features.apps",
+    "features.plugins",
+    "features.tool_suggest",
+    "features.memories",
+    "features.image_generation",
+    "features.computer_use",
+    "features.browser_use",
+    "features.goals",
+    "features.view_image",
+    "tools.view_image",
+)
+"""Features that no option allows. No event reports a picture that its model views, or a helper that it starts."""
+USERS_OWN = ("analytics.enabled", "features.hooks", "skills.include_instructions")
+"""Features that only apply with the user's other settings: usage reports, hook programs, and additions to prompts."""
+OUTLIVED = re.compile(r"`(?:include_apply_patch_tool|tools\.view_image)` is ignored")
+"""Settings for older versions; newer versions replaced them and report them as ignored."""
+IGNORED = re.compile(r"`[^`]*` is ignored")
+
+HARMLESS = ("todo_list", "plan")
+"""Kinds of items that are not tool calls and need no report."""
+
+ITEMS: Mapping[str, str] = {"command_execution": "shell", "file_change": "apply_patch", "web_search": "web_search"}
+"""Kinds of items that are tool calls, and their tools."""
+
+
+# ------------------------------------------------------------------------------------------------------------ calling
+
+
+def arguments(request: ModelRequest, options: CodexOptions, model: str, files: Path, session: str) -> list[str]:
+    """Return the arguments. They contain no text of the conversation, since other users may read them.
+
+    Args: see ``claude.arguments``.
+    """
+    told = ["exec", "--json", "--color=never", "--skip-git-repo-check"]
+    if options.dangerously_skip_permissions:
+        told.append("--dangerously-bypass-approvals-and-sandbox")
+    else:
+        writes = any(tool in options.tools for tool in WRITERS)
+        told.append(f"--sandbox={options.sandbox if writes else 'read-only'}")
+    if not options.user_settings:
+        told += ["--ignore-user-config", "--ignore-rules"]
+    if not options.sessions:
+        told.append("--ephemeral")
+    if model:
+        told.append(f"--model={model}")
+    if request.options.response_format:
+        told.append(f"--output-schema={files / SCHEMA_FILE}")
+    for key, value in _configured(options).items():
+        told += ["-c", f"{key}={value}"]
+    return [*told, *(["resume", session] if session else []), "-"]
+
+
+def files_for(request: ModelRequest, _options: CodexOptions) -> dict[str, str]:
+    """Return the files that the arguments refer to, by name: readable only by this user, deleted with the reply."""
+    schema = request.options.response_format
+    return {SCHEMA_FILE: schema} if schema else {}
+
+
+def _configured(options: CodexOptions) -> dict[str, str]:
+    told = {} if options.dangerously_skip_permissions else {"approval_policy": toml("never")}
+    told["project_doc_max_bytes"] = "0"  # no AGENTS.md of whatever folder it runs in
+    told["web_search"] = toml("live" if "web_search" in options.tools else "disabled")
+    for tool, keys in SWITCHES.items():
+        if tool not in options.tools:
+            told |= dict.fromkeys(keys, "false")
+    told |= dict.fromkeys(ALWAYS_OFF, "false")
+    if not options.user_settings:
+        told |= dict.fromkeys(USERS_OWN, "false")
+    told["shell_environment_policy.exclude"] = toml(_hidden(options))
+    if options.effort:
+        told["model_reasoning_effort"] = toml(options.effort)
+    for server in options.mcp_servers:
+        told |= _served(server, options)
+    return told
+
+
+def _hidden(options: CodexOptions) -> list[str]:
+    """Return the variables to hide from the model's commands: those for codex itself and its servers."""
+    own = [name for name in VARIABLES if SECRET.search(name)]
+    own += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
+    return [name for name in dict.fromkeys(own) if name not in options.variables]
+
+
+def _served(server: McpServer, options: CodexOptions) -> dict[str, str]:
+    place = f"mcp_servers.{server.name}"
+    allowed = [tool.removeprefix(f"mcp__{server.name}__") for tool in options.tools if _of(server, tool)]
+    told = {f"{place}.enabled_tools": toml(allowed), f"{place}.default_tools_approval_mode": toml("approve")}
+    if server.url:
+        told[f"{place}.url"] = toml(server.url)
+        if server.token:
+            told[f"{place}.bearer_token_env_var"] = toml(server.token)
+        return told
+    told[f"{place}.command"] = toml(server.command[0])
+    told[f"{place}.args"] = toml(list(server.command[1:]))
+    told[f"{place}.env_vars"] = toml(list(server.variables))
+    return told
+
+
+def _of(server: McpServer, tool: str) -> bool:
+    return tool.startswith(f"mcp__{server.name}__")
+
+
+def toml(value: str | list[str]) -> str:
+    """Return a text or a list of texts in TOML: like JSON, but with DEL escaped."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode().replace("\x7f", "\\u007f")
+
+
+def settings(_options: GenerationOptions) -> dict[str, str]:
+    """Return the variables to set for a reply: none."""
+    return {}
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+class CodexReader(EventReader):
+    """Reads the output of ``codex``.
+
+    Args:
+        options: the options; the reader checks that ``codex`` obeys them.
+        structured: whether the request has a schema.
+    """
+
+    def __init__(self, options: CodexOptions, *, structured: bool = False, **more: Any) -> None:
+        super().__init__("codex", structured=structured, **more)
+        self._options = options
+        self._held: str | None = None
+        """The last message; it is the answer if the turn ends before another message."""
+        self._told: set[str] = set()
+        self._said_wrong = ""
+
+    def _event(self, event: dict[str, Any]) -> None:
+        kind = event.get("type")
+        if kind == "thread.started":
+            self.session = said(event, "thread_id")
+        elif kind in ("item.started", "item.updated", "item.completed") and not self.ended:
+            self._item(object_of(event, "item"), whole=kind == "item.completed")
+        elif kind == "turn.completed":
+            self._completed(part(event, "usage"))
+        elif kind == "turn.failed":
+            self._said_wrong = said(part(event, "error"), "message") or self._said_wrong
+            self.ended = True
+            self.failure = failure_of("codex", self._said_wrong or "its turn failed without a word")
+        elif kind == "error":
+            self._said_wrong = said(event, "message") or self._said_wrong
+            self.failure = failure_of("codex", self._said_wrong or "an error without a word")
+
+    def _item(self, item: Mapping[str, Any], *, whole: bool) -> None:
+        kind = said(item, "type") or said(item, "item_type")
+        if kind == "agent_message" or kind == "assistant_message":
+            if whole:
+                self._message(text_of(item, "text"))
+        elif kind == "reasoning":
+            if whole:
+                self.note(said(item, "text"))
+        elif kind == "error":
+            self._complained(said(item, "message"))
+        elif kind == "mcp_tool_call":
+            self._called(item, f"mcp__{said(item, 'server')}__{said(item, 'tool')}", item.get("arguments"))
+        elif kind in ITEMS:
+            told = item.get("command") or item.get("query") or item.get("changes") or ""
+            self._called(item, ITEMS[kind], told)
+        elif kind == "collab_tool_call":
+            self.refuse("has started a helper of its own, which it was told not to do")
+        elif kind not in HARMLESS:
+            self.warn(f"codex did something of a kind that is not known here: {kind[:60]!r}")
+
+    def _complained(self, message: str) -> None:
+        """It reports unknown settings here; settings that it has replaced need no warning."""
+        if len(IGNORED.findall(message)) > len(OUTLIVED.findall(message)) or not OUTLIVED.search(message):
+            self.warn(f"codex says: {message[:300]}")
+
+    def _called(self, item: Mapping[str, Any], tool: str, arguments: Any) -> None:
+        if tool not in self._options.tools:
+            self.refuse(f"has used its tool {tool!r}, which CodexOptions.tools does not allow")
+            return
+        name = said(item, "id")
+        if name not in self._told:
+            self._told.add(name)
+            self.used(tool, arguments)
+
+    def _message(self, text: str) -> None:
+        if self._held is not None:
+            self.note(self._held)
+        self._held = text
+
+    def _completed(self, usage: Mapping[str, Any]) -> None:
+        self.ended = True
+        self.failure = None  # a connection that was tried again, and came about
+        self.total = Usage(
+            count(usage, "input_tokens"), count(usage, "output_tokens"), count(usage, "cached_input_tokens")
+        )
+        self.usage = _since(self.before, self.total)
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._held is not None:
+            self.text(self._held)
+            self._held = None
+
+
+def _since(before: Usage, total: Usage) -> Usage:
+    """The usage since ``before``: codex reports the total of the whole session, including earlier turns."""
+    parts = (
+        (total.input_tokens, before.input_tokens),
+        (total.output_tokens, before.output_tokens),
+        (total.reused_tokens, before.reused_tokens),
+    )
+    if any(now < then for now, then in parts):  # it has begun to count anew
+        return total
+    return Usage(*(now - then for now, then in parts))
+
+
+CODEX = Program(
+    name="codex",
+    options=CodexOptions,
+    install=INSTALL,
+    sign_in=SIGN_IN,
+    variables=VARIABLES,
+    heeded=HEEDED,
+    takes_system=False,
+    forks=False,
+    arguments=arguments,
+    files_for=files_for,
+    settings=settings,
+    refusal=lambda _request: None,
+    reader=lambda options, structured: CodexReader(options, structured=structured),
+)

@@ -1,0 +1,1 @@
+"""The protocol between models and their callers: handles, backends, sampling options and the end of a reply."""

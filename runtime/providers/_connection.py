@@ -1,0 +1,232 @@
+"""The connections to one backend: a pool shared by all threads, and the requests over it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import httpcore2
+from attrs import frozen
+
+from cognition import Failure
+from runtime.providers._connection_errors import compressed, failure_of
+from runtime.providers._credentials import LOGS, NoKeyError, key_headers, key_of, scrubbed_failure
+from runtime.providers._exchange import Exchange, Lines, NoKeptLineError
+from runtime.providers._proxies import proxy_for
+from runtime.providers.backends import Backend
+
+LONGEST_ERROR = 1 << 16
+"""Maximum bytes to read of an error response's body."""
+
+LONGEST_ANSWER = 1 << 24
+"""Maximum bytes of an answer to a question, such as a list of all models."""
+
+KEPT_IDLE = 16
+"""Maximum idle connections to keep open for later requests, for ``IDLE`` seconds."""
+IDLE = 15.0
+
+AGENT = "cogstep"
+
+Headers = Sequence[tuple[str, str]]
+
+
+class FailedError(Exception):
+    """A request failed before its reply began.
+
+    Attributes:
+        failure: the failure.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@frozen
+class Answer:
+    """A response after its head. Iterate its body to the end, or close it."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    response: httpcore2.Response
+
+    @property
+    def body(self) -> Iterator[bytes]:
+        """The pieces of the body, as they arrive."""
+        stream: Any = self.response.stream
+        return iter(stream)
+
+    def close(self) -> None:
+        """Abandon it; this closes the connection unless the response is complete."""
+        self.response.close()
+
+    def read(self, most: int) -> bytes:
+        """Return the body, but not much more than ``most`` bytes."""
+        pieces, size = list[bytes](), 0
+        try:
+            for piece in self.body:
+                pieces.append(piece)
+                size += len(piece)
+                if size >= most:
+                    break
+        finally:
+            self.close()
+        return b"".join(pieces)[:most]
+
+
+class Connection:
+    """All connections to one backend. From any thread."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        LOGS.add(backend)
+        parts = urlsplit(backend.base_url)
+        self._base = parts.path.rstrip("/")
+        self._origin = (parts.scheme.encode(), (parts.hostname or "").encode(), parts.port)
+        usual = (("host", parts.netloc), ("user-agent", AGENT), ("accept-encoding", "identity"), *backend.headers)
+        self._usual = _encoded(usual)
+        self._proxy = _proxy(proxy_for(parts.scheme, parts.hostname or "", parts.port))
+        self._pool = self._opened()
+        _ALL.add(self)
+
+    def _opened(self) -> httpcore2.ConnectionPool:
+        pool: Any = httpcore2.ConnectionPool(
+            proxy=self._proxy,
+            max_connections=None,
+            max_keepalive_connections=KEPT_IDLE,
+            keepalive_expiry=IDLE,
+            network_backend=Lines(),
+        )
+        # Its own is the same, wrapped in Python: a KeyboardInterrupt within the wrapper leaves it locked for ever.
+        pool._optional_thread_lock = threading.RLock()
+        made: httpcore2.ConnectionPool = pool
+        return made
+
+    def leave_to_parent(self) -> None:
+        """Switch to new connections in a forked process.
+
+        On a shared connection each process could receive the other's responses.
+        """
+        _LEFT.append(self._pool)
+        self._pool = self._opened()
+
+    def send(
+        self, exchange: Exchange, path: str, headers: Headers = (), body: str | None = None, *, root: bool = False
+    ) -> Answer:
+        """Send a request and wait for the head of its response, with any status.
+
+        Args:
+            exchange: the exchange; another thread may stop it.
+            path: after the base URL's path; with ``root``, after its host.
+            headers: beside those of the backend.
+            body: JSON text; None for a GET.
+            root: see ``path``.
+
+        Raises:
+            FailedError: there is no response, or the exchange was stopped.
+            NoKeptLineError: no idle connection is left, and ``exchange.only_kept`` is set.
+        """
+        backend = self.backend
+        try:
+            secret = key_headers(backend, key_of(backend))
+        except NoKeyError as error:
+            raise FailedError(Failure(str(error), "auth", code="no_key")) from None
+        content = b"" if body is None else body.encode()
+        sized = () if body is None else (("content-length", str(len(content))),)
+        scheme, host, port = self._origin
+        target = path if root else self._base + path
+        request = httpcore2.Request(
+            "GET" if body is None else "POST",
+            httpcore2.URL(scheme=scheme, host=host, port=port, target=target.encode()),
+            headers=[*self._usual, *_encoded((*sized, *headers, *secret))],
+            content=content,
+        )
+        try:
+            with exchange.on_this_thread():
+                response = self._pool.handle_request(request)
+        except NoKeptLineError:
+            raise NoKeptLineError from None
+        except Exception as error:  # from None: what it came of has the request with its headers
+            raise FailedError(self.failure(error, exchange)) from None
+        names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+        packed = names.get("content-encoding", "identity").strip().lower()
+        if packed not in ("identity", ""):
+            response.close()
+            raise FailedError(scrubbed_failure(compressed(packed, response.status, backend), backend))
+        return Answer(response.status, names, response)
+
+    def has_idle(self) -> bool:
+        """Return whether an idle connection seems available for the next request."""
+        return any(one.is_idle() for one in self._pool.connections)
+
+    def failure(self, error: BaseException, exchange: Exchange) -> Failure:
+        """Convert a connection error to a failure."""
+        return scrubbed_failure(failure_of(error, exchange, self.backend), self.backend)
+
+    def ask(self, exchange: Exchange, path: str, question: Any = None, *, root: bool = False) -> Any:
+        """Return the JSON of a server's answer, or None if it has no answer.
+
+        Raises:
+            FailedError: the server cannot be reached.
+        """
+        status, answer = self.answer(exchange, path, question, root=root)
+        return answer if status == 200 else None
+
+    def answer(self, exchange: Exchange, path: str, question: Any = None, *, root: bool = False) -> tuple[int, Any]:
+        """Return the status and the JSON of a server's answer; the JSON is None if there is none.
+
+        Raises:
+            FailedError: the server cannot be reached.
+        """
+        body = None if question is None else json.dumps(question, ensure_ascii=False)
+        headers = (("content-type", "application/json"), *self.backend.habits.headers)
+        answer = self.send(exchange, path, headers, body, root=root)
+        try:
+            text = answer.read(LONGEST_ANSWER)
+        except Exception as error:
+            raise FailedError(self.failure(error, exchange)) from None
+        try:
+            return answer.status, json.loads(text)
+        except (ValueError, RecursionError):
+            return answer.status, None
+
+    def close(self) -> None:
+        """Close all connections. Running requests then fail."""
+        self._pool.close()
+
+
+_ALL: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+_LEFT: list[httpcore2.ConnectionPool] = []
+"""The parent's connections, in a forked process. They stay referenced, since closing them takes locks that threads of
+the parent may have held at the fork.
+"""
+
+
+def _forked() -> None:
+    for connection in tuple(_ALL):
+        connection.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers]
+
+
+def _proxy(url: str | None) -> httpcore2.Proxy | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    bare = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+    auth = None
+    if parts.username is not None:
+        auth = (unquote(parts.username).encode(), unquote(parts.password or "").encode())
+    return httpcore2.Proxy(bare, auth=auth)

@@ -1,0 +1,212 @@
+"""A fork server for template processes: one process with all imports loaded, which forks them.
+
+Starting Python takes a quarter of a second of CPU time, a fork takes some milliseconds. A template whose process ended
+must start again, and a program may have many. The nest (this server) itself never receives a template.
+
+    program ── "fork", a socket ──▶ nest ── forks ──▶ renderer, which holds that socket
+    program ── "end", number ─────▶ nest, which kills, waits, and returns the exit status
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+
+from runtime.children import start as starting
+from runtime.errors import TemplateError
+
+PROGRAM = "runtime.templates.renderer_process"
+"""The module whose ``main`` the nest runs."""
+
+ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+"""Environment variables that Python itself may need to start."""
+
+START_SECONDS = 30.0
+"""Seconds for Python to start; no template can delay it."""
+
+GRACE = 5.0
+"""Seconds for an answer of the nest, which has no other work."""
+
+FORK, END = 0, 1
+ASKED, ANSWERED = struct.Struct(">Bq"), struct.Struct(">q")
+"""A request: the operation and the process. An answer: the number of a new process, or an exit status as in
+``subprocess``.
+"""
+
+
+class Nest:
+    """The fork server's process, and the connection to it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        # A signal may come in the middle of anything: this may be taken twice by one thread, and what is to be ended
+        # then waits until the answer that is awaited has come.
+        self._lock = threading.RLock()
+        self._asking = False
+        self._later: list[int] = []
+        self._living: set[int] = set()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def fork(self) -> tuple[int, socket.socket]:
+        """Start a process and return its id and the connection to it.
+
+        Raises:
+            TemplateError: the system can't.
+        """
+        with self._lock:
+            for again in (True, False):
+                ours, theirs = socket.socketpair()
+                try:
+                    with theirs:
+                        return self._ask(FORK, 0, theirs), ours
+                except OSError as error:
+                    ours.close()
+                    self.close()  # perhaps somebody has ended it
+                    if not again:
+                        raise TemplateError(
+                            "the chat template is none that cogstep knows, so it runs in a process of its own, and "
+                            f"none can be started ({error.strerror or error}); see what holds the system back"
+                        ) from error
+        raise AssertionError("one of the two rounds has ended it")
+
+    def end(self, pid: int) -> int | None:
+        """Kill one of its processes if it still runs, and return its exit status; None if unknown."""
+        with self._lock:
+            if self._connection is None:
+                return None  # its processes have ended with it
+            if self._asking:
+                self._later.append(pid)
+                return None
+            try:
+                return self._ask(END, pid)
+            except OSError:
+                self.close()
+                return None
+
+    def rest(self) -> None:
+        """End the server if none of its processes still runs."""
+        with self._lock:
+            if not self._living and not self._asking:
+                self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            process, connection = self._process, self._connection
+            self._process = self._connection = None
+            self._later.clear()
+            self._living.clear()
+            if connection is not None:
+                connection.close()
+            if process is not None:
+                process.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=GRACE)
+
+    def forget(self) -> None:
+        """Release the server in a forked copy of the program: it belongs to the original."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.returncode = 0  # else it would be waited for here
+        self.__init__()  # type: ignore[misc]  # as new, lock and all
+
+    def _ask(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
+        answer = self._exchanged(what, pid, theirs)
+        if what == FORK and answer > 0:
+            self._living.add(answer)
+        while self._later:
+            self._exchanged(END, self._later.pop())
+        if what == FORK and answer < 0:
+            raise OSError(-answer, os.strerror(-answer))
+        return answer
+
+    def _exchanged(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
+        connection = self._connection or self._start()
+        self._living.discard(pid)
+        self._asking, whole = True, False
+        try:
+            if theirs is None:
+                connection.sendall(ASKED.pack(what, pid))
+            else:
+                socket.send_fds(connection, [ASKED.pack(what, pid)], [theirs.fileno()])
+            (answer,) = ANSWERED.unpack(_received(connection))
+            whole = True
+        finally:
+            self._asking = False
+            if not whole:  # the next answer would be that of this question
+                self.close()
+        return int(answer)
+
+    def _start(self) -> socket.socket:
+        connection, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = starting.start(
+                    PROGRAM,
+                    [str(theirs.fileno())],
+                    environ={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+                    descriptors=[theirs.fileno()],
+                    stderr=subprocess.DEVNULL,
+                )
+            connection.settimeout(START_SECONDS)
+            _received(connection)  # its greeting
+        except BaseException:
+            connection.close()
+            raise
+        connection.settimeout(GRACE)
+        self._connection = connection
+        return connection
+
+
+def _received(connection: socket.socket) -> bytes:
+    data = connection.recv(ANSWERED.size, socket.MSG_WAITALL)
+    if len(data) < ANSWERED.size:
+        raise ConnectionResetError(0, "it ended")
+    return data
+
+
+def serve(connection: socket.socket) -> socket.socket:
+    """Run the server until it is closed. Returns in each forked process, with that process's connection.
+
+    The server has no threads, so that a fork is complete.
+    """
+    living: set[int] = set()
+    connection.sendall(ANSWERED.pack(0))
+    while True:
+        asked, descriptors, _, _ = socket.recv_fds(connection, ASKED.size, 1)
+        if len(asked) < ASKED.size:
+            os._exit(0)  # the program is gone, or wants no more
+        what, pid = ASKED.unpack(asked)
+        if what == FORK:
+            try:
+                answer = os.fork()
+            except OSError as error:
+                answer = -(error.errno or 1)
+            if answer == 0:
+                connection.close()
+                return socket.socket(fileno=descriptors[0])
+            if answer > 0:
+                living.add(answer)
+        else:
+            answer = _ended(pid) if pid in living else 0
+            living.discard(pid)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        connection.sendall(ANSWERED.pack(answer))
+
+
+def _ended(pid: int) -> int:
+    os.kill(pid, signal.SIGKILL)  # it may have ended already: its number is its own until it was waited for
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+NEST = Nest()

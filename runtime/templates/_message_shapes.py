@@ -1,0 +1,176 @@
+"""Chooses the form of a conversation for a template: the least adapted form that it accepts and shows completely.
+
+A template's refusal is visible, an omission is not: Mistral Nemo's omits the system prompt after a tool call, Phi 3.5's
+omits results. So each kind of conversation is first rendered with probe words, which must then be in the prompt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+from attrs import evolve, frozen
+
+from cognition import (
+    AssistantMessage,
+    GenerationOptions,
+    History,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from runtime.errors import TemplateError, TemplateStoppedError
+from runtime.templates._conversation import Shape
+from runtime.templates._probes import PROBES
+from runtime.templates._thinking import Switch
+
+SHAPES = tuple(
+    Shape(calls_as_text=told, fold_system=fold, merge=merge, short_ids=short)
+    for told, fold, merge, short in product((False, True), repeat=4)
+)
+"""In the order of trial: the plain form first, then the least adapted."""
+
+LOST = {
+    PROBES.system: "the system prompt",
+    PROBES.user: "what the user says",
+    PROBES.text: "the assistant's answers",
+    PROBES.value: "the calls of tools",
+    PROBES.result: "the results of tools",
+}
+"""The parts of a conversation, by the word that represents them in a probe."""
+
+
+@frozen
+class Kind:
+    """The properties that conversations of the same form share."""
+
+    system: bool
+    answered: bool
+    """An answer precedes the last user message."""
+    called: bool
+    """There are calls and their results."""
+    goes_on: bool
+    """The last message is a result."""
+    tools: bool
+    """Tools are offered."""
+
+    @classmethod
+    def of(cls, request: ModelRequest, tools: bool) -> Kind:
+        messages = request.messages
+        last = next(iter(reversed(messages)), None)
+        return cls(
+            bool(request.system),
+            any(isinstance(message, AssistantMessage) and not message.calls for message in messages),
+            any(isinstance(message, ToolMessage) for message in messages),
+            isinstance(last, ToolMessage),
+            tools,
+        )
+
+    def probe(self) -> ModelRequest:
+        user = UserMessage("m1", PROBES.user)
+        call = ToolCall("call00000", PROBES.name, json.dumps({PROBES.key: PROBES.value}))
+        calls = (AssistantMessage("m4", calls=(call,)), ToolMessage("m5", call.id, PROBES.name, PROBES.result))
+        messages: list[Message] = [user]
+        if self.answered:
+            messages += [AssistantMessage("m2", PROBES.text), user]
+        if self.called:
+            messages += calls
+        if self.called and not self.goes_on:
+            messages += [AssistantMessage("m6", PROBES.text), user]
+        properties: dict[str, Any] = {PROBES.key: {"type": "string", "description": PROBES.parameter}}
+        tool = ToolSpec(PROBES.name, PROBES.description, {"type": "object", "properties": properties})
+        return ModelRequest(
+            PROBES.system if self.system else "", History(messages), (tool,) if self.tools else (), GenerationOptions()
+        )
+
+
+NATIVE = tuple(
+    Kind(True, False, called, called, tools) for called, tools in ((False, True), (True, True), (True, False))
+)
+"""The kinds that occur in an agent with tools: the last is its answer at the step limit."""
+
+
+class Forms:
+    """Finds and caches the forms that one template accepts.
+
+    Args:
+        render: renders a request in a shape, with options; raises a ``TemplateError`` if the template refuses it.
+        base: adaptations in every form.
+        forgets_calls: the template omits old calls though the model writes calls. It was trained like that, so this
+            does not count as a loss.
+    """
+
+    def __init__(self, render: Callable[..., str], base: Shape, *, forgets_calls: bool) -> None:
+        self._render = render
+        self._base = base
+        self._forgets_calls = forgets_calls
+        self._known: dict[tuple[Kind, Shape], tuple[str, ...] | None] = {}
+        self._heard: dict[tuple[Kind, Shape], bool] = {}
+
+    def hears(self, switch: Switch, kind: Kind, shape: Shape) -> bool:
+        """Return whether the switch has an effect in such a conversation: a system prompt disables Granite 3.3's."""
+        if (kind, shape) not in self._heard:
+            try:
+                prompts = {self._render(kind.probe(), shape, **switch.options(on)) for on in (False, True)}
+            except TemplateStoppedError:
+                raise
+            except TemplateError:
+                return True
+            self._heard[kind, shape] = len(prompts) > 1
+        return self._heard[kind, shape] or not switch.name
+
+    def lost(self, kind: Kind, shape: Shape) -> tuple[str, ...] | None:
+        """Return the parts that the template omits from such a conversation in this shape; None if it refuses it."""
+        if (kind, shape) not in self._known:
+            self._known[kind, shape] = self._find(kind, shape)
+        return self._known[kind, shape]
+
+    def _find(self, kind: Kind, shape: Shape) -> tuple[str, ...] | None:
+        request = kind.probe()
+        try:
+            text = self._render(request, shape)
+        except TemplateStoppedError:
+            raise
+        except TemplateError:
+            return None
+        there = {PROBES.system: kind.system, PROBES.user: True, PROBES.text: kind.answered}
+        there[PROBES.value] = kind.called and not self._forgets_calls
+        there[PROBES.result] = kind.called
+        return tuple(LOST[word] for word, wanted in there.items() if wanted and word not in text)
+
+    def shapes(self, kind: Kind) -> Iterator[tuple[Shape, tuple[str, ...]]]:
+        """Yield the shapes in the order of trial, each with the parts that it loses.
+
+        First come the shapes that lose nothing, then by number of lost parts. Last come the shapes refused for the
+        probe: another conversation may be accepted.
+        """
+        bent = [self._merged(shape) for shape in SHAPES]
+        for shape in bent:
+            if self.lost(kind, shape) == ():
+                yield shape, ()
+        found = [(shape, self.lost(kind, shape)) for shape in bent]
+        losing = sorted(((shape, lost) for shape, lost in found if lost), key=lambda pair: len(pair[1]))
+        yield from losing
+        yield from ((shape, ()) for shape, lost in found if lost is None)
+
+    def warnings(self) -> Iterator[str]:
+        """Yield warnings about parts that are lost in an agent's conversations in every form."""
+        for kind in NATIVE:
+            shape, lost = next(self.shapes(kind))
+            if self.lost(kind, shape) is None:
+                continue
+            for what in lost:
+                yield left_out(what)
+
+    def _merged(self, shape: Shape) -> Shape:
+        base = self._base
+        return evolve(shape, text_arguments=base.text_arguments, reasoning_key=base.reasoning_key, parts=base.parts)
+
+
+def left_out(what: str) -> str:
+    return f"the chat template leaves {what} out of the conversation: the model does not see it"

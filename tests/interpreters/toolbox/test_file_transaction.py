@@ -1,0 +1,461 @@
+"""Several files change together or not at all: whatever fails, whoever interferes, whenever the process is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from interpreters.toolbox import _atomic_swap as swapping, file_transaction as changing
+from interpreters.toolbox.file_transaction import Before, ChangedError, Changes, Step, digest_of
+
+Tree = dict[str, bytes]
+
+
+def tree_of(root: Path) -> Tree:
+    """Every file with what it holds, every folder, and where every link leads."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if path.is_symlink():
+            found[name] = b"-> " + os.fsencode(os.readlink(path))
+        else:
+            found[f"{name}/" if path.is_dir() else name] = path.read_bytes() if path.is_file() else b""
+    return found
+
+
+def lay(root: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+
+
+def before(root: Path, name: str) -> Before | None:
+    path = root / name
+    return Before(digest_of(path.read_bytes()), path.lstat()) if path.exists() else None
+
+
+def steps_to(root: Path, wanted: Mapping[str, bytes | None]) -> list[Step]:
+    return [Step((*name.split("/"),), before(root, name), content) for name, content in wanted.items()]
+
+
+START = {"a.txt": b"a", "src/b.txt": b"b", "src/gone.txt": b"old", "kept.txt": b"kept"}
+WANTED = {
+    "a.txt": b"A",
+    "src/b.txt": b"B",
+    "src/gone.txt": None,
+    "new/deep/c.txt": b"C",
+    "d.txt": b"D",
+    "kept.txt": b"kept",  # the same again, as where only a mode changes
+}
+END = {
+    "a.txt": b"A",
+    "src/": b"",
+    "src/b.txt": b"B",
+    "kept.txt": b"kept",
+    "new/": b"",
+    "new/deep/": b"",
+    "new/deep/c.txt": b"C",
+    "d.txt": b"D",
+}
+
+
+@pytest.fixture(params=["exchange", "no exchange"])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with files; on a system that can exchange names and on one that can't."""
+    if request.param == "no exchange":
+        monkeypatch.setattr(swapping, "_function", lambda: None)
+    lay(tmp_path, START)
+    return tmp_path
+
+
+def test_all_is_done(root: Path) -> None:
+    """Replaced, deleted, and made, with the folders to it; nothing else is left."""
+    Changes(str(root)).make(steps_to(root, WANTED))
+    assert tree_of(root) == END
+
+
+names = st.sampled_from(["a", "b", "x/a", "x/b", "y/z/a"])
+trees = st.dictionaries(names, st.binary(max_size=3))
+
+
+@given(start=trees, end=trees)
+def test_any_tree_becomes_any_other(tmp_path_factory: pytest.TempPathFactory, start: Tree, end: Tree) -> None:
+    root = tmp_path_factory.mktemp("root")
+    lay(root, start)
+    wanted = {name: end.get(name) for name in {**start, **end} if start.get(name) != end.get(name)}
+
+    Changes(str(root)).make(steps_to(root, wanted))
+    assert {name: content for name, content in tree_of(root).items() if not name.endswith("/")} == end
+
+
+def test_modes_and_owners_are_kept(root: Path) -> None:
+    """And a new file is one as others make it."""
+    os.chmod(root / "a.txt", 0o4751)
+    umask = os.umask(0o027)
+    try:
+        Changes(str(root)).make([*steps_to(root, {"a.txt": b"A", "new.txt": b""}), Step(("x.sh",), None, b"", 0o777)])
+    finally:
+        os.umask(umask)
+
+    assert [stat.S_IMODE((root / name).stat().st_mode) for name in ("a.txt", "new.txt", "x.sh")] == [
+        0o4751,
+        0o640,
+        0o750,
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------- what fails
+
+CALLS = ["open", "write", "link", "rename", "unlink", "mkdir", "fsync", "fchmod"]
+"""What changes something, or forces it to the disk."""
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, number: int, fail: Callable[[], object]) -> list[int]:
+    """Have a call fail, counted from now on, and only that one. Gives the count as it goes."""
+    count = [0]
+
+    def counted(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **options: object) -> object:
+            count[0] += 1
+            if count[0] == number:
+                fail()
+            return function(*args, **options)
+
+        return call
+
+    for name in CALLS:
+        monkeypatch.setattr(changing.os, name, counted(getattr(os, name)))
+    monkeypatch.setattr(changing, "exchange", counted(swapping.exchange))
+    return count
+
+
+def test_whatever_fails_everything_is_as_it_was(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call in turn. One that fails after the last step comes too late: then all is done, and nothing is raised."""
+
+    def no_space() -> None:
+        raise OSError(28, "No space left on device")
+
+    start, number = tree_of(root), 0
+    while True:
+        number += 1
+        steps = steps_to(root, WANTED)
+        with monkeypatch.context() as patch:
+            count = failing(patch, number, no_space)
+            try:
+                Changes(str(root)).make(steps)
+                raised = False
+            except (OSError, ChangedError):  # the latter where what is in its place could not be read
+                raised = True
+        Changes(str(root)).settle()
+        assert raised == (tree_of(root) != END), number
+        if not raised:
+            if count[0] < number:
+                break
+            for name in [*END, *START]:
+                (root / name).is_file() and (root / name).unlink()
+            (root / "new/deep").rmdir()
+            (root / "new").rmdir()
+            lay(root, START)
+        assert tree_of(root) == start, number
+    assert number > 30
+
+
+def test_an_interrupt_leaves_everything_as_it_was(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    start = tree_of(root)
+    with monkeypatch.context() as patch:
+        failing(patch, 25, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Changes(str(root)).make(steps_to(root, WANTED))
+    assert tree_of(root) == start
+
+
+# ------------------------------------------------------------------------------------------------------------- kills
+
+KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    sys.path[:0] = {paths!r}
+    from tests.interpreters.toolbox import test_changing as t
+
+    root = Path(sys.argv[1])
+    if sys.argv[2] == "no exchange":
+        t.swapping._function = lambda: None
+    patch = t.pytest.MonkeyPatch()
+    number = 0
+    while True:
+        number += 1
+        t.lay(root, t.START)
+        start = t.tree_of(root)
+        child = os.fork()
+        if child == 0:
+            t.failing(patch, number, lambda: os.kill(os.getpid(), signal.SIGKILL))
+            t.Changes(str(root)).make(t.steps_to(root, t.WANTED))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        t.Changes(str(root)).settle()
+        found = t.tree_of(root)
+        if found not in (start, t.END):
+            sys.exit(f"killed in call {{number}}: {{found}}")
+        if status == 0:
+            break
+        if found == t.END:
+            for name in (*t.END, *t.START):
+                (root / name).is_file() and (root / name).unlink()
+            (root / "new/deep").rmdir()
+            (root / "new").rmdir()
+    print(number)
+"""
+HERE = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("kind", ["exchange", "no exchange"])
+def test_killed_in_any_call_everything_is_as_it_was_or_done(tmp_path: Path, kind: str) -> None:
+    """A process of its own dies in each call in turn; the next to look puts back what it left."""
+    code = textwrap.dedent(KILLED.format(paths=[str(HERE)]))
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path), kind], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 30
+
+
+FLIPPING = """
+    import sys
+    from pathlib import Path
+    sys.path[:0] = {paths!r}
+    from interpreters.toolbox.file_transaction import Before, Changes, Step, digest_of
+
+    root = Path(sys.argv[1])
+    changes = Changes(str(root))
+    turn = int((root / "a").read_bytes().split()[0])
+    print("ready", flush=True)
+    while True:
+        turn += 1
+        content = b"%d\\n" % turn * 2000
+        wanted = {{"a": content, "x/b": content, "x/odd": content, "x/even": None}}
+        if turn % 2 == 0:
+            wanted |= {{"x/odd": None, "x/even": content}}
+        steps = []
+        for name, after in wanted.items():
+            path = root / name
+            before = Before(digest_of(path.read_bytes()), path.lstat()) if path.exists() else None
+            steps.append(Step(tuple(name.split("/")), before, after))
+        changes.make(steps)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_no_change_is_half_made(tmp_path: Path) -> None:
+    """``kill -9``, a few dozen times: the files are of one turn, all four."""
+    code = textwrap.dedent(FLIPPING.format(paths=[str(HERE)]))
+    lay(tmp_path, {"a": b"0", "x/b": b"0", "x/even": b"0"})
+    chance, seen = random.Random(1), set()
+    for _ in range(36):
+        with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            time.sleep(chance.random() * 0.05)
+            child.send_signal(signal.SIGKILL)
+        Changes(str(tmp_path)).settle()
+        found = tree_of(tmp_path)
+        turn = int(found["a"].split()[0])
+        content = b"%d\n" % turn * 2000 if turn else b"0"
+        assert found == {"a": content, "x/": b"", "x/b": content, "x/odd" if turn % 2 else "x/even": content}
+        seen.add(turn)
+    assert len(seen) > 1
+
+
+# -------------------------------------------------------------------------------------------------- somebody interferes
+
+
+@pytest.mark.parametrize(
+    "interfere",
+    [
+        lambda root: (root / "src/b.txt").write_bytes(b"theirs"),
+        lambda root: (root / "src/b.txt").unlink(),
+        lambda root: ((root / "src/b.txt").unlink(), (root / "src/b.txt").symlink_to("../kept.txt")),
+        lambda root: ((root / "other").write_bytes(b"b"), (root / "other").rename(root / "src/b.txt")),
+        lambda root: ((root / "src/b.txt").unlink(), (root / "src/b.txt").mkdir()),
+        lambda root: (root / "src/gone.txt").write_bytes(b"theirs"),
+        lambda root: ((root / "src/gone.txt").unlink(), (root / "src/gone.txt").symlink_to("../kept.txt")),
+        lambda root: ((root / "src/gone.txt").unlink(), (root / "src/gone.txt").mkdir()),
+        lambda root: (root / "d.txt").write_bytes(b"theirs"),
+        lambda root: (root / "d.txt").symlink_to("kept.txt"),
+        lambda root: (root / "d.txt").symlink_to("nowhere"),
+        lambda root: (root / "d.txt").mkdir(),
+        lambda root: ((root / "src").rename(root / "moved"), (root / "src").symlink_to("moved")),
+        lambda root: (root / "new").symlink_to("src"),
+        lambda root: (root / "new").write_bytes(b"theirs"),
+    ],
+)
+def test_what_is_not_what_was_read_stops_all(root: Path, interfere: Callable[[Path], object]) -> None:
+    """Changed, gone, a link, another file of the same content, a folder: and what they have put there stays."""
+    steps = steps_to(root, WANTED)
+    interfere(root)
+    theirs = tree_of(root)
+
+    with pytest.raises((ChangedError, OSError)):
+        Changes(str(root)).make(steps)
+    assert tree_of(root) == theirs
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_folder_that_is_moved_meanwhile_is_put_back_and_tidied_all_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """A link stands where it was, so that its path leads elsewhere by then."""
+    start, taken = tree_of(root), changing._taken
+
+    def take(step: Step, folder: int, new: str, old: str) -> None:
+        if step.path == "a.txt":
+            (root / "src").rename(root / "moved")
+            (root / "src").symlink_to("moved")
+            if fails:
+                raise OSError(28, "No space left on device")
+        taken(step, folder, new, old)
+
+    monkeypatch.setattr(changing, "_taken", take)
+    steps = steps_to(root, {"src/gone.txt": None, "src/b.txt": b"B", "a.txt": b"A"})
+    try:
+        Changes(str(root)).make(steps)
+    except OSError:
+        assert fails
+    (root / "src").unlink()
+    (root / "moved").rename(root / "src")
+    end = {**start, "src/b.txt": b"B", "a.txt": b"A"}
+    del end["src/gone.txt"]
+    assert tree_of(root) == (start if fails else end)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names are exchanged by renameat2")
+def test_in_a_race_nothing_of_theirs_is_lost_and_no_link_is_followed(tmp_path: Path) -> None:
+    """A thread puts files and links in the place of the one that is changed, and counts what it finds there."""
+    root, outside = tmp_path / "desk", tmp_path / "outside.txt"
+    root.mkdir()
+    outside.write_bytes(b"outside")
+    (root / "a.txt").write_bytes(b"0")
+    changes, over = Changes(str(root)), threading.Event()
+    links = 0
+
+    def swap() -> None:
+        turn = 0
+        while not over.is_set():
+            turn += 1
+            if turn % 2:
+                (root / "planted").symlink_to(outside)
+            else:
+                (root / "planted").write_bytes(b"theirs")
+            os.rename(root / "planted", root / "a.txt")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    made = refused = 0
+    try:
+        for turn in range(300):
+            about = (root / "a.txt").lstat()
+            if stat.S_ISLNK(about.st_mode):
+                links += 1
+            content = b"ours %d" % turn
+            try:
+                changes.make([Step(("a.txt",), Before(digest_of(b"theirs"), about), content)])
+                made += 1
+            except ChangedError:
+                refused += 1
+    finally:
+        over.set()
+        thread.join()
+
+    assert outside.read_bytes() == b"outside"
+    assert refused
+    assert made + refused == 300
+    assert set(os.listdir(root)) <= {"a.txt", "planted"}
+
+
+def test_one_that_works_is_left_alone_by_others(root: Path) -> None:
+    """Its note is locked; and two that begin at once get on with each other."""
+    steps = steps_to(root, {"a.txt": b"A", "kept.txt": b"K"})
+    changes, seen = Changes(str(root)), []
+    real = changing._taken
+
+    def taken(*args: object) -> None:
+        changing._taken = real  # type: ignore[assignment]
+        seen.append(tree_of(root))
+        Changes(str(root)).make(steps_to(root, {"other.txt": b"%d" % len(seen)}))
+        assert any(name.endswith(".note") for name in os.listdir(root))
+        real(*args)  # type: ignore[arg-type]
+
+    changing._taken = taken  # type: ignore[assignment]
+    try:
+        changes.make(steps)
+    finally:
+        changing._taken = real  # type: ignore[assignment]
+    assert tree_of(root) == {**tree_of(root), "a.txt": b"A", "kept.txt": b"K", "other.txt": b"1"}
+    assert not any(name.startswith(".cogstep") for name in os.listdir(root))
+
+
+# ---------------------------------------------------------------------------------------------------- forged notes
+
+TOKEN = "0123456789abcdef"
+STEP = {"folder": [], "name": "a.txt", "old": digest_of(b"x"), "new": digest_of(b"a")}
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"",
+        b"{",
+        b"null\n",
+        b"[" * 100_000 + b"\n",
+        b'{"token": "other", "steps": [], "folders": []}\n',
+        json.dumps({"token": TOKEN, "steps": [STEP | {"folder": [".."]}], "folders": []}).encode() + b"\n",
+        json.dumps({"token": TOKEN, "steps": [STEP | {"name": "../a.txt"}], "folders": []}).encode() + b"\n",
+        json.dumps({"token": TOKEN, "steps": [STEP | {"name": 1}], "folders": []}).encode() + b"\n",
+        json.dumps({"token": TOKEN, "steps": [STEP | {"old": 1}], "folders": []}).encode() + b"\n",
+        json.dumps({"token": TOKEN, "steps": [STEP], "folders": [["..", "empty"]]}).encode() + b"\n",
+        json.dumps({"token": TOKEN, "steps": [STEP], "folders": [[]]}).encode() + b"\n",
+        json.dumps({"token": 1, "steps": 1, "folders": 1}).encode() + b"\n",
+    ],
+)
+def test_a_note_that_nobody_of_us_has_written_does_nothing(tmp_path: Path, note: bytes) -> None:
+    """Nothing outside the root is touched, and what it names stays."""
+    (tmp_path / "empty").mkdir()
+    root = tmp_path / "desk"
+    lay(root, START)
+    (tmp_path / f".cogstep-{TOKEN}-0.new").write_bytes(b"x")
+    start = tree_of(tmp_path)
+    (root / f".cogstep-{TOKEN}.note").write_bytes(note)
+    os.chmod(root / f".cogstep-{TOKEN}.note", 0o600)
+
+    Changes(str(root)).settle()
+    assert tree_of(tmp_path) == start
+
+
+@pytest.mark.parametrize("kind", ["mode", "folder", "link", "pipe"])
+def test_what_is_no_note_of_this_user_stays_where_it_is(tmp_path: Path, kind: str) -> None:
+    note = tmp_path / f".cogstep-{TOKEN}.note"
+    if kind == "mode":
+        note.write_bytes(b"")
+        os.chmod(note, 0o644)
+    elif kind == "folder":
+        note.mkdir()
+    elif kind == "link":
+        note.symlink_to("nowhere")
+    else:
+        os.mkfifo(note)
+
+    Changes(str(tmp_path)).settle()
+    assert os.path.lexists(note)
