@@ -1,9 +1,9 @@
-"""Prints ``docs/state-machine.md`` from the transition table; a test checks that the page is current.
+"""Prints ``docs/concepts/state-machine.md`` from the transition table. A test checks that the page is current.
 
-    python docs/print_diagrams.py > docs/state-machine.md
+    python docs/print_diagrams.py > docs/concepts/state-machine.md
 
-The table says where each input leads. ``explored`` sees for itself, breadth-first from the beginning of a session, with
-configurations that switch on each part of the table; another test compares the two.
+The table defines where each input leads. ``explored`` finds the same by a breadth-first search from the beginning of a
+session, with configurations that enable each part of the table. Another test compares the two.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from cognition import (  # noqa: E402 - after the path is set
     UserSpoke,
 )
 from cognition.context import message_size  # noqa: E402 - as above
-from cognition.inputs import INPUT_TYPES, Input  # noqa: E402 - as above
-from cognition.phases import PHASE_TYPES, Phase  # noqa: E402 - as above
-from cognition.state import Counters, Summary, Window  # noqa: E402 - as above
-from cognition.table import TABLE  # noqa: E402 - as above
-from cognition.testing import World, default_alphabet, moves  # noqa: E402 - as above
-from cognition.testing.letters import ANY  # noqa: E402 - as above
-from cognition.testing.situations import situation  # noqa: E402 - as above
-from cognition.testing.world import is_rejected, take  # noqa: E402 - as above
+from cognition.engine._table import TABLE  # noqa: E402 - as above
+from cognition.steps.inputs import INPUT_TYPES, Input  # noqa: E402 - as above
+from cognition.steps.phases import PHASE_TYPES, Phase  # noqa: E402 - as above
+from cognition.steps.state import Counters, Summary, Window  # noqa: E402 - as above
+from cognition.testing import World, moves, default_alphabet  # noqa: E402 - as above
+from cognition.testing._sample_inputs import ANY  # noqa: E402 - as above
+from cognition.testing._situations import situation  # noqa: E402 - as above
+from cognition.testing._world import is_rejected, take  # noqa: E402 - as above
 
 TOOLS = (ToolSpec("look", read_only=True), ToolSpec("write", approval=True))
 RETRY = RetryPolicy(attempts=2)
@@ -62,7 +62,7 @@ CONFIGS = (
 )
 QUESTION = {"questions": [{"question": "Really?", "options": ["yes", "no"]}]}
 LATE = 100.0
-"""Seconds after which every input is tried a second time: the turn's time is then over."""
+"""Seconds after which every input is tried a second time, when the turn's time is over."""
 TOO_LONG = UserSpoke("long " * 5000)
 """More than the context holds: the turn ends before the model is called."""
 BESIDE = tuple(
@@ -73,7 +73,7 @@ BESIDE = tuple(
         ProposedCall("submit_plan", {"steps": ["Look."]}),
     )
 )
-"""A person is asked beside a tool that takes the turn's time: the answer finds none left."""
+"""Replies that ask a person while a tool uses up the turn's time, so that no time is left for the answer."""
 AGAIN = (
     UserSpoke("Hello"),
     ModelReplied(ANY, calls=(ProposedCall("set"),)),
@@ -81,24 +81,25 @@ AGAIN = (
     TimerFired(ANY),
     ModeChanged("plan"),
 )
-"""A call that is run again, unless the mode that was set meanwhile forbids it."""
+"""A call that runs again, unless a mode set in the meantime forbids it."""
 LONG_TALK = History(
     message
     for turn in range(1, 5)
     for message in (UserMessage(f"m{2 * turn - 1}", "long " * 480), AssistantMessage(f"m{2 * turn}", "Done."))
 )
-"""Turns that fill nine tenths of the context's budget."""
+"""Turns that fill nine tenths of the context budget."""
 CHANGES = (ModeChanged("careful"), ModelChosen(""))
 SITUATIONS = 300
-"""For each configuration, and 1,200 show no other arrow."""
+"""Limit for each configuration. 1,200 situations show no additional arrow."""
 
 Targets = dict[tuple[type[Phase], type[Input]], set[type[Phase]]]
 
 
 def beginnings() -> Iterator[tuple[AgentConfig, AgentState]]:
-    """Configurations, and where their sessions begin: new, and at the end of a long talk, where the model was asked for
-    a summary three replies ago, so that the next reply leads to another, or never, so that a message or a context
-    overflow does.
+    """Yield configurations with initial states of their sessions: new, or at the end of a long conversation.
+
+    In a long conversation, the last summary was requested three replies ago, so the next reply leads to another. Or no
+    summary was requested yet, so a message or a context overflow leads to one.
     """
     size = sum(map(message_size, LONG_TALK))
     for config in CONFIGS:
@@ -111,7 +112,7 @@ def beginnings() -> Iterator[tuple[AgentConfig, AgentState]]:
 
 
 def explored() -> Targets:
-    """For each phase and input the phases that were seen to follow."""
+    """Return the observed next phases for each phase and input."""
     found: Targets = defaultdict(set)
     for config, start in beginnings():
         engine, letters = LLMEngine(config), (*BESIDE, *default_alphabet(config), *CHANGES, TOO_LONG)
@@ -136,12 +137,12 @@ def explored() -> Targets:
 
 
 def everywhere(event: type[Input]) -> bool:
-    """Whether an input is handled in every phase but ``Closed``; there, none is."""
+    """Whether an input is handled in every phase but ``Closed``, which handles no input."""
     return len(TABLE[event].live) == len(PHASE_TYPES) - 1
 
 
 def left_out() -> str:
-    """What the diagram has no arrows for, since they would start everywhere; the table has them."""
+    """Return a list of the inputs without arrows in the diagram, since they would start everywhere."""
     said = []
     for event in filter(everywhere, INPUT_TYPES):
         live = TABLE[event].live
@@ -152,7 +153,7 @@ def left_out() -> str:
 
 
 def diagram() -> str:
-    """The phases as a Mermaid diagram; an arrow for each pair, labelled with the inputs that lead there."""
+    """Return the phases as a Mermaid diagram, with one arrow per pair, labelled with its inputs."""
     lines = ["stateDiagram-v2", "    [*] --> Idle"]
     for source in PHASE_TYPES:
         for target in PHASE_TYPES:
@@ -167,14 +168,14 @@ def diagram() -> str:
 
 
 def table() -> str:
-    """Every input: where it leads, or why it is rejected."""
+    """Return a table of all inputs: where each leads, or why it is rejected."""
     phases = [phase for phase in PHASE_TYPES if phase.__name__ != "Closed"]
     lines = [
         "| input | " + " | ".join(phase.__name__ for phase in phases) + " | elsewhere |",
         "|---" * (len(phases) + 2) + "|",
     ]
     for event, row in TABLE.items():
-        cells = [", ".join(to.__name__ for to in row.live[phase].to) if phase in row.live else "" for phase in phases]
+        cells = ["<br>".join(to.__name__ for to in row.live[phase].to) if phase in row.live else "" for phase in phases]
         elsewhere = "" if all(cells) else f"*{row.otherwise}*"
         lines.append(f"| `{event.__name__}` | " + " | ".join([*cells, elsewhere]) + " |")
     return "\n".join(lines)
@@ -182,23 +183,34 @@ def table() -> str:
 
 PAGE = """# The state machine
 
-Printed from the transition table (`cognition/table.py`) by `docs/print_diagrams.py`. Tests say so when this page is out
-of date, and when the engine goes anywhere else than the table says.
+This page shows the phases of an agent's turn and the inputs that lead from one to another. Use it if you write an
+engine or an interpreter, or if you want to know why your input was rejected.
 
 ```mermaid
 {diagram}
 ```
 
-Left out above are the inputs that are handled in every phase but `Closed`:
+You don't see these inputs in the diagram, because every phase except `Closed` handles them:
 
 {left_out}
 
 ## Every cell
 
-Where an input may lead from each phase. Elsewhere it is rejected, for the reason in the last column; in `Closed` every
-input is. An answer to another effect than the one in flight is rejected in every phase.
+A cell lists the phases that your input may lead to. In the other phases the input is rejected, and the last column
+gives you the reason. `Closed` rejects every input. Each phase rejects an answer to any effect other than the pending
+one.
 
 {table}
+
+## How this page stays current
+
+`docs/print_diagrams.py` prints this page from the transition table (`cognition/engine/_table.py`). If you change the
+table, print the page again:
+
+    $ python docs/print_diagrams.py > docs/concepts/state-machine.md
+
+A test fails if your page is out of date. Another test explores the engine, and fails if it goes anywhere else than your
+table allows.
 """
 
 

@@ -31,59 +31,59 @@ from cognition.values.tools import ToolSpec
 FOLDER = Path(__file__).resolve().parent / "cases"
 
 REASONS: Mapping[str, str] = {
-    "reasoning wanted in the text": "a mode that leaves reasoning and its markers in the text, which there is not here",
-    "a call within reasoning": "nothing in reasoning is a call; where it is never ended, the model is told to end it",
-    "a marker wanted in the reasoning": "no marker is ever shown",
-    "words of the prompt wanted in the reasoning": "what the prompt said is not the model's",
-    "an answer in a fence": "a fence of code around a structured answer stays",
-    "a call left out": "a call that can't be read, or has an unusual id, is told and not left out",
-    "another format in the same tags": "one format for a model: its own",
-    "quotation marks wanted off": "a text is kept as it was written",
-    "arguments that are no object": "no tool takes them: the model is told",
-    "a name guessed from the arguments": "no name is guessed: the model is told that there is no such tool",
-    "a broken call shown as text": "a call whose name and arguments have begun is one: the model is told what is wrong",
-    "another type wanted than the format marks": "what the format marks as text is text, and what as a value is one",
-    "a broken value mended": "not mended: the call goes back to the model",
-    "a quote mended that stands within a text": "it is mended, and noted on the call",
-    "text around calls left out": "text around a call is text",
-    "reasoning in a channel without a name": "a channel of reasoning says so",
-    "markers written otherwise": "a marker is what the format writes",
-    "an empty list taken for no call": "a call was begun: the model is told that there is none",
-    "a call of no tool left out": "the model is told that there is no such tool",
-    "a call without arguments left out": "no arguments are an empty object, which is noted on the call",
-    "a cut call completed": "a call that was cut is never completed",
-    "a call outside of its section left out": "a call's own marker is enough",
-    "a list of calls behind other text": "where nothing marks a section's end, text ends it",
-    "one or both of two values taken": "which is meant is not known: the call goes back to the model",
-    "white space around a marker taken off": "between two pieces of text it stays",
-    "a number with zeros before it": "it is none in JSON, so it stays text, and the schema's check tells the model",
-    "citations taken out": "there is no notion of citations: their marks are text",
-    "an object wanted as text": "an object in a value is read as one, not as its markers",
-    "an answer within reasoning": "the model forgot to end its reasoning: the answer counts",
-    "a marker wanted in the text": "no marker is ever shown",
-    "a marker wanted within a value": "the end of a section of nested tags is one wherever it stands",
-    "items wanted as an object": "tags named `item` are a list, as the template writes one",
-    "an end forgotten within a line": "another parameter begins where a line does: a text may well speak of one",
-    "a line break wanted in a value": "the one before the next parameter is the format's",
-    "a value wanted that no schema tells": "without a schema, a value in tags is text",
-    "a doubled name taken for one": "no name is guessed: the model is told that there is no such tool",
-    "a message to no tool left out": "a message to somebody is a call: the model is told that there is no such tool",
-    "a line break wanted between two messages": "nothing is added to a text",
-    "text behind the end": "what ends a reply ends it",
-    "a call without a name": "a call that names no tool can't be read: the model is told",
-    "reasoning without its first marker": "reasoning begins with its marker, unless the prompt has begun it",
-    "calls in another order": "calls stay in the order in which they were written",
-    "parameters that the tool does not have left out": "they are kept: the check of the arguments tells the model",
+    "reasoning wanted in the text": "cogstep has no mode that leaves reasoning and its markers in the text",
+    "a call within reasoning": "it never runs; if the reasoning never ends, the model gets a request to end it",
+    "a marker wanted in the reasoning": "you never see a marker",
+    "words of the prompt wanted in the reasoning": "words of the prompt do not belong to the reply",
+    "an answer in a fence": "a code fence around your structured answer stays",
+    "a call left out": "a call that can't be read, or has an unusual id, is reported and not omitted",
+    "another format in the same tags": "a model has one format: its own",
+    "quotation marks wanted off": "you get a text as the model wrote it",
+    "arguments that are no object": "your tool can't accept them: the model gets an error",
+    "a name guessed from the arguments": "the parser guesses no name: the model gets an unknown-tool error",
+    "a broken call shown as text": "a call with a name and the start of arguments is a call: the model gets an error",
+    "another type wanted than the format marks": "the format's own marks decide between text and value",
+    "a broken value mended": "the parser does not repair it: the model gets the call back",
+    "a quote mended that stands within a text": "the parser repairs it, with a note on the call",
+    "text around calls left out": "you get the text around a call as text",
+    "reasoning in a channel without a name": "a channel of reasoning has its name",
+    "markers written otherwise": "only the format's own notation is a marker",
+    "an empty list taken for no call": "a call began: the model gets an error about the empty list",
+    "a call of no tool left out": "the model gets an unknown-tool error",
+    "a call without arguments left out": "your tool gets an empty object, with a note on the call",
+    "a cut call completed": "the parser never completes a cut call",
+    "a call outside of its section left out": "the call's own marker is enough",
+    "a list of calls behind other text": "if a section has no end marker, text ends it",
+    "one or both of two values taken": "the intended value is unknown: the model gets the call back",
+    "white space around a marker taken off": "you get it between two pieces of text",
+    "a number with zeros before it": "JSON forbids it, so it stays text, and the schema's check reports it",
+    "citations taken out": "cogstep does not know citations: you get their marks as text",
+    "an object wanted as text": "an object in a value is an object, not its markers",
+    "an answer within reasoning": "the model forgot to end its reasoning: you get the answer",
+    "a marker wanted in the text": "you never see a marker",
+    "a marker wanted within a value": "the end of a section of nested tags counts at every position",
+    "items wanted as an object": "tags named `item` are a list, as in the template",
+    "an end forgotten within a line": "a parameter begins only at a line's start, since your text may mention one",
+    "a line break wanted in a value": "the line break before the next parameter belongs to the format",
+    "a value wanted that no schema tells": "without your schema, a value in tags is text",
+    "a doubled name taken for one": "the parser guesses no name: the model gets an unknown-tool error",
+    "a message to no tool left out": "a message to a recipient is a call: the model gets an unknown-tool error",
+    "a line break wanted between two messages": "the parser adds nothing to your text",
+    "text behind the end": "the end marker ends the reply",
+    "a call without a name": "a call without a tool name can't be read: the model gets an error",
+    "reasoning without its first marker": "reasoning begins with its marker, unless the prompt has opened it",
+    "calls in another order": "you get calls in the model's order",
+    "parameters that the tool does not have left out": "they stay: the check of the arguments reports them",
 }
 """Why a case is read otherwise: what they want, what we do."""
 
 NOT_STATED: Mapping[str, Mapping[str, int | str]] = {
-    "llama_cpp": {"stated twice there": 38, "that go on with a message which the prompt has begun": 70},
-    "mlx_lm": {"of detokenising and of tokens, which the parser knows nothing of": "those"},
+    "llama_cpp": {"duplicates": 38, "that continue a message of the prompt": 70},
+    "mlx_lm": {"about detokenising and tokens, which the parser does not see": "those"},
     "vllm": {
-        "stated twice there": 17,
-        "of requests, grammars, token ids and the making of chunks": "those",
-        "of nemotron_nano_v2, which are those of nemotron_json": "those",
+        "duplicates": 17,
+        "about requests, grammars, token ids and chunking": "those",
+        "of nemotron_nano_v2, the same as those of nemotron_json": "those",
         "of parsers that follow a declaration within a checkpoint (response_template, beam)": "those",
         "of parsers for families without a written format whose templates are not among llama.cpp's 70 (csm, cwm, "
         "deepseek_v41, dots, ernie45, exaone4, gigachat35, granite_20b_fc, granite_pythonic, holo2, hunyuan_a13b, "
@@ -127,7 +127,7 @@ def message_of(case: Mapping[str, Any]) -> tuple[str, str, list[list[Any]], int]
 
 def table() -> Iterator[str]:
     """Lines of Markdown: how many cases of each project are stated and read as stated, and why others are not."""
-    yield "| from | cases | read as stated | read otherwise | not stated |"
+    yield "| project | cases | same result | other result | not included |"
     yield "|---|---|---|---|---|"
     for name, stated in PROJECTS.items():
         cases = stated["cases"]
@@ -135,7 +135,7 @@ def table() -> Iterator[str]:
         missing = "; ".join(f"{count} {why}" for why, count in NOT_STATED[name].items())
         yield f"| {stated['source']} | {len(cases)} | {len(cases) - others} | {others} | {missing} |"
     yield ""
-    yield "| what they want | what we do | cases |"
+    yield "| their expectation | cogstep's behaviour | cases |"
     yield "|---|---|---|"
     counts = Counter(case["differs"] for stated in PROJECTS.values() for case in stated["cases"] if "differs" in case)
     for reason, count in counts.most_common():
