@@ -39,7 +39,7 @@ from benchmarks.table import Progress, digits, machine, table
 from cognition import GenerationOptions, History, ModelRequest, ToolSpec, UserMessage
 from runtime import load_model
 from runtime.local.handles import LocalRuntime
-from runtime.models.specs import PACKAGES, BackendName, installed
+from runtime.models.specs import PACKAGES, BackendName, is_installed
 from runtime.protocol.model import Done
 
 TEMPERATURE = 1.5
@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=None, help="of llama.cpp, for the cost")
     options = parser.parse_args()
-    backends = [name for name in options.backend or PACKAGES if installed(name)]
+    backends = [name for name in options.backend or PACKAGES if is_installed(name)]
     progress = Progress()
     print(machine())
     if options.calls:

@@ -123,7 +123,7 @@ class OnDBOS:
         self._sessions = sessions
 
     def bare(self, steps: int) -> tuple[float, float]:
-        client, run = self._sessions._connected(), f"bare-{uuid.uuid4().hex}"
+        client, run = self._sessions._connect(), f"bare-{uuid.uuid4().hex}"
         client.enqueue(
             {
                 "workflow_name": "cogstep.bare",

@@ -44,7 +44,7 @@ from interpreters import replay
 from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.model_hosts._slots import Slots, calls
-from interpreters.durable.model_hosts.hosts import ModelHost, Places, preferred
+from interpreters.durable.model_hosts.hosts import HostStates, ModelHost, preferred_host
 from runtime import load_model
 from runtime.models.specs import SMALL_MODEL
 from tests.interpreters.databases import postgres, why_no_postgres
@@ -238,8 +238,8 @@ def model_hosts(ports: list[int], slots: int) -> list[ModelHost]:
 def work(url: str, ports: list[int], slots: int, chance: bool) -> None:
     """Be one of the processes."""
     if chance:
-        order = Places.order
-        Places.order = lambda self, session: Shuffled(order(self, session))  # type: ignore[method-assign]
+        order = HostStates.order
+        HostStates.order = lambda self, session: Shuffled(order(self, session))  # type: ignore[method-assign]
     with DBOSSessions(agent(), url, hosts=model_hosts(ports, slots)) as sessions, sessions.worker():
         print(sessions.store.join(), flush=True)
         sys.stdin.read()
@@ -267,7 +267,7 @@ class Found:
     def at_home(self) -> float:
         """The share of the calls that came to the host that their session prefers."""
         calls = [(proxy.name, session) for proxy in self.proxies for _, session, _, _ in proxy.calls]
-        return sum(preferred(session, NAMES) == name for name, session in calls) / max(1, len(calls))
+        return sum(preferred_host(session, NAMES) == name for name, session in calls) / max(1, len(calls))
 
     @property
     def reused(self) -> float:
@@ -289,7 +289,7 @@ def measured(url: str, given: Any, *, chance: bool = False, deaths: bool = False
     """
     found = Found()
     names = [f"session-{number}" for number in range(given.sessions)]
-    if len({preferred(name, NAMES) for name in names}) < len(NAMES):
+    if len({preferred_host(name, NAMES) for name in names}) < len(NAMES):
         raise SystemExit("these are too few sessions: all of them prefer one host")
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -358,7 +358,9 @@ def _kill(found: Found, running: list[Host], crew: list[Process], face: DBOSSess
     died = time.monotonic()
 
     def moved() -> list[float]:
-        return [at for at, name, _, _ in other.proxy.calls if preferred(name, NAMES) == own.proxy.name and at > died]
+        return [
+            at for at, name, _, _ in other.proxy.calls if preferred_host(name, NAMES) == own.proxy.name and at > died
+        ]
 
     _until(lambda: moved() or over(1))
     found.moved = min(moved(), default=died) - died

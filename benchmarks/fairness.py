@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python b
 
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from runtime import Done, Runtime, load_model
-from runtime.models.specs import PACKAGES, installed
+from runtime.models.specs import PACKAGES, is_installed
 from runtime.scheduling.owners import new_owner, owned_by
 
 
@@ -55,7 +55,7 @@ def main() -> None:
     chosen = options.parse_args()
     print(f"{'':24}{'one queue':>12}{'own turn':>12}   seconds until the first token, behind {chosen.queued} requests")
     for backend in PACKAGES:
-        if chosen.backend in (None, backend) and installed(backend):
+        if chosen.backend in (None, backend) and is_installed(backend):
             for isolate in (False, True):
                 with load_model(
                     backend=backend,

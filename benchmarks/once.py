@@ -38,6 +38,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "stores": ("--sessions", "20", "--lines", "31"),
     "interpreters": ("--conversations", "20", "--turns", "50", "--timed", "3"),
     "idle": ("--sessions", "10"),
+    "walk": (),
     "rendering": ("--lengths", "10", "--rounds", "1"),
     "parsing": ("--lengths", "200,400", "--rounds", "1"),
     "redaction": ("--longest", "2000"),

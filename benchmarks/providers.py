@@ -6,7 +6,7 @@
 A server of our own, in a process of its own, answers from memory in the form of each API, so that nothing is measured
 but the client's side. *Bare* is ``httpx2.Client`` that sends the same body over a kept connection and reads the bytes
 of the response, without looking at them: no request is encoded, no event decoded, nothing can be cancelled. Ours is
-``RemoteRuntime.submit``, read to its ``Done``. Under asyncio it is read by ``runtime.async_adapter.reading``, as
+``RemoteRuntime.submit``, read to its ``Done``. Under asyncio it is read by ``runtime.async_adapter.start_async``, as
 ``AsyncAgent`` does, beside ``httpx2.AsyncClient``. Both take turns; the table has the best round of each side, what
 ours takes more by these, and the median of what it takes more in each round.
 
@@ -41,7 +41,7 @@ from benchmarks.table import Progress, digits, machine, table
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from cognition.wire import Dialect
 from runtime import Backend, load_model
-from runtime.async_adapter import reading
+from runtime.async_adapter import start_async
 from runtime.protocol.model import Done
 from runtime.providers.remote import RemoteRuntime
 
@@ -207,7 +207,7 @@ class Models:
             runtime = load_model(f"bench/{model}", backends=[backend], context_tokens=4096)
             assert isinstance(runtime, RemoteRuntime)
             self.runtimes[model] = runtime
-            wire = runtime._encoded(REQUEST)
+            wire = runtime._encode(REQUEST)
             self.bodies[model], self.path = wire.body.encode(), self.url + wire.path
         return self.runtimes[model]
 
@@ -248,7 +248,7 @@ def asyncio_sides(port: int) -> Iterator[Sides]:
         client = httpx2.AsyncClient(trust_env=False)
 
         async def ours(model: str) -> int:
-            outputs = [output async for output in reading(models.of(model), REQUEST)]
+            outputs = [output async for output in start_async(models.of(model), REQUEST)]
             assert isinstance(outputs[-1], Done)
             assert outputs[-1].finish_reason == "stop", outputs[-1]
             return len(outputs) - 1

@@ -71,14 +71,14 @@ def cost(run: Callable[[], object], least: float = 0.05) -> float:
 def measure(longest: int) -> None:
     from cognition import UserSpoke
     from interpreters.recording.redaction import Redaction
-    from interpreters.recording.redactor import Veil
+    from interpreters.recording.redactor import Redactor
 
-    def hide(veil: Veil, told: Sequence[UserSpoke]) -> None:
+    def hide(redactor: Redactor, told: Sequence[UserSpoke]) -> None:
         for one in told:
-            veil.hide(one)
+            redactor.hide(one)
 
     def hide_with_a_new_veil(told: UserSpoke) -> None:
-        Veil(Redaction(NAMED)).hide(told)
+        Redactor(Redaction(NAMED)).hide(told)
 
     lengths = [length for length in LENGTHS if length < longest] + [longest]
     print(f"{'us a text':28}" + "".join(f"{length:>11,}" for length in lengths) + "   ns a character")
@@ -87,7 +87,7 @@ def measure(longest: int) -> None:
             cells = []
             for length in lengths:
                 told = [UserSpoke(text[i * length : (i + 1) * length]) for i in range(20 if length <= 2000 else 1)]
-                cells.append(cost(partial(hide, Veil(redaction), told)) / len(told))
+                cells.append(cost(partial(hide, Redactor(redaction), told)) / len(told))
             print(
                 f"{name + label:28}"
                 + "".join(f"{cell:11,.1f}" for cell in cells)

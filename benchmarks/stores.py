@@ -27,7 +27,7 @@ from benchmarks.table import digits, machine, table
 from interpreters import Agent
 from interpreters.recording.collections import Place
 from interpreters.recording.recorder import Where
-from interpreters.recording.sessions import FileRecording, list_sessions, prune, search
+from interpreters.recording.sessions import FileRecording, list_sessions, prune_sessions, search_sessions
 from interpreters.recording.store import SqlStore
 from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.databases import postgres, why_no_postgres
@@ -66,14 +66,14 @@ def measured(place: Place, where: Callable[[int], Where], count: int, rounds: in
     ways: dict[str, Callable[[], None]] = {
         "list all": lambda: consume(list_sessions(place), count),
         "the first 20 of a list": lambda: consume(islice(list_sessions(place), 20), 20),
-        "search, found nowhere": lambda: consume(search("pomegranate", place), 0),
-        "search, found in each": lambda: consume(search("question 3:", place), count),
-        "prune by age (dry run)": lambda: consume(prune(place, older=60.0, dry_run=True), count),
-        "prune all but 20 (dry run)": lambda: consume(prune(place, keep=20, dry_run=True), count - 20),
+        "search, found nowhere": lambda: consume(search_sessions("pomegranate", place), 0),
+        "search, found in each": lambda: consume(search_sessions("question 3:", place), count),
+        "prune by age (dry run)": lambda: consume(prune_sessions(place, older=60.0, dry_run=True), count),
+        "prune all but 20 (dry run)": lambda: consume(prune_sessions(place, keep=20, dry_run=True), count - 20),
         "open and close 20": opened,
     }
     figures = {name: best(way, rounds) for name, way in ways.items()}
-    figures["prune all"] = best(lambda: consume(prune(place, keep=0), count), 1)
+    figures["prune all"] = best(lambda: consume(prune_sessions(place, keep=0), count), 1)
     return figures
 
 

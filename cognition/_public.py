@@ -179,4 +179,4 @@ from cognition.values.tools import (
     RETRY_PLAN as RETRY_PLAN,
     ToolSpec as ToolSpec,
 )
-from cognition.wire import HABITS as HABITS, Decoder as Decoder, encode as encode
+from cognition.wire import QUIRKS as QUIRKS, Decoder as Decoder, encode as encode

@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cogstep.packages import NAMES, HiddenPackageError
+from cogstep.packages import NAMES, HiddenPackageError as HiddenPackageError
 
 if TYPE_CHECKING:
     __version__: str
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from interpreters import *  # noqa: F403 - as above
     from runtime import *  # noqa: F403 - as above
 
-__all__ = ["HiddenPackageError", "__version__"]
-
-
-if not TYPE_CHECKING:  # else no type checker would find a name that is not there
+if not TYPE_CHECKING:  # else a type checker would take these two for all, and find no name that is not there
+    __all__ = ["HiddenPackageError", "__version__"]
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
@@ -38,6 +36,10 @@ if not TYPE_CHECKING:  # else no type checker would find a name that is not ther
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+    def __dir__() -> list[str]:
+        names = (name for package in map(import_module, NAMES) for name in package.__all__)
+        return sorted({*globals(), *__all__, *names})
+
 
 def _version() -> str:
     # Looking it up takes longer than importing all this.
@@ -47,7 +49,3 @@ def _version() -> str:
         return version("cogstep")
     except PackageNotFoundError:  # a source tree on Python's path that was not installed
         return "0"
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *(name for package in map(import_module, NAMES) for name in package.__all__)})

@@ -37,6 +37,9 @@ PROJECT = {
     "SECURITY.md": "project/security.md",
     "benchmarks/README.md": "project/benchmarks.md",
     "README.md": "project/readme.md",
+    "AGENTS.md": "project/agents.md",
+    "changelog.d/README.md": "project/change-fragments.md",
+    "examples/README.md": "project/examples.md",
 }
 """Pages outside of ``docs/``, with their places on the site."""
 

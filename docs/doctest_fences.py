@@ -11,7 +11,7 @@ DOCTEST = re.compile(r"^( *)>>> .*(?:\n *\S.*)*", re.MULTILINE)
 
 
 def fence_doctests(text: str) -> str:
-    """Put each doctest of a docstring into a fence of its own."""
+    """Put each doctest of a docstring into its own fence."""
     return DOCTEST.sub(lambda doctest: f"{doctest[1]}```pycon\n{doctest[0]}\n{doctest[1]}```", text)
 
 

@@ -41,7 +41,7 @@ from cognition.engine._table import TABLE  # noqa: E402 - as above
 from cognition.steps.inputs import INPUT_TYPES, Input  # noqa: E402 - as above
 from cognition.steps.phases import PHASE_TYPES, Phase  # noqa: E402 - as above
 from cognition.steps.state import Counters, Summary, Window  # noqa: E402 - as above
-from cognition.testing import World, moves, default_alphabet  # noqa: E402 - as above
+from cognition.testing import World, default_alphabet, moves  # noqa: E402 - as above
 from cognition.testing._sample_inputs import ANY  # noqa: E402 - as above
 from cognition.testing._situations import situation  # noqa: E402 - as above
 from cognition.testing._world import is_rejected, take  # noqa: E402 - as above

@@ -24,7 +24,13 @@ from attrs import NOTHING, Factory, fields  # noqa: E402 - as below
 
 from cognition import GenerationOptions, Limits, Policy, RetryPolicy, Rule, ToolSpec  # noqa: E402 - after the path is set
 from interpreters import Approval, HookAnswer, PlanAnswer, Redaction  # noqa: E402 - as above
-from interpreters.agents.options import AgentOptions, HandleOptions, Option, ProgramOptions, declared  # noqa: E402 - as above
+from interpreters.agents.options import (  # noqa: E402 - as above
+    AgentOptions,
+    HandleOptions,
+    Option,
+    ProgramOptions,
+    declared_options,
+)
 from runtime import Adapter, Isolation, LlamaOptions, Rope, load_model  # noqa: E402 - as above
 
 HEAD = """# Options
@@ -78,7 +84,7 @@ def page() -> str:
     parts = [HEAD]
     above: dict[str, Option] = {}
     for kind, title in SESSIONS:
-        options, hints = declared(kind), get_type_hints(kind)
+        options, hints = declared_options(kind), get_type_hints(kind)
         parts.append(f"## {title}\n\n{kind.__doc__}\n")
         if above:
             shared = ", ".join(f"`{name}`" for name in options if name in above)

@@ -195,7 +195,7 @@ FAULTY: dict[str, Callable[[], CognitiveEngine]] = {
 
 
 def main() -> None:
-    from cognition.testing import LawViolation, _laws as laws
+    from cognition.testing import LawViolation, laws
 
     for name, engine in FAULTY.items():
         law = next(law for law in laws(engine()) if law.name == name)

@@ -50,7 +50,7 @@ from interpreters.loop.program.approvals import (
     ApprovalRequest as ApprovalRequest,
 )
 from interpreters.loop.program.context_files import (
-    WorkspaceFiles as WorkspaceFiles,
+    ContextFiles as ContextFiles,
 )
 from interpreters.loop.program.context_sources import (
     ContextSourceError as ContextSourceError,
@@ -108,6 +108,7 @@ from interpreters.recording.recorder import (
     Recorder as Recorder,
 )
 from interpreters.recording.redaction import (
+    SECRET_SHAPES as SECRET_SHAPES,
     Found as Found,
     Redaction as Redaction,
 )
@@ -118,10 +119,21 @@ from interpreters.recording.replay import (
     ReplayDivergedError as ReplayDivergedError,
     replay as replay,
 )
+from interpreters.recording.secrets.formats import SecretFormat as SecretFormat
+from interpreters.recording.secrets.shapes import (
+    secret_shape as secret_shape,
+)
 from interpreters.recording.sessions import (
     FileRecording as FileRecording,
+    copy_session as copy_session,
     list_sessions as list_sessions,
+    move_session as move_session,
+    prune_sessions as prune_sessions,
     read_transcript as read_transcript,
+    search_sessions as search_sessions,
+    transcript_to_data as transcript_to_data,
+    transcript_to_markdown as transcript_to_markdown,
+    transcript_to_openai as transcript_to_openai,
 )
 from interpreters.recording.store import SqlStore as SqlStore
 from interpreters.recording.undo.restore import (

@@ -1,7 +1,7 @@
 """Runtimes under asyncio: one way to await a reply, from blocking and async runtimes alike.
 
-A runtime with a local model delivers its outputs by blocking. ``reading`` adds a bridge: a thread per reply waits for
-outputs and wakes the event loop for each. At most ``ROOM`` outputs are buffered. So a slow reader slows the thread
+A runtime with a local model delivers its outputs by blocking. ``start_async`` adds a bridge: a thread per reply waits
+for outputs and wakes the event loop for each. At most ``ROOM`` outputs are buffered. So a slow reader slows the thread
 down, nothing polls, and the loop never blocks.
 """
 
@@ -49,14 +49,14 @@ class AsyncRuntime(Protocol):
         """
 
 
-def awaits(runtime: Runtime) -> bool:
+def is_async(runtime: Runtime) -> bool:
     """Return whether a runtime is an ``AsyncRuntime``, 100 times faster than the 40 microseconds of ``isinstance``."""
     return callable(getattr(runtime, "stream", None))
 
 
-def reading(runtime: Runtime, request: ModelRequest) -> AsyncGeneration:
+def start_async(runtime: Runtime, request: ModelRequest) -> AsyncGeneration:
     """Start a reply of any runtime for the running event loop. Raises the errors of ``submit``."""
-    if awaits(runtime):
+    if is_async(runtime):
         generation: AsyncGeneration = cast("AsyncRuntime", runtime).stream(request)
         return generation
     return Bridge(runtime.submit(request))
@@ -66,11 +66,11 @@ class Bridge:
     """A blocking reply, awaited. Iterate it in the event loop that created it.
 
     It is cancelled when garbage collected, for example after its loop was closed early: its thread references only the
-    ``_Way``.
+    ``_BridgeState``.
     """
 
     def __init__(self, generation: Generation) -> None:
-        self._way = _Way(generation, asyncio.get_running_loop())
+        self._way = _BridgeState(generation, asyncio.get_running_loop())
         self._ended = False
         WORKERS.run(self._way.pump)
 
@@ -108,7 +108,7 @@ class Bridge:
             self._way.leave()
 
 
-class _Way:
+class _BridgeState:
     """State shared by a bridge and its thread."""
 
     def __init__(self, generation: Generation, loop: asyncio.AbstractEventLoop) -> None:
@@ -118,7 +118,7 @@ class _Way:
         self.wake: asyncio.Future[None] | None = None
         self.room = threading.Event()
         """Set when a thread that waits for room may continue."""
-        self._told = False
+        self._wake_scheduled = False
         """Whether a wake-up of the loop is already scheduled: scheduling is the most expensive part."""
         self._left = False
 
@@ -142,27 +142,27 @@ class _Way:
     def _hand_over(self, output: Output | Done | BaseException) -> None:
         self._wait_for_room()
         self.arrived.append(output)
-        if self._told and not self.loop.is_closed():
+        if self._wake_scheduled and not self.loop.is_closed():
             return
-        self._told = True
+        self._wake_scheduled = True
         try:
             self.loop.call_soon_threadsafe(self._look)
         except RuntimeError:  # the loop was closed over a reply that nobody awaited to its end
             self.leave()
 
     def _wait_for_room(self) -> None:
-        if len(self.arrived) < ROOM or self._unread():
+        if len(self.arrived) < ROOM or self._has_unread():
             return
         self.room.clear()
         # Again, now that whoever makes room says so.
-        if len(self.arrived) > ROOM // 2 and not self._unread():
-            while not (self.room.wait(LOOK_SECONDS) or self._unread()):
+        if len(self.arrived) > ROOM // 2 and not self._has_unread():
+            while not (self.room.wait(LOOK_SECONDS) or self._has_unread()):
                 pass
 
-    def _unread(self) -> bool:
+    def _has_unread(self) -> bool:
         return self._left or self.loop.is_closed()
 
     def _look(self) -> None:
-        self._told = False  # first: what arrives from here on is told of again
+        self._wake_scheduled = False  # first: what arrives from here on is told of again
         if self.wake is not None and not self.wake.done():
             self.wake.set_result(None)

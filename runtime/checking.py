@@ -8,7 +8,7 @@ from functools import wraps
 from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
-from cognition.base.checking import Check, Declared, check_of, parts_of
+from cognition.base.checking import Check, Parameters, check_of, parts_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,7 +19,7 @@ def checked_call(function: Callable[P, R]) -> Callable[P, R]:
 
     It raises ConfigError, and names a constructor by its class.
     """
-    declared: list[Declared] = []
+    declared: list[Parameters] = []
     bound = int(next(iter(inspect.signature(function).parameters), "") in ("self", "cls"))
 
     @wraps(function)
@@ -35,7 +35,7 @@ def checked_call(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _of_function(function: Callable[..., Any], bound: int) -> Declared:
+def _of_function(function: Callable[..., Any], bound: int) -> Parameters:
     named = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
     hints = get_type_hints(SimpleNamespace(__annotations__=named), function.__globals__, include_extras=True)
     checks: dict[str, Check | None] = {}
@@ -56,4 +56,4 @@ def _of_function(function: Callable[..., Any], bound: int) -> Declared:
             positional.append(name)
         if one.default is one.empty:
             required.append(name)
-    return Declared(checks, tuple(positional), tuple(required), more, parts)
+    return Parameters(checks, tuple(positional), tuple(required), more, parts)

@@ -108,7 +108,7 @@ class SavedCacheError(CogstepError):
 
     def __init__(self, message: str, path: str | PathLike[str]) -> None:
         super().__init__(message)
-        self.path = Path(path)
+        self.path: Path = Path(path)
 
 
 class MemoryStoreError(CogstepError):

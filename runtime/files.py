@@ -49,7 +49,7 @@ class UnusableFileError(CogstepError, OSError):
 
     def __init__(self, reason: str, path: StrPath) -> None:
         OSError.__init__(self, None, reason)
-        self.path = Path(os.fspath(path))
+        self.path: Path = Path(os.fspath(path))
         self.reason = reason
 
     def __str__(self) -> str:
@@ -199,12 +199,12 @@ def open_private(path: StrPath, flags: int = os.O_RDWR | os.O_CREAT, *, dir_fd: 
     makes, flags = flags & os.O_CREAT, flags | ALWAYS | os.O_NOFOLLOW
     for _ in range(TRIES):
         try:
-            return _made(path, flags, dir_fd) if makes else _found(path, flags, dir_fd)
+            return _create(path, flags, dir_fd) if makes else _open_existing(path, flags, dir_fd)
         except FileExistsError:
             if flags & os.O_EXCL:
                 raise
         with contextlib.suppress(FileNotFoundError):  # gone in between
-            return _found(path, flags, dir_fd)
+            return _open_existing(path, flags, dir_fd)
     raise UnusableFileError("it is made and deleted again by somebody all the time; choose another name", path)
 
 
@@ -223,7 +223,7 @@ def check_private(path: StrPath) -> None:
     _check_writable(os.stat(path, follow_symlinks=False), path)
 
 
-def _found(path: StrPath, flags: int, dir_fd: int | None) -> int:
+def _open_existing(path: StrPath, flags: int, dir_fd: int | None) -> int:
     _check_writable(os.stat(path, dir_fd=dir_fd, follow_symlinks=False), path)
     descriptor = os.open(path, flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC), dir_fd=dir_fd)
     try:
@@ -236,7 +236,7 @@ def _found(path: StrPath, flags: int, dir_fd: int | None) -> int:
     return descriptor
 
 
-def _made(path: StrPath, flags: int, dir_fd: int | None) -> int:
+def _create(path: StrPath, flags: int, dir_fd: int | None) -> int:
     """Create a file. ``O_EXCL`` never follows a symlink in the last component, not even a dangling one."""
     descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, PRIVATE_FILE, dir_fd=dir_fd)
     with contextlib.suppress(OSError):  # a disk without modes

@@ -26,7 +26,7 @@ from runtime.programs.loading import load_program, names_program
 from runtime.programs.options import ProgramOptions
 from runtime.providers.loading import load_remote, names_remote
 from runtime.scheduling.owners import QUEUE_LIMIT
-from runtime.templates.override import NOTHING_CHOSEN, Chosen, choose
+from runtime.templates.override import NOTHING_CHOSEN, Override, choose
 
 if TYPE_CHECKING:
     from cognition.parsing import FormatSpec
@@ -199,7 +199,7 @@ def _load_isolated(
     on_progress: OnProgress | None,
     module: str = "",
     queue_limit: int = QUEUE_LIMIT,
-    chosen: Chosen = NOTHING_CHOSEN,
+    chosen: Override = NOTHING_CHOSEN,
 ) -> IsolatedRuntime:
     """Find the model here and load it in the child; ``module`` replaces the module that the child runs."""
     if sys.argv[1:2] == [FLAG]:

@@ -14,7 +14,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Literal
 
@@ -22,7 +22,8 @@ from attrs import evolve, frozen
 
 from cognition import ConfigError, ModelRequest, Usage, UserMessage
 from cognition.parsing import Output
-from runtime.async_adapter import AsyncGeneration, awaits
+from runtime.async_adapter import AsyncGeneration, is_async
+from runtime.closeable import Closeable
 from runtime.protocol.model import Done, Generation, ModelInfo, Runtime, TextCounter
 
 RequestState = Literal["running", "completed", "failed", "cancelled"]
@@ -99,7 +100,7 @@ class RequestRegistry:
     def cancel(self, id: str) -> bool:
         """Cancel a request and return whether it was running. It stays ``running`` until its reply reports the end."""
         with self._lock:
-            self._bury()
+            self._finish_dropped()
             running = self._running.get(id)
         if running is None:
             return False
@@ -112,7 +113,7 @@ class RequestRegistry:
             return self._forget(max_age)
 
     def _forget(self, max_age: float) -> int:
-        self._bury()
+        self._finish_dropped()
         latest = self._now() - max_age
         old = [id for id, entry in self._over.items() if (entry.ended or 0.0) <= latest]
         for id in old:
@@ -124,21 +125,21 @@ class RequestRegistry:
         newest = (one.text for one in reversed(request.messages) if isinstance(one, UserMessage))
         entry = RequestEntry(id, origin, model, "running", self._now(), preview=next(newest, "")[:PREVIEW])
         with self._lock:
-            self._bury()
+            self._finish_dropped()
             self._running[id] = entry, generation
         return id
 
     def _end(self, id: str, state: RequestState, usage: Usage = Usage(), error: str = "") -> None:  # noqa: B008 - frozen
         at = self._now()
         with self._lock:
-            self._bury()
+            self._finish_dropped()
             self._finish(id, state, at, usage, error)
 
     def _drop(self, id: str) -> None:
         """Called by the garbage collector for a reply without a reader."""
         self._dropped.append((id, self._now()))
 
-    def _bury(self) -> None:
+    def _finish_dropped(self) -> None:
         while self._dropped:
             id, at = self._dropped.popleft()
             self._finish(id, "cancelled", at, Usage(), "nobody reads the reply")
@@ -151,15 +152,15 @@ class RequestRegistry:
             del self._over[next(iter(self._over))]
 
 
-class WatchedRuntime:
+class WatchedRuntime(Closeable):
     """A runtime with its requests registered. It passes on all other attributes of the runtime."""
 
     def __init__(self, registry: RequestRegistry, runtime: Runtime, origin: str) -> None:
         self._registry, self._runtime, self._origin = registry, runtime, origin
         if isinstance(runtime, TextCounter):  # attributes, since that is where a protocol is looked for
-            self.count_texts = runtime.count_texts
-        if awaits(runtime):
-            self.stream = self._stream
+            self.count_texts: Callable[[Sequence[str]], Sequence[int]] = runtime.count_texts
+        if is_async(runtime):
+            self.stream: Callable[[ModelRequest], AsyncGeneration] = self._stream
 
     def submit(self, request: ModelRequest) -> Generation:
         """See ``Runtime.submit``."""
@@ -177,12 +178,6 @@ class WatchedRuntime:
         """See ``Runtime.close``."""
         self._runtime.close()
 
-    def __enter__(self) -> WatchedRuntime:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
     def _stream(self, request: ModelRequest) -> AsyncGeneration:
         inner: AsyncGeneration = self._runtime.stream(request)  # type: ignore[attr-defined]  # asked for before
         return WatchedStream(self._registry, inner, request, self.describe(), self._origin)
@@ -194,7 +189,7 @@ class WatchedRuntime:
         return getattr(self._runtime, name)
 
 
-class _Watching:
+class _WatchedReply:
     """One reply; reports its end to the registry once."""
 
     def __init__(
@@ -213,14 +208,14 @@ class _Watching:
         """See ``Generation.cancel``."""
         self._cancel()
 
-    def _saw(self, output: Output | Done) -> Output | Done:
+    def _record_output(self, output: Output | Done) -> Output | Done:
         if isinstance(output, Done):
             ended: RequestState = "failed" if output.failure is not None else "completed"
             state = "cancelled" if output.finish_reason == "cancelled" else ended
             self._registry._end(self._id, state, output.usage, "" if output.failure is None else output.failure.message)
         return output
 
-    def _broke(self, error: BaseException) -> None:
+    def _record_error(self, error: BaseException) -> None:
         cancelled = not isinstance(error, Exception)  # of a task, or Ctrl-C
         self._registry._end(self._id, "cancelled" if cancelled else "failed", error=type(error).__name__)
 
@@ -230,7 +225,7 @@ class _Watching:
             registry._drop(self._id)
 
 
-class WatchedGeneration(_Watching):
+class WatchedGeneration(_WatchedReply):
     """See ``Generation``."""
 
     def __init__(
@@ -244,13 +239,13 @@ class WatchedGeneration(_Watching):
 
     def __next__(self) -> Output | Done:
         try:
-            return self._saw(next(self._inner))
+            return self._record_output(next(self._inner))
         except BaseException as error:
-            self._broke(error)
+            self._record_error(error)
             raise
 
 
-class WatchedStream(_Watching):
+class WatchedStream(_WatchedReply):
     """See ``AsyncGeneration``."""
 
     def __init__(
@@ -264,7 +259,7 @@ class WatchedStream(_Watching):
 
     async def __anext__(self) -> Output | Done:
         try:
-            return self._saw(await self._inner.__anext__())
+            return self._record_output(await self._inner.__anext__())
         except BaseException as error:
-            self._broke(error)
+            self._record_error(error)
             raise

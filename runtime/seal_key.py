@@ -48,7 +48,7 @@ def key_for_writing() -> bytes:
 def key_for_reading() -> bytes:
     """Return the user's key. Raises FileNotFoundError if it does not exist, else like ``key_for_writing``."""
     if shared := os.environ.get(KEY_FILE):
-        return _shared(Path(shared))
+        return _read_shared_key(Path(shared))
     place = state_directory()
     if not place.is_absolute():  # without a home it would lead into whatever directory the program was started in
         raise UnusableFileError("is no place of this user's: set HOME or XDG_STATE_HOME", place)
@@ -57,7 +57,7 @@ def key_for_reading() -> bytes:
     return key
 
 
-def _shared(path: Path) -> bytes:
+def _read_shared_key(path: Path) -> bytes:
     if not path.is_absolute():  # who could plant one in the working directory, could seal recordings with it
         raise UnusableFileError(f"is no whole path, which {KEY_FILE} needs", path)
     try:

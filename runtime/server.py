@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 from attrs import define, field, frozen
 
 from cognition import ModelRequest
+from runtime.closeable import Closeable
 from runtime.errors import LoadCancelledError, ModelSpecError, ReleasedError, ServerClosedError
 from runtime.isolated.settings import Isolation
 from runtime.loading import LoadOptions, LoadProgress, OnProgress, load_model
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from cognition.parsing import Output
 
 
-class Find(Protocol):
+class FindModel(Protocol):
     """Finds the files of a model by its name; see ``runtime.models.specs.resolve``."""
 
     def __call__(
@@ -44,7 +45,7 @@ class Find(Protocol):
     ) -> Source: ...
 
 
-class Load(Protocol):
+class LoadFunction(Protocol):
     """Loads a model on the calling thread and reports progress to ``on_progress`` (in ``options``)."""
 
     def __call__(self, path: Path, /, *, isolate: bool | Isolation, **options: Unpack[LoadOptions]) -> Runtime: ...
@@ -86,10 +87,10 @@ class _Claim:
     events: SimpleQueue[LoadProgress | None] = field(factory=SimpleQueue)
 
 
-class ModelServer:
+class ModelServer(Closeable):
     """Shares models among any number of users, in any threads. Usable in a ``with`` statement, which closes it."""
 
-    def __init__(self, *, load: Load = load_model, find: Find = resolve) -> None:
+    def __init__(self, *, load: LoadFunction = load_model, find: FindModel = resolve) -> None:
         """Create an empty server.
 
         Args:
@@ -169,12 +170,6 @@ class ModelServer:
             self._free(model)
         for model in left:
             model.ended.wait()
-
-    def __enter__(self) -> ModelServer:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
 
     # ----------------------------------------------------------------------------------------------------- one user
 
@@ -306,7 +301,7 @@ class SharedRuntime:
         # A garbage collection may come in the middle of anything, where nothing may wait. At the program's end the
         # model closes by itself.
         self._leave: Callable[[], None] = lambda: server._leave(claim)
-        forgotten = weakref.finalize(self, _on_a_thread, self._leave)
+        forgotten = weakref.finalize(self, _run_on_thread, self._leave)
         forgotten.atexit = False
 
     @property
@@ -373,5 +368,5 @@ def _name(model: _Model) -> str:
     return model.source.path.name
 
 
-def _on_a_thread(leave: Callable[[], None]) -> None:
+def _run_on_thread(leave: Callable[[], None]) -> None:
     threading.Thread(target=leave, name="cogstep release", daemon=True).start()

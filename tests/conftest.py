@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ settings.register_profile(
     database=None,
     phases=(Phase.explicit, Phase.generate),
 )
+# For `make test`: what it leaves to `make test-all` is more examples of the same properties, and the slow tests.
+settings.register_profile("quick", parent=settings.get_profile("cogstep"), max_examples=25)
 settings.load_profile("cogstep")
 
 
@@ -55,6 +58,38 @@ def _nothing_kept_from_before() -> None:
     characters = getattr(sys.modules.get("cognition.context.words"), "_CHARACTERS", None)
     if characters is not None:
         characters.clear()
+
+
+# ------------------------------------------------------------------------------------------------------- the two lanes
+
+SLOW = Path(__file__).with_name("slow.txt")
+"""Tests that take longer than a second: beginnings of their ids. ``python tests/slow.py`` measures and writes it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests, which ``make test`` leaves to ``make test-all``."""
+    beginnings = tuple(SLOW.read_text("utf-8").splitlines())
+    for item in items:
+        if item.nodeid.startswith(beginnings):
+            item.add_marker("slow")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[Any]:
+    """Halves of characters, which tests of ours write, can't be sent to the process that gathers the reports."""
+    report = yield
+    report.sections = [(name, _encodable(text)) for name, text in report.sections]
+    if not isinstance(report.longrepr, tuple | None) and not _is_encodable(str(report.longrepr)):
+        report.longrepr = _encodable(str(report.longrepr))
+    return report
+
+
+def _is_encodable(text: str) -> bool:
+    return _encodable(text) == text
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 # ------------------------------------------------------------------------------------------------- what does not end

@@ -41,15 +41,23 @@ def test_ci_runs_every_command_that_make_help_lists() -> None:
 
 
 @needs_make
-def test_ci_runs_every_test_once() -> None:
-    """What one lane runs the other leaves out; all that is new comes into the last."""
-    said = re.findall(r'^ *run test ARGS="(.*)"$', (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    chosen, rest = (line.split() for line in said)
-    others = (*said_by_make("--dry-run", "coverage").split(), *said_by_make("--dry-run", "docs-check").split())
-    elsewhere = {word for word in (*chosen, *others) if word.startswith("tests/")}
+def test_the_quick_lane_leaves_the_slow_tests_to_the_other_one_which_leaves_nothing() -> None:
+    quick, whole = (said_by_make("--dry-run", name).splitlines()[-1] for name in ("test", "test-all"))
 
-    assert {word.removeprefix("--ignore=") for word in rest} >= elsewhere > set(chosen)
-    assert all(word.startswith("--ignore=") and (ROOT / word.removeprefix("--ignore=")).exists() for word in rest)
+    assert quick.replace(' -m "not slow" --hypothesis-profile=quick', "").split() == whole.split()
+    assert "--ignore" not in whole
+    assert "--deselect" not in whole
+
+
+def test_the_slow_tests_exist() -> None:
+    """A test that got another name would be back in the quick lane unseen: ``python tests/slow.py`` measures anew."""
+    sources: dict[str, str] = {}
+    for line in (ROOT / "tests" / "slow.txt").read_text("utf-8").splitlines():
+        path, *names = line.partition("[")[0].split("::")
+        source = sources.setdefault(path, (ROOT / path).read_text("utf-8"))
+        assert names
+        for name in names:
+            assert f" {name}" in source, line
 
 
 @needs_make

@@ -93,6 +93,51 @@ def test_links_lead_to_files_that_exist(path: Path) -> None:
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
+ARCHITECTURE = ROOT / "docs/concepts/architecture.md"
+SOURCES = [path for room in ("cognition", "runtime", "interpreters", "cogstep") for path in (ROOT / room).rglob("*.py")]
+
+
+def sources_named(name: str) -> list[Path]:
+    """The modules whose path ends with a name such as ``loop/sync.py``, and a file beside the packages."""
+    return [path for path in (*SOURCES, ROOT / name) if f"/{path.as_posix()}".endswith(f"/{name}") and path.is_file()]
+
+
+def functions_of(path: Path) -> set[str]:
+    """The functions of a module, and its methods with the name of their class and without."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return names
+
+
+def test_each_file_that_the_architecture_page_names_exists() -> None:
+    """A page that names files is wrong as soon as one of them moves."""
+    names = sorted({*re.findall(r"`([\w/]+\.py)`", ARCHITECTURE.read_text("utf-8"))})
+
+    assert names
+    assert [name for name in names if not sources_named(name)] == []
+
+
+def test_each_function_of_the_walks_is_in_the_file_of_its_row() -> None:
+    """The walks of the page on the architecture name the functions that a value passes, and their files."""
+    walks = ARCHITECTURE.read_text("utf-8").split("## Two walks")[1].split("\n## ")[0]
+    rows = [line.split("|")[2:4] for line in walks.splitlines() if line.startswith("|") and "`" in line]
+    missing = [
+        (name, files)
+        for functions, files in rows
+        for name in re.findall(r"`([A-Za-z_][\w.]*)`", functions)
+        if not any(
+            name in functions_of(path) for file in re.findall(r"`([\w/]+\.py)`", files) for path in sources_named(file)
+        )
+    ]
+
+    assert len(rows) > 10
+    assert missing == []
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

@@ -104,9 +104,9 @@ def test_a_model_of_the_hub_without_a_network_is_one_line(tmp_path: Path) -> Non
 
 
 def test_a_directory_of_models_that_no_disk_can_have_is_a_line_of_the_doctors_report() -> None:
-    from interpreters.cli.reports.environment_report import place
+    from interpreters.cli.reports.environment_report import examine_directory
 
-    found = place(Path("x" * 5000))
+    found = examine_directory(Path("x" * 5000))
 
     assert (found.exists, found.writable) == (False, False)
     assert len(found.path) <= 300

@@ -1,7 +1,8 @@
 """The recipe of the small model that ships with the package: its texts, its training, its export, its scores.
 
-Nothing here is imported by the package, and none of it runs in CI but the fast tests of the texts. docs/small-model.md
-tells what the model is and is not, how it was trained and how well it does. From the lowest module to the highest:
+Nothing here is imported by the package, and none of it runs in CI but the fast tests of the texts.
+docs/concepts/small-model.md tells what the model is and is not, how it was trained and how well it does. From the
+lowest module to the highest:
 
     values          random names, numbers, paths, notes
     phrasings       how people ask: a grammar for each kind of request, with held-out branches; small_talk

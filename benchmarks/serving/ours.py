@@ -102,7 +102,7 @@ class Ours:
         self.run(self.request("warm up " * min(200, self.context // 8), 8, system="warm", tools=tools))
 
     def forget(self) -> None:
-        """Empty the cache: what idle conversations left in it is passed over by every batch (docs/scheduler.md)."""
+        """Empty the cache: every batch skips the cells of idle conversations (docs/concepts/scheduler.md)."""
         self._call(_forget)
 
     def renew(self) -> None:

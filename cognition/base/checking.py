@@ -54,7 +54,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
     return f"; there are {', '.join(listed)}" if listed else ""
 
 
-def shown(value: object) -> str:
+def show(value: object) -> str:
     """Return a value as text for a message: its ``repr`` if it is a plain value, else its kind."""
     if value is None or type(value) in (bool, int, float, str, bytes):
         try:
@@ -73,7 +73,7 @@ def shown(value: object) -> str:
 # ------------------------------------------------------------------------------------------------------ types as checks
 
 
-def described(hint: Any) -> str:
+def describe_type(hint: Any) -> str:
     """Return the description of a type in words."""
     return _words_and_check(hint)[0]
 
@@ -91,7 +91,7 @@ def _words_and_check(hint: Any) -> tuple[str, Check | None]:
     if origin is Annotated:
         words, check = _words_and_check(arguments[0])
         better = next((one for one in arguments[1:] if isinstance(one, str)), "")
-        return (better, _worded(check, better)) if better else (words, check)
+        return (better, _reword(check, better)) if better else (words, check)
     if hint in SCALARS:
         return SCALARS[hint][0], _number if hint is float else _scalar(*SCALARS[hint])
     if origin is Literal:
@@ -136,7 +136,7 @@ def _has_all(value: Any, names: Iterable[str]) -> bool:
 
 
 def _refuse(words: str, value: object) -> NoReturn:
-    raise MismatchError(f"must be {words}, not {shown(value)}")
+    raise MismatchError(f"must be {words}, not {show(value)}")
 
 
 def _scalar(words: str, kinds: tuple[type, ...]) -> Check:
@@ -155,7 +155,7 @@ def _instance(words: str, holds: Callable[[Any], bool]) -> Check:
     return check
 
 
-def _worded(check: Check | None, words: str) -> Check | None:
+def _reword(check: Check | None, words: str) -> Check | None:
     if check is None:
         return None
 
@@ -175,7 +175,7 @@ def _word(words: tuple[Any, ...]) -> Check:
         near = get_close_matches(value, map(str, words), n=1) if isinstance(value, str) else []
         hint = f"; did you mean {near[0]!r}?" if near else ""
         listed = f"one of {', '.join(map(repr, words))}" if len(words) > 1 else repr(words[0])
-        raise MismatchError(f"must be {listed}, not {shown(value)}{hint}")
+        raise MismatchError(f"must be {listed}, not {show(value)}{hint}")
 
     return check
 
@@ -256,12 +256,12 @@ def _mapping(key: Any = Any, of: Any = Any) -> Check:
                 if keys is not None:
                     keys(name)
             except MismatchError as problem:
-                raise MismatchError(f"has the key {shown(name)}; each {problem}") from None
+                raise MismatchError(f"has the key {show(name)}; each {problem}") from None
             try:
                 if values is not None:
                     values(one)
             except MismatchError as problem:
-                raise MismatchError(f"[{shown(name)}] {problem}") from None
+                raise MismatchError(f"[{show(name)}] {problem}") from None
         return value
 
     return check
@@ -271,7 +271,7 @@ def _mapping(key: Any = Any, of: Any = Any) -> Check:
 
 
 @frozen
-class Declared:
+class Parameters:
     """The accepted arguments: their names in order, with their checks."""
 
     checks: Mapping[str, Check | None]
@@ -333,15 +333,15 @@ def checked(cls: type[T]) -> type[T]:
 def checked_with(error: type[Exception]) -> Callable[[type[T]], type[T]]:
     """``checked``, raising ``error`` with the same message instead of ``ConfigError``."""
 
-    def decorated(cls: type[T]) -> type[T]:
-        return _checked(cls, error)
+    def decorate(cls: type[T]) -> type[T]:
+        return _add_checks(cls, error)
 
-    return decorated
+    return decorate
 
 
-def _checked(cls: type[T], error: type[Exception]) -> type[T]:
+def _add_checks(cls: type[T], error: type[Exception]) -> type[T]:
     init = cls.__init__
-    declared: list[Declared] = []
+    declared: list[Parameters] = []
 
     @wraps(init)
     def construct(self: Any, *args: Any, **given: Any) -> None:
@@ -357,10 +357,10 @@ def _checked(cls: type[T], error: type[Exception]) -> type[T]:
     return cls
 
 
-def _of_class(cls: type[Any]) -> Declared:
+def _of_class(cls: type[Any]) -> Parameters:
     hints = get_type_hints(cls, include_extras=True)
     own = [one for one in fields(cls) if one.init]
-    return Declared(
+    return Parameters(
         {one.alias: None if one.converter else check_of(hints[one.name]) for one in own},
         tuple(one.alias for one in own if not one.kw_only),
         tuple(one.alias for one in own if one.default is NOTHING),

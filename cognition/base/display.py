@@ -60,7 +60,7 @@ def shown_text(text: str, before: str = "") -> str:
         text: the text to show.
         before: the text shown before it, if it comes in pieces; only its last two characters matter.
     """
-    return _shown(text.replace("\r\n", "\n"), before, "\n\t")
+    return _escape_text(text.replace("\r\n", "\n"), before, "\n\t")
 
 
 def shown_name(text: str, longest: int | None = LONGEST_NAME) -> str:
@@ -68,9 +68,9 @@ def shown_name(text: str, longest: int | None = LONGEST_NAME) -> str:
     out.
     """
     if longest is None:
-        return _shown(text)
+        return _escape_text(text)
     if len(text) <= longest:
-        shown = _shown(text)
+        shown = _escape_text(text)
         if len(shown) <= longest:
             return shown
     room = longest - len(_gap(len(text)))
@@ -91,7 +91,7 @@ def shown_json(text: str) -> str:
     return text.translate({ord(char): json.dumps(char)[1:-1] for char in found})
 
 
-def _shown(text: str, before: str = "", kept: str = "") -> str:
+def _escape_text(text: str, before: str = "", kept: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     characters = set(text)
@@ -133,7 +133,7 @@ def _escape(char: str) -> str:
 
 
 def _fitting(characters: Iterable[str], room: int) -> tuple[int, list[str]]:
-    shown = [_shown(char) for char in islice(characters, max(room, 0))]
+    shown = [_escape_text(char) for char in islice(characters, max(room, 0))]
     number = sum(size <= room for size in accumulate(map(len, shown)))
     return number, shown[:number]
 

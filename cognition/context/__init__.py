@@ -33,11 +33,11 @@ from cognition.context.window import (
     message_size as message_size,
     prompt_budget as prompt_budget,
     result_limit as result_limit,
-    scale_measured as scale_measured,
-    scale_overflowed as scale_overflowed,
-    scale_trusted as scale_trusted,
+    scale_after_measurement as scale_after_measurement,
+    scale_after_overflow as scale_after_overflow,
+    scale_without_measurement as scale_without_measurement,
     shorten as shorten,
-    shortened as shortened,
-    shown as shown,
+    shorten_message as shorten_message,
+    visible_messages as visible_messages,
 )
 from cognition.values.counts import IMAGE_TOKENS as IMAGE_TOKENS

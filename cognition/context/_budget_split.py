@@ -31,7 +31,7 @@ def thousandths(share: float) -> int:
     return int(share * WHOLE + 1e-6)
 
 
-def dealt(total: int, claims: Sequence[Claim]) -> tuple[int, ...] | None:
+def split_budget(total: int, claims: Sequence[Claim]) -> tuple[int, ...] | None:
     """Return the amount for each claim, in order; None if the needs exceed the total.
 
     Each claim gets its need, then its share up to its want; then the rest is offered once, all in the order of the

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 WRITTEN = re.compile("&(?=(?:amp;)*lt;)")
-"""An ampersand that ``unescaped`` would take for an escape."""
+"""An ampersand that ``unescape_tags`` would take for an escape."""
 READ = re.compile("&(amp;)?((?:amp;)*lt;)")
 LONGEST_NAME = 200
 """The most characters of a source's name."""
@@ -21,22 +21,22 @@ def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(map(re.escape, names))})\b)", re.IGNORECASE)
 
 
-def escaped(text: str, names: tuple[str, ...]) -> str:
-    """Return a text without opening or closing tags of these names, in either case; ``unescaped`` reverses it."""
+def escape_tags(text: str, names: tuple[str, ...]) -> str:
+    """Return a text without opening or closing tags of these names, in either case; ``unescape_tags`` reverses it."""
     if "&" in text:
         text = WRITTEN.sub("&amp;", text)
     return _tags(names).sub("&lt;", text) if "<" in text else text
 
 
-def unescaped(text: str) -> str:
-    """Undo ``escaped``."""
+def unescape_tags(text: str) -> str:
+    """Undo ``escape_tags``."""
     return READ.sub(lambda found: f"&{found[2]}" if found[1] else "<", text)
 
 
 def attribute(text: str, names: tuple[str, ...]) -> str:
     """Return a short text on one line, valid in quotes in a tag."""
     line = " ".join(text[:LONGEST_NAME].split())
-    return escaped(line, names).replace('"', "'")
+    return escape_tags(line, names).replace('"', "'")
 
 
 def element(name: str, parts: Iterable[str]) -> str:

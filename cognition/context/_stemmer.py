@@ -87,8 +87,8 @@ def stem_of(word: str) -> str:
     word = _without_tense(word, first)
     if len(word) > 2 and word[-1] in "yY" and word[-2] not in VOWELS:
         word = f"{word[:-1]}i"
-    word = _shortened(word, SECOND, first, second)
-    word = _shortened(word, THIRD, first, second)
+    word = _shorten(word, SECOND, first, second)
+    word = _shorten(word, THIRD, first, second)
     word = _without_ending(word, second)
     return _without_last(word, first, second).replace("Y", "y")
 
@@ -129,7 +129,7 @@ def _without_tense(word: str, first: int) -> str:
     return word
 
 
-def _shortened(word: str, endings: tuple[tuple[str, str], ...], first: int, second: int) -> str:
+def _shorten(word: str, endings: tuple[tuple[str, str], ...], first: int, second: int) -> str:
     for ending, instead in endings:
         if word.endswith(ending):
             rest = word[: -len(ending)]

@@ -16,9 +16,10 @@ from operator import attrgetter
 
 from attrs import define, frozen
 
-from cognition.context._budget_split import WHOLE, Claim, dealt, thousandths
-from cognition.context._escaping import attribute, element, escaped, frame
-from cognition.context.relevance import aged, scores_of
+from cognition.base.elision import elide
+from cognition.context._budget_split import WHOLE, Claim, split_budget, thousandths
+from cognition.context._escaping import attribute, element, escape_tags, frame
+from cognition.context.relevance import apply_recency, scores_of
 from cognition.values.candidates import CONVERSATION, SOURCE_TAG, Briefing, Candidate, Choice, Fate, Section, SectionUse
 
 TRIM_STEP = 300
@@ -36,7 +37,7 @@ IS_CONVERSATION = f"the section {CONVERSATION!r} is the conversation itself"
 
 
 @frozen
-class Assembled:
+class Assembly:
     """The sections of a turn's prompt, and the decisions behind them."""
 
     briefing: Briefing
@@ -81,7 +82,7 @@ def assemble(
     *,
     now: float = 0.0,
     tokens: Callable[[int], int] = lambda characters: characters,
-) -> Assembled:
+) -> Assembly:
     """Choose among candidates.
 
     Args:
@@ -96,20 +97,20 @@ def assemble(
     """
     room = max(room, 0)
     known = {section.name: section for section in sections if section.name != CONVERSATION}
-    items = _weighed(candidates, known, message, now)
-    groups = _sifted(items, known)
-    problem = _homeless(items, known)
+    items = _score_candidates(candidates, known, message, now)
+    groups = _group_by_section(items, known)
+    problem = _unknown_section_error(items, known)
     own = next((section.share for section in sections if section.name == CONVERSATION), 0.0)
     claims = [_conversation(own, room, newest, held), *[_claim(known[name], some) for name, some in groups.items()]]
-    grants = dealt(room, claims)
+    grants = split_budget(room, claims)
     if grants is None and not problem:
         needed = sum([claim.needed for claim in claims]) - newest
-        problem = _too_much(items, needed, room - newest, tokens)
+        problem = _overflow_error(items, needed, room - newest, tokens)
     if grants is None or problem:
         grants = (0,) * len(claims)
     dealt_to = dict(zip(groups, grants[1:], strict=True))
-    blocks = {name: _filled(known[name], some, dealt_to[name]) for name, some in groups.items()}
-    briefing = Briefing(_joined(blocks, known, "seldom"), _joined(blocks, known, "often"))
+    blocks = {name: _fill_section(known[name], some, dealt_to[name]) for name, some in groups.items()}
+    briefing = Briefing(_join_blocks(blocks, known, "seldom"), _join_blocks(blocks, known, "often"))
     choices = tuple([_choice(item, tokens) for item in items])
     left = room - len(briefing.standing) - len(briefing.passing)
     uses = [
@@ -118,10 +119,12 @@ def assemble(
         else SectionUse(name, tokens(left), tokens(held))
         for name in [section.name for section in sections]
     ]
-    return Assembled(briefing, choices, tuple(uses), problem)
+    return Assembly(briefing, choices, tuple(uses), problem)
 
 
-def _weighed(candidates: Sequence[Candidate], known: Mapping[str, Section], message: str, now: float) -> list[_Item]:
+def _score_candidates(
+    candidates: Sequence[Candidate], known: Mapping[str, Section], message: str, now: float
+) -> list[_Item]:
     """Return the candidates with their scores: 1 in a section that changes seldom and so ignores the message."""
     items = []
     for candidate in candidates:
@@ -131,30 +134,30 @@ def _weighed(candidates: Sequence[Candidate], known: Mapping[str, Section], mess
     asked = [item for item in asked if known[item.candidate.section].changes == "often"]
     scores = scores_of(message, [item.candidate.text for item in asked]) if asked else []
     for item, score in zip(asked, scores, strict=True):
-        item.score = aged(score, item.candidate.at, now, known[item.candidate.section].recency)
+        item.score = apply_recency(score, item.candidate.at, now, known[item.candidate.section].recency)
     return items
 
 
-def _sifted(items: Sequence[_Item], known: Mapping[str, Section]) -> dict[str, list[_Item]]:
+def _group_by_section(items: Sequence[_Item], known: Mapping[str, Section]) -> dict[str, list[_Item]]:
     names = (*known, CONVERSATION, SOURCE_TAG)
     groups: dict[str, list[_Item]] = {name: [] for name in known}
     seen: set[tuple[str, str]] = set()
     for item in items:
         candidate = item.candidate
         section = known.get(candidate.section)
-        item.why = _unfit(item, section, (candidate.section, candidate.text) in seen)
+        item.why = _exclusion_reason(item, section, (candidate.section, candidate.text) in seen)
         if section is None or item.why:
             continue
         seen.add((candidate.section, candidate.text))
         if candidate.source:
             item.head = f'<{SOURCE_TAG} path="{attribute(candidate.source, names)}">\n'
             item.foot = f"\n</{SOURCE_TAG}>"
-        item.text = escaped(candidate.text, names)
+        item.text = escape_tags(candidate.text, names)
         groups[section.name].append(item)
     return groups
 
 
-def _unfit(item: _Item, section: Section | None, twice: bool) -> str:
+def _exclusion_reason(item: _Item, section: Section | None, twice: bool) -> str:
     if section is None:
         name = item.candidate.section
         return IS_CONVERSATION if name == CONVERSATION else f"there is no section {name!r}"
@@ -190,15 +193,17 @@ def _claim(section: Section, items: Sequence[_Item]) -> Claim:
     )
 
 
-def _homeless(items: Sequence[_Item], known: Mapping[str, Section]) -> str:
+def _unknown_section_error(items: Sequence[_Item], known: Mapping[str, Section]) -> str:
     """Return the error if a mandatory candidate has no section; else empty."""
     for item in items:
         if item.mandatory and item.candidate.section not in known:
-            return f"{_named(item)} has to be in the prompt, and {item.why}; there are {', '.join(known) or 'none'}"
+            return (
+                f"{_item_label(item)} has to be in the prompt, and {item.why}; there are {', '.join(known) or 'none'}"
+            )
     return ""
 
 
-def _too_much(items: Sequence[_Item], needed: int, left: int, tokens: Callable[[int], int]) -> str:
+def _overflow_error(items: Sequence[_Item], needed: int, left: int, tokens: Callable[[int], int]) -> str:
     """Return the error if mandatory texts exceed the room; empty if the message alone exceeds it."""
     forced = [item for item in items if item.mandatory and item.text]
     if not forced:
@@ -206,17 +211,17 @@ def _too_much(items: Sequence[_Item], needed: int, left: int, tokens: Callable[[
     largest = max(forced, key=attrgetter("cost"))
     return (
         f"the texts that have to be in the prompt need about {tokens(needed)} tokens, and {tokens(max(left, 0))} are "
-        f"left for them beside the message; shorten {_named(largest)} ({tokens(largest.cost)} tokens), or use a "
+        f"left for them beside the message; shorten {_item_label(largest)} ({tokens(largest.cost)} tokens), or use a "
         "model with a longer context"
     )
 
 
-def _named(item: _Item) -> str:
+def _item_label(item: _Item) -> str:
     candidate = item.candidate
     return f"{candidate.source!r}" if candidate.source else f"the text for {candidate.section!r}"
 
 
-def _filled(section: Section, items: list[_Item], grant: int) -> str:
+def _fill_section(section: Section, items: list[_Item], grant: int) -> str:
     """Return the section's text of at most ``grant`` characters, with the empty line before it; note each item's fate.
 
     All items after the first misfit are left out: with a smaller item in its place, a larger budget could show less.
@@ -230,14 +235,14 @@ def _filled(section: Section, items: list[_Item], grant: int) -> str:
             item.show(item.text, "included", MANDATORY if item.mandatory else FITS)
             room -= item.cost
             continue
-        text = "" if full else trimmed(item.text, room - item.cost + len(item.text))
+        text = "" if full else trim(item.text, room - item.cost + len(item.text))
         full = True
         item.show(text, *(("trimmed", NOT_ALL) if text else ("left_out", NO_ROOM)))
     standing = items if seldom else order
     return element(section.name, [f"{item.head}{item.shown}{item.foot}" for item in standing if item.shown])
 
 
-def trimmed(text: str, room: int) -> str:
+def trim(text: str, room: int) -> str:
     """Return the first 70 % and the last 30 % of a text with a note between them, in at most ``room`` characters.
 
     ``room`` is rounded down to a multiple of ``TRIM_STEP``. The result is empty if the text does not fit at all.
@@ -246,11 +251,10 @@ def trimmed(text: str, room: int) -> str:
     if most <= 0:
         return ""
     head = most * 7 // 10
-    tail = most - head
-    return f"{text[:head]}{TRIMMED.format(len(text) - most)}{text[len(text) - tail :]}"
+    return elide(text, head, most - head, TRIMMED.format)
 
 
-def _joined(blocks: Mapping[str, str], known: Mapping[str, Section], changes: str) -> str:
+def _join_blocks(blocks: Mapping[str, str], known: Mapping[str, Section], changes: str) -> str:
     return "\n\n".join([block for name, block in blocks.items() if block and known[name].changes == changes])
 
 

@@ -10,7 +10,7 @@ from attrs import frozen
 from cognition.context.token_counts import notes_tokens
 from cognition.context.window import CHARS_PER_TOKEN, MESSAGE_TOKENS, ends_of, shorten
 from cognition.values.candidates import DEFAULT_SECTIONS, Section
-from cognition.values.counts import EDGE, TemplateCosts, Tokens, believed, most_of_part, most_tokens
+from cognition.values.counts import EDGE, TemplateCosts, Tokens, most_of_part, most_tokens, valid_tokens
 
 FROM_NOTES = "From your notes:\n"
 LEFT_OUT = "\n[... {} more notes were found, and are left out here for want of room ...]"
@@ -20,7 +20,7 @@ LEAST_NOTE = 200
 MEMORY = "memory"
 """The section with the memory's share, from the agent's sections or else the default sections."""
 
-Told = tuple[str, Tokens]
+NotesText = tuple[str, Tokens]
 """A text, and its tokens as in ``UserMessage``."""
 
 
@@ -29,7 +29,7 @@ def share_of_memory(sections: Sequence[Section]) -> float:
     return next(section.share for section in (*sections, *DEFAULT_SECTIONS) if section.name == MEMORY)
 
 
-def recalled(notes: Sequence[str], tokens: Tokens, costs: TemplateCosts | None, room: float) -> Told | None:
+def fit_notes(notes: Sequence[str], tokens: Tokens, costs: TemplateCosts | None, room: float) -> NotesText | None:
     """Return the notes that fit as one text, best first, or else the beginning and the end of the best note.
 
     The text ends with the number of omitted notes.
@@ -43,7 +43,7 @@ def recalled(notes: Sequence[str], tokens: Tokens, costs: TemplateCosts | None, 
     Returns:
         None if nothing fits.
     """
-    found = _Found("\n".join(notes), tokens if believed(tokens) else (), costs)
+    found = _JoinedNotes("\n".join(notes), tokens if valid_tokens(tokens) else (), costs)
     whole = FROM_NOTES + found.text, notes_tokens(costs, tokens, FROM_NOTES)
     if found.size(whole) <= room:
         return whole
@@ -51,20 +51,20 @@ def recalled(notes: Sequence[str], tokens: Tokens, costs: TemplateCosts | None, 
     for note in notes[:-1]:
         ends.append(ends[-1] + 1 + len(note))
 
-    def first(many: int) -> Told:
-        return found.told(ends[many], 0, LEFT_OUT.format(len(notes) - many))
+    def first(many: int) -> NotesText:
+        return found.excerpt(ends[many], 0, LEFT_OUT.format(len(notes) - many))
 
     many = bisect_right(range(1, len(notes)), room, key=lambda many: found.size(first(many)))
     if many:
         return first(many)
-    best = _best(found, notes, room)
+    best = _fit_best_note(found, notes, room)
     if best is not None:
         return best
-    nothing = found.told(0, 0, NONE_SHOWN.format(len(notes)), before="")
+    nothing = found.excerpt(0, 0, NONE_SHOWN.format(len(notes)), before="")
     return nothing if found.size(nothing) <= room else None
 
 
-def _best(found: _Found, notes: Sequence[str], room: float) -> Told | None:
+def _fit_best_note(found: _JoinedNotes, notes: Sequence[str], room: float) -> NotesText | None:
     """Return the best note without its middle; None if too little of it would be left."""
     length = limit = len(notes[0])
     more = LEFT_OUT.format(len(notes) - 1) if len(notes) > 1 else ""
@@ -72,23 +72,23 @@ def _best(found: _Found, notes: Sequence[str], room: float) -> Told | None:
         limit = limit * 9 // 10
         short = shorten(notes[0], limit)
         head, tail = ends_of(limit)
-        told = found.told(head, length - tail, short[head : len(short) - tail], more, until=length)
+        told = found.excerpt(head, length - tail, short[head : len(short) - tail], more, until=length)
         if len(short) < length and found.size(told) <= room:
             return told
     return None
 
 
 @frozen
-class _Found:
+class _JoinedNotes:
     """The notes as one text, for taking parts of it."""
 
     text: str
     tokens: Tokens
     costs: TemplateCosts | None
 
-    def told(
+    def excerpt(
         self, end: int, again: int, between: str, behind: str = "", *, until: int = 0, before: str = FROM_NOTES
-    ) -> Told:
+    ) -> NotesText:
         """Return the text up to ``end``, ``between``, the text from ``again`` to ``until``, and ``behind``."""
         text = f"{before}{self.text[:end]}{between}{self.text[again:until]}{behind}"
         if self.costs is None:
@@ -99,7 +99,7 @@ class _Found:
             most = min(most, len(before) + len(between) + len(behind) + parts + 2 * EDGE)
         return text, (self.costs.user + most,)
 
-    def size(self, told: Told) -> float:
+    def size(self, told: NotesText) -> float:
         text, tokens = told
         if tokens:
             return sum(tokens)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from cognition.context._stemmer import beginnings_of, stem_of
-from cognition.context.words import asked_in, distinct_words
+from cognition.context.words import distinct_words, query_words
 
 LONGEST_LOOKED_AT = 20_000
 """The most characters read of a text. Split longer texts."""
@@ -25,7 +25,7 @@ HALF_LIFE = 30 * 86_400.0
 
 def scores_of(question: str, texts: Sequence[str]) -> list[float]:
     """Return each text's relevance to a question, from 0 to 1, among these texts; 0 if the question has no words."""
-    asked = frozenset(map(stem_of, asked_in(question)))
+    asked = frozenset(map(stem_of, query_words(question)))
     if not asked:
         return [0.0] * len(texts)
     found = [words_in(text) for text in texts]
@@ -70,7 +70,7 @@ def words_in(text: str) -> frozenset[str]:
     return frozenset(words)
 
 
-def aged(score: float, at: float | None, now: float, recency: float) -> float:
+def apply_recency(score: float, at: float | None, now: float, recency: float) -> float:
     """Return a score reduced by a text's age.
 
     Args:

@@ -42,7 +42,7 @@ def with_passing(message: UserMessage, passing: str) -> UserMessage:
     return evolve(message, text=f"{passing}{BETWEEN}{message.text}")
 
 
-def briefed(messages: History, briefing: Briefing | None) -> History:
+def insert_briefing(messages: History, briefing: Briefing | None) -> History:
     """Return the messages of a request, with the passing sections before the newest user message."""
     if briefing is None or not briefing.passing:
         return messages

@@ -12,7 +12,7 @@ from math import inf
 from attrs import evolve, frozen
 
 from cognition.context.cut_note import PLAIN, CutNote
-from cognition.context.token_counts import counted, summary_tokens
+from cognition.context.token_counts import count_message, summary_tokens
 from cognition.context.window import (
     CHARS_PER_TOKEN,
     before_window,
@@ -22,8 +22,8 @@ from cognition.context.window import (
     message_size,
     prompt_budget,
     shorten,
-    shown_size,
     summary_message,
+    visible_size,
 )
 from cognition.steps.config import AgentConfig, GenerationOptions
 from cognition.steps.state import Summary, Window
@@ -128,7 +128,7 @@ def cutting_point(history: History, window: Window, budget: float, note: CutNote
     begun, heading, kept, best = end_of_asking(history, asked), _heading_size(history, asked), 0.0, None
     for index in range(len(history) - 1, first, -1):
         message = history[index]
-        kept += shown_size(history, window, index, note)
+        kept += visible_size(history, window, index, note)
         if index > begun:
             rest = kept + heading if isinstance(message, AssistantMessage) else None
         else:
@@ -175,7 +175,7 @@ def with_summary(
         window.turns + sum(map(is_asking, history[window.first : until])) + (before - (asked is not None)),
     )
     size = sum(map(message_size, before_window(history, moved)))
-    size += sum(shown_size(history, moved, index, note) for index in range(until, len(history)))
+    size += sum(visible_size(history, moved, index, note) for index in range(until, len(history)))
     return evolve(moved, size=size)
 
 
@@ -194,34 +194,34 @@ def summary_request(
     entries = [_entry(message, costs) for message in (*front, *history[window.first : until])]
     if costs is None:
         fitting = _fitting(entries, (room - message_size(asking)) * CHARS_PER_TOKEN, summarised)
-        return None if fitting is None else evolve(asking, text=instruction + _joined(fitting))
+        return None if fitting is None else evolve(asking, text=instruction + _join_entries(fitting))
     besides = costs.user + costs.asking
     left, characters = room - besides, (room - besides) * CHARS_PER_TOKEN
     while (fitting := _fitting(entries, characters, summarised)) is not None:
-        most = sum(map(_most, fitting))
+        most = sum(map(_entry_tokens, fitting))
         if most <= left:
-            return evolve(asking, text=instruction + _joined(fitting), tokens=(besides + most,))
+            return evolve(asking, text=instruction + _join_entries(fitting), tokens=(besides + most,))
         characters *= min(left / most, 0.9)
     return None
 
 
-def _joined(entries: list[Entry]) -> str:
+def _join_entries(entries: list[Entry]) -> str:
     return "\n".join(map(str, entries))
 
 
-def _most(entry: Entry) -> int:
+def _entry_tokens(entry: Entry) -> int:
     return most_tokens(str(evolve(entry, text=""))) + 1 + entry.most
 
 
 def _entry(message: Message, costs: TemplateCosts | None) -> Entry:
-    entry, markup = _told(message)
+    entry, markup = _format_message(message)
     if costs is None:
         return entry
-    tokens, most = counted(message, costs).tokens, most_tokens(entry.text)
+    tokens, most = count_message(message, costs).tokens, most_tokens(entry.text)
     return evolve(entry, tokens=tokens, most=min(most, sum(tokens) + markup + EDGE))
 
 
-def _told(message: Message) -> tuple[Entry, int]:
+def _format_message(message: Message) -> tuple[Entry, int]:
     """Return a message as text, and how many of its bytes are our own words."""
     if isinstance(message, UserMessage):
         pictures = "".join(f"\n[{image}]" for image in images_of(message.parts))
@@ -242,7 +242,7 @@ def _fitting(entries: list[Entry], characters: float, summarised: bool) -> list[
     first, rest, gone = entries[: int(summarised)], entries[int(summarised) :], 0
     while rest:
         left_out = [Entry("note", LEFT_OUT.format(gone), most=len(LEFT_OUT) + MOST_DIGITS)] if gone else []
-        fitting = _shortened([*first, *left_out, *rest], characters)
+        fitting = _shorten_entries([*first, *left_out, *rest], characters)
         if fitting is not None:
             return fitting
         fewer = max(1, len(rest) // 4)
@@ -250,7 +250,7 @@ def _fitting(entries: list[Entry], characters: float, summarised: bool) -> list[
     return None
 
 
-def _shortened(entries: list[Entry], characters: float) -> list[Entry] | None:
+def _shorten_entries(entries: list[Entry], characters: float) -> list[Entry] | None:
     """Shorten the entries' texts as far as necessary, results first; None if that is not enough."""
     characters -= sum(len(str(Entry(entry.title, ""))) + 1 for entry in entries)
     results = [len(entry.text) for entry in entries if entry.result]
@@ -261,7 +261,7 @@ def _shortened(entries: list[Entry], characters: float) -> list[Entry] | None:
         of_others = _even(others, characters - sum(min(length, LEAST_SHOWN) for length in results))
         if of_others < LEAST_SHOWN:
             return None
-    return [_cut(entry, of_results if entry.result else of_others) for entry in entries]
+    return [_cut_entry(entry, of_results if entry.result else of_others) for entry in entries]
 
 
 def _even(lengths: Iterable[int], characters: float) -> float:
@@ -275,7 +275,7 @@ def _even(lengths: Iterable[int], characters: float) -> float:
     return inf if characters >= 0 else -inf
 
 
-def _cut(entry: Entry, limit: float) -> Entry:
+def _cut_entry(entry: Entry, limit: float) -> Entry:
     text, tokens = entry.text, entry.tokens
     if len(text) <= limit:
         return entry

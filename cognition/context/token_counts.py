@@ -17,10 +17,10 @@ from cognition.values.counts import (
     PIECE,
     TemplateCosts,
     Tokens,
-    believed,
     most_of_part,
     most_tokens,
     pieces_of,
+    valid_tokens,
 )
 from cognition.values.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
@@ -31,23 +31,25 @@ ROUNDING = 1e-6
 
 
 @frozen
-class Kept:
+class CountedText:
     """A result's text in history, with its tokens."""
 
     text: str
     tokens: Tokens
 
 
-def counted(message: Message, costs: TemplateCosts) -> Message:
+def count_message(message: Message, costs: TemplateCosts) -> Message:
     """Return the message with its counted tokens, or else with their upper bound."""
-    if message.tokens and believed(message.tokens):
-        return message
-    return evolve(message, tokens=_most(message, costs))
+    tokens = tokens_of(message, costs)
+    return message if tokens is message.tokens else evolve(message, tokens=tokens)
 
 
-def _most(message: Message, costs: TemplateCosts) -> Tokens:
+def tokens_of(message: Message, costs: TemplateCosts) -> Tokens:
+    """Return the counted tokens of a message, or else their upper bound."""
+    if message.tokens and valid_tokens(message.tokens):
+        return message.tokens
     if isinstance(message, ToolMessage):
-        return _uncounted(message.content, message.name, costs)
+        return _result_bound(message.content, message.name, costs)
     if not isinstance(message, AssistantMessage):
         images = len(images_of(message.parts)) if message.parts else 0
         return (costs.user + most_tokens(message.text) + IMAGE_TOKENS * images,)
@@ -57,26 +59,26 @@ def _most(message: Message, costs: TemplateCosts) -> Tokens:
     return (all_tokens,)
 
 
-def fixed_counted(costs: TemplateCosts, estimate: float) -> int:
+def fixed_tokens(costs: TemplateCosts, estimate: float) -> int:
     """Return the tokens before the messages, given their present estimate.
 
     ``costs`` counted an earlier system prompt and tools. Each character added since counts as at most one token.
     """
-    return costs.fixed + _grown(costs, estimate)
+    return costs.fixed + _added_tokens(costs, estimate)
 
 
-def bare_counted(costs: TemplateCosts, estimate: float) -> int:
-    """As ``fixed_counted`` for a request without tools; ``estimate`` still includes the tools."""
-    return costs.bare + _grown(costs, estimate)
+def bare_tokens(costs: TemplateCosts, estimate: float) -> int:
+    """As ``fixed_tokens`` for a request without tools; ``estimate`` still includes the tools."""
+    return costs.bare + _added_tokens(costs, estimate)
 
 
-def _grown(costs: TemplateCosts, estimate: float) -> int:
+def _added_tokens(costs: TemplateCosts, estimate: float) -> int:
     return max(ceil((estimate - costs.estimate) * CHARS_IN_ESTIMATES - ROUNDING), 0)
 
 
 def notes_tokens(costs: TemplateCosts | None, tokens: Tokens, before: str) -> Tokens:
     """Return the tokens of a user message with a short text ``before`` and a text counted as a result."""
-    if costs is None or not (tokens and believed(tokens)):
+    if costs is None or not (tokens and valid_tokens(tokens)):
         return ()
     return (costs.user + most_tokens(before) + sum(tokens[1:]) + EDGE,)
 
@@ -86,32 +88,32 @@ def summary_tokens(costs: TemplateCosts | None, shown: UserMessage, summary: str
     if costs is None:
         return ()
     most = most_tokens(summary)
-    if tokens and believed(tokens):
+    if tokens and valid_tokens(tokens):
         most = min(most, sum(tokens) + EDGE)
     return (costs.user + most_tokens(shown.text) - most_tokens(summary) + most,)
 
 
-def kept(text: str, tokens: Tokens, costs: TemplateCosts, name: str = "") -> Kept:
+def count_result(text: str, tokens: Tokens, costs: TemplateCosts, name: str = "") -> CountedText:
     """Return the text of a tool's result with its stamped tokens, or else with their upper bound."""
-    return Kept(text, tokens if tokens and believed(tokens) else _uncounted(text, name, costs))
+    return CountedText(text, tokens if tokens and valid_tokens(tokens) else _result_bound(text, name, costs))
 
 
-def _uncounted(text: str, name: str, costs: TemplateCosts) -> Tokens:
+def _result_bound(text: str, name: str, costs: TemplateCosts) -> Tokens:
     """Return an upper bound of a result's tokens. It includes the tool's name, which some templates write."""
     return (costs.result + most_tokens(name), *pieces_of(text))
 
 
-def with_note(whole: Kept, note: str) -> Kept:
+def append_note(whole: CountedText, note: str) -> CountedText:
     """Return the text followed by a note on its own line."""
-    return _recounted(whole, f"{whole.text}\n{note}", len(whole.text), 0)
+    return _recount(whole, f"{whole.text}\n{note}", len(whole.text), 0)
 
 
-def shortened_to(whole: Kept, text: str, head: int, tail: int) -> Kept:
+def count_shortened(whole: CountedText, text: str, head: int, tail: int) -> CountedText:
     """Return the output ``text`` of ``shorten`` with its tokens: ``head`` characters, a note, ``tail`` characters."""
-    return _recounted(whole, text, head, tail)
+    return _recount(whole, text, head, tail)
 
 
-def shown_tokens(message: ToolMessage, text: str, head: int, tail: int, note: CutNote) -> Tokens:
+def cut_result_tokens(message: ToolMessage, text: str, head: int, tail: int, note: CutNote) -> Tokens:
     """Return an upper bound for a result cut to its first ``head`` and last ``tail`` characters, and a note between."""
     length = len(message.content)
     ends = most_of_part(message.tokens, message.content, 0, head)
@@ -120,11 +122,14 @@ def shown_tokens(message: ToolMessage, text: str, head: int, tail: int, note: Cu
     return (message.tokens[0] + ends + between + 2 * EDGE,)
 
 
-def _recounted(whole: Kept, text: str, head: int, tail: int) -> Kept:
-    """Return upper bounds for the pieces of a text with the ends of ``whole`` and our words between.
+def _recount(whole: CountedText, text: str, head: int, tail: int) -> CountedText:
+    """Return upper bounds for the pieces of a text with the ends of ``whole`` and our words between; none if ``whole``
+    is not counted.
 
     Pieces of the tail start at other places than in ``whole``, so two of them may have the tokens of one.
     """
+    if not whole.tokens:
+        return CountedText(text, whole.tokens)
     behind, moved = len(text) - tail, len(whole.text) - len(text)
     pieces = []
     for start in range(0, len(text), PIECE):
@@ -134,4 +139,4 @@ def _recounted(whole: Kept, text: str, head: int, tail: int) -> Kept:
         if end > behind:
             most += most_of_part(whole.tokens, whole.text, max(start, behind) + moved, end + moved)
         pieces.append(most)
-    return Kept(text, (whole.tokens[0] + EDGE, *pieces))
+    return CountedText(text, (whole.tokens[0] + EDGE, *pieces))

@@ -1,7 +1,7 @@
 """Fit a conversation into a request: sizes, shortened tool results, history trimmed by whole turns, and the summary.
 
 Sizes are tokens, either counted, or estimated from characters and corrected by the runtime's latest measurement
-(``docs/context-sizes.md``). If they exceed the budget, these steps follow:
+(``docs/concepts/context-sizes.md``). If they exceed the budget, these steps follow:
 
 1. Shorten tool results that the model has answered.
 2. Leave out whole old turns.
@@ -16,14 +16,15 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import zip_longest
 from operator import is_
 
 from attrs import evolve
 
+from cognition.base.elision import elide
 from cognition.context.cut_note import PLAIN, SKIPPED, CutNote
-from cognition.context.token_counts import shown_tokens
+from cognition.context.token_counts import cut_result_tokens
 from cognition.steps.config import AgentConfig
 from cognition.steps.requests import ModelRequest
 from cognition.steps.state import NO_SUMMARY, Summary, Window
@@ -82,15 +83,15 @@ def message_size(message: Message) -> float:
 
 def fixed_size(config: AgentConfig) -> float:
     """Return the estimated tokens of system prompt and tools."""
-    return _before(config.prompt, config.offered if config.protocol == "native" else ())
+    return _prefix_size(config.prompt, config.offered if config.protocol == "native" else ())
 
 
 def request_size(request: ModelRequest) -> float:
     """Return ``fixed_size`` for a request."""
-    return _before(request.system, request.tools)
+    return _prefix_size(request.system, request.tools)
 
 
-def _before(prompt: str, tools: Sequence[ToolSpec]) -> float:
+def _prefix_size(prompt: str, tools: Sequence[ToolSpec]) -> float:
     characters = len(prompt)
     for tool in tools:
         characters += len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) + 80
@@ -126,10 +127,7 @@ def shorten(content: str, limit: int, again: str = "") -> str:
     """
     if len(content) <= limit:
         return content
-    head, tail = ends_of(limit)
-    left_out = len(content) - head - tail
-    note = f"\n[... {left_out} characters left out{again} ...]\n"
-    return f"{content[:head]}{note}{content[head + left_out :]}" if len(note) < left_out else content
+    return elide(content, *ends_of(limit), lambda left_out: f"\n[... {left_out} characters left out{again} ...]\n")
 
 
 def ends_of(limit: int) -> tuple[int, int]:
@@ -142,7 +140,7 @@ def is_asking(message: Message) -> bool:
     return isinstance(message, UserMessage) and message.origin == "user"
 
 
-def scale_measured(estimate: float, tokens: int) -> float:
+def scale_after_measurement(estimate: float, tokens: int) -> float:
     """Return the scale after the runtime counted ``tokens`` in a prompt of this unscaled estimate."""
     low, high = SCALE_RANGE
     if tokens >= high * estimate:  # compared first: a reported count may be too large for a division
@@ -150,7 +148,7 @@ def scale_measured(estimate: float, tokens: int) -> float:
     return max(tokens / estimate, low)
 
 
-def scale_overflowed(scale: float, estimate: float, budget: int, failure: Failure) -> float:
+def scale_after_overflow(scale: float, estimate: float, budget: int, failure: Failure) -> float:
     """Return the scale, never a smaller value, after the runtime refused a prompt of this unscaled estimate as too
     long.
 
@@ -162,7 +160,7 @@ def scale_overflowed(scale: float, estimate: float, budget: int, failure: Failur
     return max(needed / estimate / (room / budget), scale)
 
 
-def scale_trusted(scale: float) -> float:
+def scale_without_measurement(scale: float) -> float:
     """Return the scale after a turn without a successful prompt.
 
     A correction that enlarges prompts is forgotten: without a successful prompt, no reply could correct it.
@@ -170,7 +168,7 @@ def scale_trusted(scale: float) -> float:
     return min(scale, 1.0)
 
 
-def shortened(message: Message, limit: int | None, note: CutNote = PLAIN) -> Message:
+def shorten_message(message: Message, limit: int | None, note: CutNote = PLAIN) -> Message:
     """Return the message with a result cut to ``limit`` characters; never a longer message.
 
     ``note`` informs the model of the omission.
@@ -180,13 +178,16 @@ def shortened(message: Message, limit: int | None, note: CutNote = PLAIN) -> Mes
     content = message.content
     most = max(limit - len(note.of(message, len(content))), 0)
     head, tail = most - most // 4, most // 4
-    short = f"{content[:head]}{note.of(message, len(content) - most)}{content[len(content) - tail :]}"
-    if len(short) >= len(content):
+    short = elide(content, head, tail, partial(note.of, message))
+    if short == content:
         return message
+    left_out = message.left_out + len(content) - most
     if not message.tokens:
-        return evolve(message, content=short)
-    tokens = shown_tokens(message, short, head, tail, note)
-    return evolve(message, content=short, tokens=tokens) if sum(tokens) < sum(message.tokens) else message
+        return evolve(message, content=short, left_out=left_out)
+    tokens = cut_result_tokens(message, short, head, tail, note)
+    if sum(tokens) >= sum(message.tokens):
+        return message
+    return evolve(message, content=short, tokens=tokens, left_out=left_out)
 
 
 def limit_at(cuts: Cuts, index: int) -> int | None:
@@ -229,8 +230,8 @@ def end_of_asking(history: History, asked: int) -> int:
     return asked
 
 
-def shown(history: History, window: Window, note: CutNote = PLAIN) -> History:
-    """Return the messages of a request; ``note`` as in ``shortened``.
+def visible_messages(history: History, window: Window, note: CutNote = PLAIN) -> History:
+    """Return the messages of a request; ``note`` as in ``shorten_message``.
 
     Messages shown before the window replace the same number of messages before it, so that the other chunks stay
     shared.
@@ -240,10 +241,10 @@ def shown(history: History, window: Window, note: CutNote = PLAIN) -> History:
     begin = first - len(front)
 
     def lay(chunk: Chunk, start: int) -> Chunk:
-        return (_laid_whole if len(chunk) == CHUNK else _laid)(chunk, start, begin, front)
+        return (_laid_whole if len(chunk) == CHUNK else _place_front)(chunk, start, begin, front)
 
     def cut(chunk: Chunk, start: int) -> Chunk:
-        return (_cut_whole if len(chunk) == CHUNK else _cut)(chunk, start, cuts, note)
+        return (_cut_whole if len(chunk) == CHUNK else _apply_cuts)(chunk, start, cuts, note)
 
     if front:
         history = history.by_chunks(begin, first, lay)
@@ -252,22 +253,22 @@ def shown(history: History, window: Window, note: CutNote = PLAIN) -> History:
     return history.drop(begin)
 
 
-def _laid(chunk: Chunk, start: int, begin: int, front: Chunk) -> Chunk:
+def _place_front(chunk: Chunk, start: int, begin: int, front: Chunk) -> Chunk:
     """Return the messages with ``front`` placed from ``begin`` on."""
     low, high = max(begin - start, 0), min(begin + len(front) - start, len(chunk))
     return (*chunk[:low], *front[low + start - begin : high + start - begin], *chunk[high:])
 
 
-_laid_whole = lru_cache(maxsize=64)(_laid)
+_laid_whole = lru_cache(maxsize=64)(_place_front)
 """Cached, so that requests share messages as histories do."""
 
 
-def _cut(chunk: Chunk, start: int, cuts: Cuts, note: CutNote) -> Chunk:
-    cut = tuple([shortened(message, limit_at(cuts, start + place), note) for place, message in enumerate(chunk)])
+def _apply_cuts(chunk: Chunk, start: int, cuts: Cuts, note: CutNote) -> Chunk:
+    cut = tuple([shorten_message(message, limit_at(cuts, start + place), note) for place, message in enumerate(chunk)])
     return chunk if all(map(is_, cut, chunk)) else cut
 
 
-_cut_whole = lru_cache(maxsize=64)(_cut)
+_cut_whole = lru_cache(maxsize=64)(_apply_cuts)
 """Cached, as ``_laid_whole``."""
 
 
@@ -281,7 +282,7 @@ def fit(history: History, window: Window, fixed: float, budget: int, note: CutNo
     3. Shorten the last turn's results further, drop its oldest steps, then let its newest results share the room.
     4. Drop the summary.
 
-    ``note`` as in ``shortened``.
+    ``note`` as in ``shorten_message``.
     """
     if (fixed + window.size - window.slack) * window.scale <= budget:
         return window
@@ -310,9 +311,9 @@ def _without_summary(history: History, window: Window, note: CutNote) -> Window:
     return evolve(bare, size=window.size + sizes[0] - sizes[1])
 
 
-def shown_size(history: History, window: Window, index: int, note: CutNote = PLAIN) -> float:
+def visible_size(history: History, window: Window, index: int, note: CutNote = PLAIN) -> float:
     """Return the unscaled tokens of a message of history in the form that the window shows."""
-    return message_size(shortened(history[index], limit_at(window.cuts, index), note))
+    return message_size(shorten_message(history[index], limit_at(window.cuts, index), note))
 
 
 def _newest_step(history: History, first: int) -> int:
@@ -336,16 +337,16 @@ def _shorten_stale(history: History, window: Window, room: float, most: int, not
         limit = limit_at(window.cuts, index)
         if limit is not None and limit <= most:
             continue
-        saved = message_size(shortened(message, limit, note)) - message_size(shortened(message, most, note))
+        saved = message_size(shorten_message(message, limit, note)) - message_size(shorten_message(message, most, note))
         size, end = size - saved, index + 1
     if not end:
         return window
     before = [(until, min(limit, most)) for until, limit in window.cuts if until < end]
     behind = [(until, limit) for until, limit in window.cuts if until > end]
-    return evolve(window, size=size, cuts=_joined((*before, (end, most), *behind)))
+    return evolve(window, size=size, cuts=_merge_cuts((*before, (end, most), *behind)))
 
 
-def _joined(cuts: Cuts) -> Cuts:
+def _merge_cuts(cuts: Cuts) -> Cuts:
     """Merge adjacent rows with the same limit."""
     return tuple([row for row, after in zip_longest(cuts, cuts[1:]) if after is None or row[1] != after[1]])
 
@@ -363,7 +364,7 @@ def _drop_turns(history: History, window: Window, room: float, note: CutNote) ->
             first, turns, gone = index, turns + 1, 0.0
             if size <= room:
                 break
-        gone += message_size(shortened(message, limit_at(cuts, index), note) if cuts else message)
+        gone += message_size(shorten_message(message, limit_at(cuts, index), note) if cuts else message)
     cuts = tuple([cut for cut in cuts if cut[0] > first])
     return evolve(window, first=first, size=size, cuts=cuts, summary=summary, turns=turns)
 
@@ -376,7 +377,7 @@ def _drop_steps(history: History, window: Window, room: float, note: CutNote) ->
     first, newest = begun, _newest_step(history, begun)
     while size > room and first < newest:
         following = next(i for i in range(first + 1, newest + 1) if isinstance(history[i], AssistantMessage))
-        size -= sum(shown_size(history, window, index, note) for index in range(first, following))
+        size -= sum(visible_size(history, window, index, note) for index in range(first, following))
         first = following
     if first == begun or not is_asking(history[asked]):
         return window
@@ -397,11 +398,11 @@ def _shorten_newest(history: History, window: Window, room: float, note: CutNote
     """
     begin, end = _newest_step(history, window.first) + 1, len(history)
     results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
-    others = window.size - sum(shown_size(history, window, index, note) for index in results)
+    others = window.size - sum(visible_size(history, window, index, note) for index in results)
 
     def cut_to(limit: int) -> Window:
-        cut = evolve(window, cuts=_joined(((begin, OLD_RESULT), (end, limit))))
-        return evolve(cut, size=others + sum(shown_size(history, cut, index, note) for index in results))
+        cut = evolve(window, cuts=_merge_cuts(((begin, OLD_RESULT), (end, limit))))
+        return evolve(cut, size=others + sum(visible_size(history, cut, index, note) for index in results))
 
     lengths = sorted(len(message.content) for message in results.values())
     limit = _share(lengths, (room - others - MESSAGE_TOKENS * len(results)) * CHARS_PER_TOKEN)

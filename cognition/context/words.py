@@ -83,7 +83,7 @@ def distinct_words(text: str) -> frozenset[str]:
     return frozenset(words_of(text))
 
 
-def asked_in(text: str) -> list[str]:
+def query_words(text: str) -> list[str]:
     """Return the different words to search for, in the query's order, in the form of ``words_of``.
 
     Words without information (``what``, ``the``) are left out if there are others.

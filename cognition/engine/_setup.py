@@ -9,11 +9,11 @@ from typing import Literal, get_args
 from attrs import evolve
 
 from cognition.context.cut_note import CutNote
-from cognition.context.sections import briefed, with_standing
+from cognition.context.sections import insert_briefing, with_standing
 from cognition.context.summaries import summary_budget, summary_options
-from cognition.context.token_counts import fixed_counted
+from cognition.context.token_counts import fixed_tokens
 from cognition.context.window import changed_size, fixed_size, prompt_budget, result_limit
-from cognition.parsing.text_protocol import instructed, told_tools
+from cognition.parsing.text_protocol import append_instructions, describe_tools
 from cognition.steps.config import AgentConfig, GenerationOptions
 from cognition.steps.engine_tools import SPAWN_WORKER
 from cognition.steps.requests import ModelRequest, Purpose
@@ -49,37 +49,40 @@ class Setup:
         "result_limits",
         "summary_options",
         "summary_room",
-        "told",
+        "tool_instructions",
         "tools",
     )
 
     def __init__(self, config: AgentConfig) -> None:
-        self.config = config
+        self.config: AgentConfig = config
         self.asks: Callable[[ToolCall, AgentState], bool] | None = None
         """A custom engine's additional approval check; None without one."""
-        self.offered = config.offered
+        self.offered: tuple[ToolSpec, ...] = config.offered
         self.engine_tools: dict[str, str] = {
             tool.name: own_name(tool.name, config.names) for tool in engine_tools(config.features, config.names)
         }
         """The tools that the engine itself executes: their offered names, each with our name."""
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
         workers = [name for name, ours in self.engine_tools.items() if ours == SPAWN_WORKER.name]
-        self.beside = frozenset([*(tool.name for tool in self.offered if tool.runs_beside), *workers])
+        self.beside: frozenset[str] = frozenset([*(tool.name for tool in self.offered if tool.runs_beside), *workers])
         """Tools that may run in parallel with their neighbours: they are declared so, or are workers with their own
         state.
         """
-        self.prompt = config.prompt
-        self.told = told_tools(config.protocol, config.offered)
-        self.fixed = fixed_size(config)
-        self.budget = prompt_budget(config)
+        self.prompt: str = config.prompt
+        self.tool_instructions: str = describe_tools(config.protocol, config.offered)
+        self.fixed: float = fixed_size(config)
+        self.budget: int = prompt_budget(config)
         self.full: float = self.budget if config.compact_at is None else self.budget * config.compact_at
         """Tokens of a prompt beyond which the engine reduces its size."""
-        self.summary_options, self.summary_room = summary_options(config), summary_budget(config)
-        self.result_limit = result_limit(config)
-        self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
+        self.summary_options: GenerationOptions = summary_options(config)
+        self.summary_room: int = summary_budget(config)
+        self.result_limit: int = result_limit(config)
+        self.result_limits: dict[str, int] = {
+            tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None
+        }
         reader = next((tool.name for tool in config.tools if tool.rereads), "")
-        self.note = CutNote(reader, frozenset(self.engine_tools) if reader else frozenset())
-        self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
+        self.note: CutNote = CutNote(reader, frozenset(self.engine_tools) if reader else frozenset())
+        self.budgets: tuple[Budget, ...] = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
 
     def request(
         self,
@@ -109,9 +112,9 @@ class Setup:
         if choice != options.tool_choice or own:
             options = _options(options, choice, returns if own else "")
         tools = () if final or config.protocol != "native" else self.offered
-        prompt = self.prompt if system is None else instructed(system, self.told)
+        prompt = self.prompt if system is None else append_instructions(system, self.tool_instructions)
         if briefing is not None:
-            prompt, messages = with_standing(prompt, briefing), briefed(messages, briefing)
+            prompt, messages = with_standing(prompt, briefing), insert_briefing(messages, briefing)
         return ModelRequest(prompt, messages, tools, options, config.protocol)
 
     def summary_request(self, message: Message, prompt: str) -> ModelRequest:
@@ -120,14 +123,16 @@ class Setup:
 
     def system_with(self, system: str | None, briefing: Briefing | None) -> str:
         """Return the system prompt of a request; arguments as in ``request``."""
-        return with_standing(self.prompt if system is None else instructed(system, self.told), briefing)
+        return with_standing(
+            self.prompt if system is None else append_instructions(system, self.tool_instructions), briefing
+        )
 
-    def fixed_with(self, system: str | None, costs: TemplateCosts | None) -> float:
+    def fixed_size_with(self, system: str | None, costs: TemplateCosts | None) -> float:
         """Return the tokens before the messages, with ``system`` as in ``request``: an upper bound with ``costs``,
         else an estimate.
         """
         estimate = changed_size(self.fixed, self.config, system)
-        return estimate if costs is None else fixed_counted(costs, estimate)
+        return estimate if costs is None else fixed_tokens(costs, estimate)
 
     def note_with(self, costs: TemplateCosts | None) -> CutNote:
         """Return the note to the model about omitted text of a result."""

@@ -2,8 +2,8 @@
 
 This is the whole shape of the agent's logic. Each input has one row. In a phase missing from its row, the input is
 rejected, for the single reason in the row. A handler may also reject an answer to an effect that is not in flight.
-``docs/state-machine.md`` is generated from this table. Exploration tests fail for an undeclared following phase, and
-for a declared phase that never follows.
+``docs/concepts/state-machine.md`` is generated from this table. Exploration tests fail for an undeclared following
+phase, and for a declared phase that never follows.
 """
 
 from __future__ import annotations

@@ -9,32 +9,41 @@ from attrs import evolve
 from cognition.base.ids import EffectId, effect_id
 from cognition.context.sections import briefing_size
 from cognition.context.summaries import cutting_point, is_due, summary_request
-from cognition.context.token_counts import counted
-from cognition.context.tool_results import kept_result
+from cognition.context.token_counts import tokens_of
+from cognition.context.tool_results import prepare_result
 from cognition.context.window import (
     before_window,
     fit,
     message_size,
-    scale_trusted,
-    shown,
+    scale_without_measurement,
     system_size,
+    visible_messages,
 )
 from cognition.engine._setup import Setup as Setup
+from cognition.policy.rules import Rule
 from cognition.steps.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.steps.phases import IDLE, Compacting, Hooked, ModelAttempt, Phase, Thinking
 from cognition.steps.requests import ModelRequest
-from cognition.steps.state import NO_SUMMARY, AgentState, Counters, Spent, Window
+from cognition.steps.state import NO_SUMMARY, AgentState, Counters, Spent, Summary, Window
 from cognition.steps.transition import Transition
 from cognition.values.candidates import Briefing
 from cognition.values.content import TextPart
 from cognition.values.counts import TemplateCosts, Tokens
+from cognition.values.features import Plan, Task
 from cognition.values.history import History
-from cognition.values.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
+from cognition.values.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 from cognition.values.outcomes import Completed, Failed, LimitKind, LimitReached, Outcome
-from cognition.values.routing import OWN, ModelTask, choose, order_of
+from cognition.values.routing import OWN, HealthOf, ModelTask, choose, order_of
 
 UNSPENT = Spent()
-NOT_COUNTED: Tokens = ()
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
 
 IMAGES_NOTE = "The images of the result of {name} ({id}):"
@@ -93,22 +102,48 @@ class Draft:
         "workers",
     )
 
+    called: bool
+    corrections: int
+    cuts: tuple[tuple[int, int], ...]
+    first: int
+    given_up: tuple[str, ...]
+    health: HealthOf
+    hook_continuations: int
+    model: str | None
+    nudges: int
+    plan: Plan | None
+    recent: tuple[str, ...]
+    refusals: int
+    repairs: int
+    returns: str
+    scale: float
+    size: float
+    slack: float
+    started_at: float
+    steps: int
+    summary: Summary
+    tasks: tuple[Task, ...]
+    tool_calls: int
+    turns: int
+    usage: Usage
+    workers: int
+
     def __init__(self, setup: Setup, state: AgentState, spent: Spent | None = None) -> None:
         """Start from ``state``; ``spent`` replaces the turn's usage in it."""
-        self.setup = setup
-        self.now = 0.0
+        self.setup: Setup = setup
+        self.now: float = 0.0
         """The time of the input if a call may begin; else 0."""
-        self.history = state.history
+        self.history: History = state.history
         self.phase: Phase = state.phase
-        self.remembered = state.remembered
-        self.total = state.total
+        self.remembered: tuple[Rule, ...] = state.remembered
+        self.total: Usage = state.total
         self.mode, self.resume_mode = state.mode, state.resume_mode
         self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
         self.system, self.costs, self.briefing = state.system, state.costs, state.briefing
         self.model, self.health = state.model, state.health
-        self.fixed = setup.fixed
+        self.fixed: float = setup.fixed
         if self.system is not None or self.costs is not None or self.briefing is not None:
-            self.fixed = setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing)
+            self.fixed = setup.fixed_size_with(self.system, self.costs) + briefing_size(self.briefing)
         self.decisions: list[Decision] = []
         counters = state.counters
         self._turn, self._step = counters.turn, counters.step
@@ -141,19 +176,19 @@ class Draft:
 
     def change_system(self, system: str) -> None:
         self.system = system
-        self._fixed_changed()
+        self._update_fixed()
 
     def change_briefing(self, briefing: Briefing | None) -> None:
         if briefing is not self.briefing:
             self.briefing = briefing
-            self._fixed_changed()
+            self._update_fixed()
 
     def change_costs(self, costs: TemplateCosts) -> None:
         self.costs = costs
-        self._fixed_changed()
+        self._update_fixed()
 
-    def _fixed_changed(self) -> None:
-        self.fixed, self.slack = self.setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing), 0.0
+    def _update_fixed(self) -> None:
+        self.fixed, self.slack = self.setup.fixed_size_with(self.system, self.costs) + briefing_size(self.briefing), 0.0
 
     def empty(self) -> None:
         """Forget the conversation and its last turn's usage; ids keep counting."""
@@ -177,10 +212,10 @@ class Draft:
         return f"m{self._messages}"
 
     def append(self, message: Message) -> None:
-        if self.costs is not None:
-            message = counted(message, self.costs)
-        elif message.tokens:  # counted by nobody whose costs are known
-            message = evolve(message, tokens=())
+        # Without costs, it was counted by nobody whose costs are known.
+        tokens = () if self.costs is None else tokens_of(message, self.costs)
+        if tokens is not message.tokens:
+            message = evolve(message, tokens=tokens)
         self.history = self.history.append(message)
         self.size += message_size(message)
 
@@ -195,12 +230,11 @@ class Draft:
 
     def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
         """Append a result to history, with the program's note. The tool's own limit does not shorten the note."""
-        setup, content = self.setup, result.content
-        own, limit, tokens = setup.result_limits.get(call.name), setup.result_limit, NOT_COUNTED
-        if self.costs is not None or note or len(content) > (limit if own is None else min(own, limit)):
-            again = setup.note.again(call.name, call.id)
-            content, tokens = kept_result(result, self.costs, own, limit, note, again, call.name)
-        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
+        setup = self.setup
+        own, again = setup.result_limits.get(call.name), setup.note.again(call.name, call.id)
+        one = prepare_result(result, self.costs, own, setup.result_limit, note, again, call.name)
+        message = self.new_message_id(), call.id, call.name, one.content, result.status, one.tokens, one.left_out
+        self.append(ToolMessage(*message))
 
     def record_results(self, results: Sequence[tuple[ToolCall, ToolResult, str]]) -> None:
         """Append the results of all calls of a reply, each with its note, then their pictures.
@@ -214,15 +248,38 @@ class Draft:
                 told = TextPart(IMAGES_NOTE.format(name=call.name, id=call.id))
                 self.append(UserMessage(self.new_message_id(), "", "engine", (told, *result.images)))
 
-    def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
-        """Call the model, or fail the turn if the required messages do not fit."""
+    def next_model_call(
+        self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None, *, again: bool = False
+    ) -> None:
+        """Make the next model call of this turn, unless a budget ends the turn or the required messages do not fit.
+
+        At a soft limit (``limit``, or the limit of steps) this is the last call: it asks for an answer without tools.
+
+        Args:
+            now: the time.
+            attempt: the call's purpose and number.
+            limit: the soft limit that was reached, if any.
+            again: whether this is another attempt of the same call, whose budget is already checked.
+        """
         setup = self.setup
+        if not again:
+            hard = self.exhausted_limit(now)
+            if hard is not None:
+                self.stop_at(hard)
+                return
+            if limit is None and self.steps >= setup.config.limits.steps:
+                limit = "steps"
+            if limit is not None:
+                detail = self.limit_detail(limit)
+                self.decide(LimitHit(limit, detail))
+                self.note(FINAL_ANSWER_NOTE.format(reason=detail))
+                attempt = ModelAttempt("final_answer", limit=limit)
         tokens = (self.fixed + self.size - self.slack) * self.scale
         if tokens > setup.full:  # otherwise the window stays where it is
             if self._begin_summary(attempt, now) or not self._make_room():
                 return
             tokens = (self.fixed + self.size - self.slack) * self.scale
-        if new_step:
+        if not again:
             self._step, self._index = self._step + 1, 0
         effect_id = self.new_effect()
         whole = messages = self.history.drop(self.first)
@@ -230,7 +287,7 @@ class Draft:
         if self.cuts or self.summary is not NO_SUMMARY:
             window = self.window()
             messages, front = (
-                shown(self.history, window, setup.note_with(self.costs)),
+                visible_messages(self.history, window, setup.note_with(self.costs)),
                 before_window(self.history, window),
             )
             dropped -= len(front) - bool(self.summary.text) - bool(self.summary.skipped)
@@ -258,14 +315,14 @@ class Draft:
         self.phase = Thinking(effect_id, attempt)
 
     def has_room(self) -> bool:
-        return self._fitting() is not None
+        return self._fitting_window() is not None
 
-    def _fitting(self) -> Window | None:
+    def _fitting_window(self) -> Window | None:
         return fit(self.history, self.window(), self.fixed, self.setup.budget, self.setup.note_with(self.costs))
 
     def _make_room(self) -> bool:
         """Move the window so that the messages fit the budget; if that is impossible, end the turn."""
-        budget, window = self.setup.budget, self._fitting()
+        budget, window = self.setup.budget, self._fitting_window()
         if window is not None:
             self.move(window)
             return True
@@ -342,33 +399,13 @@ class Draft:
 
     def trust_estimates(self) -> None:
         """Correct the scale after a turn without a successful prompt."""
-        self.scale = scale_trusted(self.scale)
+        self.scale = scale_without_measurement(self.scale)
 
     def prompt_tokens(self) -> int:
         """Return the estimated tokens of a prompt that shows the whole window."""
         return int((self.fixed + self.size - self.slack) * self.scale)
 
-    def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
-        """Make the next model call of this turn, unless a budget ends the turn.
-
-        At a soft limit (``limit``, or the limit of steps) this is the last call: it asks for an answer without tools.
-        """
-        hard = self.exhausted(now)
-        if hard is not None:
-            self.stop_at(hard)
-            return
-        limits = self.setup.config.limits
-        if limit is None and self.steps >= limits.steps:
-            limit = "steps"
-        if limit is None:
-            self.ask_model(attempt, now, new_step=True)
-            return
-        detail = self.limit_detail(limit)
-        self.decide(LimitHit(limit, detail))
-        self.note(FINAL_ANSWER_NOTE.format(reason=detail))
-        self.ask_model(ModelAttempt("final_answer", limit=limit), now, new_step=True)
-
-    def exhausted(self, now: float) -> LimitKind | None:
+    def exhausted_limit(self, now: float) -> LimitKind | None:
         """Return the budget that prevents another model call, or None."""
         limits = self.setup.config.limits
         if self.refusals >= limits.refusals:
@@ -396,7 +433,7 @@ class Draft:
         self.decide(LimitHit(limit, self.limit_detail(limit)))
         self.finish(LimitReached(limit, text))
 
-    def stop_cut(self, detail: str, text: str) -> None:
+    def stop_truncated(self, detail: str, text: str) -> None:
         """End the turn at a reply cut at its token limit, with ``text`` as the partial reply."""
         self.decide(LimitHit("max_tokens", detail))
         self.finish(LimitReached("max_tokens", text))
@@ -422,7 +459,7 @@ class Draft:
             self.history,
             self.phase,
             counters,
-            self._sealed_spent(),
+            self._seal_spent(),
             Window(self.first, self.size, self.scale, self.cuts, self.summary, self.turns, self.slack),
             self.remembered,
             self.total,
@@ -439,7 +476,7 @@ class Draft:
         )
         return Transition(state, tuple(self.decisions))
 
-    def _sealed_spent(self) -> Spent:
+    def _seal_spent(self) -> Spent:
         """Return the turn's usage, reusing the incoming value if unchanged: a new value takes three times as long as
         comparing.
         """

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from cognition.base.errors import CogstepError
 from cognition.context.sections import briefing_size
-from cognition.context.window import fit, shown
+from cognition.context.window import fit, visible_messages
 from cognition.engine._table import CLOSED, HANDLERS, TABLE
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers.rejection import reject
@@ -59,7 +59,7 @@ class LLMEngine:
     """
 
     def __init__(self, config: AgentConfig | None = None) -> None:
-        self.config = config or AgentConfig()
+        self.config: AgentConfig = config or AgentConfig()
         self._setup = Setup(self.config)
         if type(self).requires_approval is not LLMEngine.requires_approval:
             self._setup.asks = self.requires_approval
@@ -107,11 +107,11 @@ class LLMEngine:
         if isinstance(phase, Compacting) and (asking := Draft(setup, state).summary_request(phase.until)):
             return asking[0]
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
-        fixed = setup.fixed_with(state.system, state.costs) + briefing_size(state.briefing)
+        fixed = setup.fixed_size_with(state.system, state.costs) + briefing_size(state.briefing)
         note = setup.note_with(state.costs)
         window = fit(state.history, state.window, fixed, setup.budget, note) or state.window
         return setup.request(
-            shown(state.history, window, note),
+            visible_messages(state.history, window, note),
             purpose,
             called=state.spent.called,
             returns=state.returns,

@@ -1,6 +1,5 @@
 """The parser of model output: one pure state machine that reads any format given as data."""
 
-from cognition.parsing._reply import Reply, collect, parse_reply
 from cognition.parsing.formats import FORMATS, HERMES, PLAIN
 from cognition.parsing.outputs import (
     ArgumentsDelta,
@@ -11,7 +10,7 @@ from cognition.parsing.outputs import (
     ReasoningDelta,
     TextDelta,
 )
-from cognition.parsing.parser import Parser, advance, finish, start
+from cognition.parsing.parser import Parser, Reply, advance, collect, finish, parse_reply, start
 from cognition.parsing.spec import CallFormat, FormatSpec, JsonFields, ParameterMarkers, ReasoningMarkers
 from cognition.parsing.state import ParserState
 from cognition.parsing.typed_values import ParameterTypes, types_of

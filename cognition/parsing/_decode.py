@@ -16,7 +16,7 @@ from typing import Any
 from attrs import astuple
 
 from cognition.base.strict_json import DECODER
-from cognition.parsing._decode_literals import named_objects, pythonic
+from cognition.parsing._decode_literals import decode_named_objects, decode_pythonic
 from cognition.parsing.call_builder import (
     NO_ARGUMENTS,
     READ_OVER,
@@ -24,14 +24,14 @@ from cognition.parsing.call_builder import (
     Decoded,
     Decoding,
     call_of,
-    checked_name,
-    name_in,
-    unescaped,
+    check_name,
+    find_name,
+    unescape_name,
 )
-from cognition.parsing.literals import Doubt, Unreadable
+from cognition.parsing.literals import Doubt, UnreadableCallError
 from cognition.parsing.nested_elements import read_elements
 from cognition.parsing.spec import CallFormat, JsonFields, ParameterMarkers
-from cognition.parsing.typed_values import NO_TYPES, ParameterTypes, read_literal, typed
+from cognition.parsing.typed_values import NO_TYPES, ParameterTypes, parse_value, read_literal
 from cognition.parsing.values import Members, Value, json_values, members_of, skip
 from cognition.values.messages import MalformedToolCall, ProposedCall
 
@@ -70,36 +70,38 @@ def decode(
     try:
         match calls.shape:
             case "pythonic":
-                return _moved(pythonic(calls, stripped, terminated=terminated, cut=not (terminated or passed)), before)
+                return _shift(
+                    decode_pythonic(calls, stripped, terminated=terminated, cut=not (terminated or passed)), before
+                )
             case "named_object":
-                return _moved(named_objects(calls, stripped), before)
+                return _shift(decode_named_objects(calls, stripped), before)
             case "tagged_parameters":
-                return _tagged(calls, raw, terminated, passed, types)
+                return _decode_tagged(calls, raw, terminated, passed, types)
             case "nested_tags":
-                return Decoding([_nested(calls, raw, terminated, types)])
+                return Decoding([_decode_nested(calls, raw, terminated, types)])
             case "named_json":
-                return _named(calls, raw, terminated, passed)
+                return _decode_named(calls, raw, terminated, passed)
             case _:
-                usual = _usual(calls, stripped) if calls.shape == "json_object" else None
+                usual = _decode_usual(calls, stripped) if calls.shape == "json_object" else None
                 if usual is not None:
                     return Decoding([usual])
                 values, repairs, doubt = json_values(stripped, terminated)
-    except Unreadable as error:
+    except UnreadableCallError as error:
         broken = Decoding([MalformedToolCall(stripped, str(error))], error.doubt)
         # Calls with their names outside of their JSON were read with the white space before them.
-        return broken if calls.shape in ("tagged_parameters", "named_json") else _moved(broken, before)
+        return broken if calls.shape in ("tagged_parameters", "named_json") else _shift(broken, before)
     decoded = [_from_value(calls, value, repairs, stripped, types) for value in values]
-    return _moved(Decoding(decoded if listed else _with_their_arguments(decoded, values), doubt), before)
+    return _shift(Decoding(decoded if listed else _with_their_arguments(decoded, values), doubt), before)
 
 
-def _moved(decoding: Decoding, by: int) -> Decoding:
-    return decoding if decoding.doubt is None else Decoding(decoding.calls, decoding.doubt.moved(by))
+def _shift(decoding: Decoding, by: int) -> Decoding:
+    return decoding if decoding.doubt is None else Decoding(decoding.calls, decoding.doubt.shift(by))
 
 
 # ----------------------------------------------------------------------------------------------- making the call
 
 
-def _usual(calls: CallFormat, text: str) -> ProposedCall | None:
+def _decode_usual(calls: CallFormat, text: str) -> ProposedCall | None:
     """Decode a call with only a name and then arguments, the usual case; None for any other.
 
     It returns the same as ``_from_value`` would, but decodes once and does not search for members.
@@ -130,12 +132,12 @@ def _usual_head(name: str, arguments: str) -> re.Pattern[str]:
 def _from_value(calls: CallFormat, value: Value, repairs: tuple[str, ...], raw: str, types: ParameterTypes) -> Decoded:
     try:
         if not isinstance(value.value, dict):
-            raise Unreadable("a call has to be a JSON object")
+            raise UnreadableCallError("a call has to be a JSON object")
         members = members_of(value)
         if calls.shape == "name_as_key":
             return _name_as_key(members, repairs)
         return _from_members(calls.fields, members, repairs, types)
-    except Unreadable as error:
+    except UnreadableCallError as error:
         return MalformedToolCall(raw if value.text is None else value.text, str(error))
 
 
@@ -157,7 +159,7 @@ def _from_members(
 ) -> ProposedCall:
     name = members.get(fields.name)
     if name is None or not isinstance(name.value, str) or not name.value.strip():
-        raise Unreadable(f'the call has no name: "{fields.name}" has to be the name of a tool')
+        raise UnreadableCallError(f'the call has no name: "{fields.name}" has to be the name of a tool')
     arguments = members.get(fields.arguments)
     known = astuple(fields)
     if arguments is None:
@@ -168,15 +170,15 @@ def _from_members(
                 break
     parameters = types.get(name.value.strip(), {}) if arguments is None else {}
     for key, member in members.items():
-        if key not in known and not _read_over(key, member.value, parameters):
-            raise Unreadable(
+        if key not in known and not _is_skippable(key, member.value, parameters):
+            raise UnreadableCallError(
                 f'"{key}" has no place beside "{fields.name}": what the tool is given has to stand in '
                 f'"{fields.arguments}"'
             )
     return call_of(name.value, arguments, repairs)
 
 
-def _read_over(key: str, value: Any, parameters: Collection[str]) -> bool:
+def _is_skippable(key: str, value: Any, parameters: Collection[str]) -> bool:
     """Return whether this member beside the name can be skipped: a common extra key that is not one of
     ``parameters``.
     """
@@ -188,7 +190,7 @@ def _read_over(key: str, value: Any, parameters: Collection[str]) -> bool:
 
 def _name_as_key(members: Members, repairs: tuple[str, ...]) -> ProposedCall:
     if len(members) != 1:
-        raise Unreadable("the call has to be an object with one key, the name of a tool")
+        raise UnreadableCallError("the call has to be an object with one key, the name of a tool")
     ((name, arguments),) = members.items()
     return call_of(name, arguments, repairs)
 
@@ -196,31 +198,31 @@ def _name_as_key(members: Members, repairs: tuple[str, ...]) -> ProposedCall:
 # -------------------------------------------------------------------------------------- names before arguments
 
 
-def _named(calls: CallFormat, raw: str, terminated: bool, passed: bool) -> Decoding:
+def _decode_named(calls: CallFormat, raw: str, terminated: bool, passed: bool) -> Decoding:
     notes: tuple[str, ...] = ()
     head, found, body = raw.partition(calls.name_end)
     if not found:
         head, found, body = raw.partition("{")
-        if not found or not NAME.fullmatch(name_in(calls, head)):
-            raise Unreadable(f"{calls.name_end.strip()!r} is missing after the name")
+        if not found or not NAME.fullmatch(find_name(calls, head)):
+            raise UnreadableCallError(f"{calls.name_end.strip()!r} is missing after the name")
         body, notes = found + body, (MISSING_NAME_END,)
-    name, body = checked_name(calls, head), body.lstrip()
+    name, body = check_name(calls, head), body.lstrip()
     before = len(raw) - len(body)
     body = body.rstrip().removesuffix(calls.body_end.strip()).rstrip()
     if not body:
         if not (terminated or passed):  # no family writes a call so, and what was to come is not known
-            raise Unreadable("its arguments are missing")
+            raise UnreadableCallError("its arguments are missing")
         return Decoding([call_of(name, None, ())])
     try:
         values, repairs, doubt = json_values(body, terminated)
-    except Unreadable as error:
-        raise Unreadable(str(error), error.doubt and error.doubt.moved(before)) from None
+    except UnreadableCallError as error:
+        raise UnreadableCallError(str(error), error.doubt and error.doubt.shift(before)) from None
     if len(values) != 1:
-        raise Unreadable("the arguments have to be one JSON object")
-    return _moved(Decoding([call_of(name, values[0], notes + repairs)], doubt), before)
+        raise UnreadableCallError("the arguments have to be one JSON object")
+    return _shift(Decoding([call_of(name, values[0], notes + repairs)], doubt), before)
 
 
-def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: ParameterTypes) -> Decoding:
+def _decode_tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: ParameterTypes) -> Decoding:
     markers = calls.parameters
     assert markers is not None  # CallFormat's own check
     name, at = _tagged_name(calls, markers, raw)
@@ -231,48 +233,48 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: 
     while raw.startswith(markers.key_start, at := skip(raw, at)):
         start = raw[at : at + 40]
         here = at
-        key, at = _until(
+        key, at = _split_at_marker(
             raw, at + len(markers.key_start), markers.key_end, NOT_CLOSED, start, doubt=Doubt(here, open=True)
         )
         if markers.value_start:
-            gap, at = _until(raw, at, markers.value_start, NOT_CLOSED, start, doubt=Doubt(here, open=True))
-            if gap.strip() and not _says_type(gap, markers.string_mark):
-                raise Unreadable(NOT_CLOSED.format(start), Doubt(here))
+            gap, at = _split_at_marker(raw, at, markers.value_start, NOT_CLOSED, start, doubt=Doubt(here, open=True))
+            if gap.strip() and not _has_only_type(gap, markers.string_mark):
+                raise UnreadableCallError(NOT_CLOSED.format(start), Doubt(here))
         else:
             gap = ""
-        begin, key = at, unescaped(calls, key.strip())
-        value, at = _until(
+        begin, key = at, unescape_name(calls, key.strip())
+        value, at = _split_at_marker(
             raw, _behind_texts(raw, at, markers), markers.value_end, NOT_CLOSED, start, at, Doubt(here, open=True)
         )
         mended: tuple[str, ...] = ()
         forgotten = _next_parameter(raw, begin, at, markers, known.keys() - {key} - values.keys()) if known else 0
         if forgotten:
-            value, at, repairs = raw[begin:forgotten], forgotten, _with(repairs, MISSING_PARAMETER_END)
+            value, at, repairs = raw[begin:forgotten], forgotten, _add_repairs(repairs, MISSING_PARAMETER_END)
             doubt = doubt or Doubt(begin)
         value = _without_line_breaks(value)
         if key in values:
-            raise Unreadable(f"the parameter {key!r} is given twice")
+            raise UnreadableCallError(f"the parameter {key!r} is given twice")
         if markers.text_start and value.startswith(markers.text_start):
             if not value.endswith(markers.text_end):
-                raise Unreadable(NOT_CLOSED.format(start), Doubt(here))
+                raise UnreadableCallError(NOT_CLOSED.format(start), Doubt(here))
             values[key] = value[len(markers.text_start) : len(value) - len(markers.text_end)]
         elif not markers.string_mark:
-            values[key], mended = typed(value, known.get(key, NO_TYPE))
+            values[key], mended = parse_value(value, known.get(key, NO_TYPE))
         else:
             values[key], mended = (value, ()) if markers.string_mark in gap else read_literal(value.strip())
-        repairs = _with(repairs, *mended) if mended else repairs
+        repairs = _add_repairs(repairs, *mended) if mended else repairs
     rest = raw[at:].strip()
     if passed and values and not rest:
-        repairs = _with(repairs, MISSING_END)
+        repairs = _add_repairs(repairs, MISSING_END)
     else:
         _check_end(calls, rest, terminated)
-    inner = _unwrapped(values, known)
+    inner = _unwrap_arguments(values, known)
     if inner:
         values, repairs = inner, (*repairs, ARGUMENTS_IN_A_PARAMETER)
     return Decoding([call_of(name, Value(values, None), repairs)], doubt)
 
 
-def _says_type(gap: str, string_mark: str) -> bool:
+def _has_only_type(gap: str, string_mark: str) -> bool:
     """Return whether the text between a key and its value contains only the type attribute.
 
     ``string_mark`` is that attribute with its value for strings; for other types the attribute has another value.
@@ -281,7 +283,7 @@ def _says_type(gap: str, string_mark: str) -> bool:
     return bool(string_mark) and re.fullmatch(rf'\s*{re.escape(attribute)}="\w*"\s*', gap) is not None
 
 
-def _with(repairs: tuple[str, ...], *more: str) -> tuple[str, ...]:
+def _add_repairs(repairs: tuple[str, ...], *more: str) -> tuple[str, ...]:
     return repairs + tuple(note for note in more if note not in repairs)
 
 
@@ -298,7 +300,7 @@ def _next_parameter(raw: str, begin: int, end: int, markers: ParameterMarkers, o
     return place if name in others and not again else 0
 
 
-def _unwrapped(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+def _unwrap_arguments(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> dict[str, Any]:
     """Return the arguments if they are nested in a single parameter that the tool does not have; else an empty dict."""
     if len(values) != 1:
         return {}
@@ -312,30 +314,30 @@ def _unwrapped(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> d
 def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tuple[str, int]:
     at = 0
     if calls.name_start:
-        before, at = _until(raw, 0, calls.name_start, "{!r} is missing before the name", calls.name_start)
+        before, at = _split_at_marker(raw, 0, calls.name_start, "{!r} is missing before the name", calls.name_start)
         if before.strip():
-            raise Unreadable(f"the call has to begin with {calls.name_start!r}")
+            raise UnreadableCallError(f"the call has to begin with {calls.name_start!r}")
     if calls.name_end:
-        name, at = _until(raw, at, calls.name_end, "{!r} is missing after the name", calls.name_end)
+        name, at = _split_at_marker(raw, at, calls.name_end, "{!r} is missing after the name", calls.name_end)
     else:
         end = raw.find(markers.key_start, at)
         name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
-    name = checked_name(calls, name)
+    name = check_name(calls, name)
     closing = calls.body_end.removesuffix(calls.name_end)  # as in ``<function=f</function>``
     if "\n" in name or (closing and closing in name):
-        raise Unreadable(f"a name was expected, not {name[:40]!r}")
+        raise UnreadableCallError(f"a name was expected, not {name[:40]!r}")
     return name, at
 
 
 def _check_end(calls: CallFormat, rest: str, terminated: bool) -> None:
     closing = calls.body_end.strip()
     if rest not in ("", closing):
-        raise Unreadable(f"a parameter was expected, not {rest[:40]!r}")
+        raise UnreadableCallError(f"a parameter was expected, not {rest[:40]!r}")
     if not terminated and rest != (closing or None):
-        raise Unreadable("its end is missing")
+        raise UnreadableCallError("its end is missing")
 
 
-def _nested(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes) -> ProposedCall:
+def _decode_nested(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes) -> ProposedCall:
     markers = calls.parameters
     assert markers is not None  # CallFormat's own check
     name, at = _tagged_name(calls, markers, raw)
@@ -344,7 +346,7 @@ def _nested(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
     return call_of(name, Value(values, None), ())
 
 
-def _until(
+def _split_at_marker(
     text: str, start: int, marker: str, problem: str, subject: str, begin: int = -1, doubt: Doubt | None = None
 ) -> tuple[str, int]:
     """Return the text before ``marker``, searched from ``start``, and the position after it.
@@ -356,7 +358,7 @@ def _until(
     """
     end = text.find(marker, start)
     if end < 0:
-        raise Unreadable(problem.format(subject), doubt)
+        raise UnreadableCallError(problem.format(subject), doubt)
     return text[start if begin < 0 else begin : end], end + len(marker)
 
 

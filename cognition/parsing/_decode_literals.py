@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from cognition.parsing._repair import EXTRA_BRACE
-from cognition.parsing.call_builder import Decoded, Decoding, call_of, checked_name
-from cognition.parsing.literals import CLOSERS, Doubt, Notation, Reader, Unreadable
+from cognition.parsing.call_builder import Decoded, Decoding, call_of, check_name
+from cognition.parsing.literals import CLOSERS, Doubt, LiteralReader, Notation, UnreadableCallError
 from cognition.parsing.spec import CallFormat
 from cognition.parsing.values import Value
 from cognition.values.messages import MalformedToolCall
@@ -16,13 +16,13 @@ CALL_SIGNS = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|['"()\[\]{}]""
 BRACES = re.compile("[} ]++")
 
 
-def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> Decoding:
+def decode_pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> Decoding:
     """Decode ``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count.
 
     If a format separates calls by a line break, several calls may come without the brackets. ``cut``: the reply may
     have ended within this text, so an unclosed quotation mark yields no call.
     """
-    reader = Reader(text, Notation(calls.quotes, escapes=True))
+    reader = LiteralReader(text, Notation(calls.quotes, escapes=True))
     decoded: list[Decoded] = []
     doubt: Doubt | None = None
     sure = 0  # calls before the doubt
@@ -44,7 +44,7 @@ def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> De
                 if reader.repairs:
                     doubt, sure = (doubt, sure) if doubt else (Doubt(start), len(decoded))
                 decoded.append(call_of(name, Value(arguments, None), reader.repairs))
-            except Unreadable as error:
+            except UnreadableCallError as error:
                 end = -1 if reader.repairs else _behind_call(text, start)  # a quote too many leaves its end open
                 if end < 0:
                     raise
@@ -57,18 +57,20 @@ def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> De
             if not listed and calls.separator == "\n" and "\n" in text[behind:start]:
                 continue
             if not reader.take(",") and not text.startswith("]", reader.at) and reader.at < len(text):
-                raise Unreadable(f"',' or ']' was expected after a call, not {text[reader.at : reader.at + 20]!r}")
+                raise UnreadableCallError(
+                    f"',' or ']' was expected after a call, not {text[reader.at : reader.at + 20]!r}"
+                )
             if not listed and start == len(text):
                 break
         reader.skip()
         if reader.at < len(text):
             start = reader.at
-            raise Unreadable("text stands behind the calls")
+            raise UnreadableCallError("text stands behind the calls")
         if not decoded:
-            raise Unreadable("the list of calls is empty")
+            raise UnreadableCallError("the list of calls is empty")
         if cut and doubt is not None and not closed:
-            raise Unreadable("a quotation mark stands in a text, and the end of the call is missing")
-    except Unreadable as error:
+            raise UnreadableCallError("a quotation mark stands in a text, and the end of the call is missing")
+    except UnreadableCallError as error:
         if cut and doubt is not None:
             start, decoded = doubt.place, decoded[:sure]
         malformed = MalformedToolCall(text[start:] if decoded else text, str(error))
@@ -92,7 +94,7 @@ def _behind_call(text: str, start: int) -> int:
     return -1
 
 
-def named_objects(calls: CallFormat, text: str) -> Decoding:
+def decode_named_objects(calls: CallFormat, text: str) -> Decoding:
     """Decode ``call:f{x:1}``. Some models write several calls between one pair of markers; those before a broken one
     count.
     """
@@ -102,16 +104,16 @@ def named_objects(calls: CallFormat, text: str) -> Decoding:
         try:
             brace = text.find("{", start)
             if brace < 0:
-                raise Unreadable("'{' is missing after the name")
-            reader = Reader(text, Notation(calls.quotes, escapes=False), brace + 1)
+                raise UnreadableCallError("'{' is missing after the name")
+            reader = LiteralReader(text, Notation(calls.quotes, escapes=False), brace + 1)
             arguments = reader.members("}", ":")
             reader.skip()
             extra = BRACES.fullmatch(text, reader.at) is not None  # a brace too many leaves no doubt
             if reader.at < len(text) and not extra and not (calls.name_start and reader.take(calls.name_start)):
-                raise Unreadable(f"text stands behind the arguments: {text[reader.at : reader.at + 40]!r}")
-            name, repairs = checked_name(calls, text[start:brace]), (EXTRA_BRACE,) if extra else ()
+                raise UnreadableCallError(f"text stands behind the arguments: {text[reader.at : reader.at + 40]!r}")
+            name, repairs = check_name(calls, text[start:brace]), (EXTRA_BRACE,) if extra else ()
             decoded.append(call_of(name, Value(arguments, None), repairs))
-        except Unreadable as error:
+        except UnreadableCallError as error:
             return Decoding([*decoded, MalformedToolCall(text[start:].strip(), str(error))], error.doubt)
         start = len(text) if extra else reader.at
     return Decoding(decoded)

@@ -1,7 +1,7 @@
 """Reads a reply piece by piece, from one state to the next.
 
-``Run`` is the reading in progress. It changes in place, for speed; its outputs and its ``state`` are frozen. It handles
-phases, markers and white space. The inside of a call is read by ``scan_json``, ``scan_tags`` and ``decode``.
+``ParserRun`` is the reading in progress. It changes in place, for speed; its outputs and its ``state`` are frozen. It
+handles phases, markers and white space. The inside of a call is read by ``scan_json``, ``scan_tags`` and ``decode``.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 
 from cognition.parsing._decode import decode
-from cognition.parsing._hidden_markers import BROKEN_OFF, IN_A_STRING, IN_REASONING, hidden_marker, without_cut_marker
-from cognition.parsing._open_call import OpenCall, opened
+from cognition.parsing._open_call import OpenCall, reopen_call
 from cognition.parsing._plan import FormatPlan
 from cognition.parsing._scan_json import CLOSED, Scanner, scan_json, skim_json
 from cognition.parsing._scan_literals import scan_literals, skim_literals
 from cognition.parsing._scan_tags import scan_tags, skim_tags
-from cognition.parsing._whitespace import flowed, parted, touched
-from cognition.parsing.call_builder import Decoded
+from cognition.parsing.call_builder import Decoded, Decoding
+from cognition.parsing.markers import Markers
 from cognition.parsing.outputs import (
     ArgumentsDelta,
     CallFinished,
@@ -26,7 +25,8 @@ from cognition.parsing.outputs import (
     ReasoningDelta,
     TextDelta,
 )
-from cognition.parsing.rope import EMPTY, Rope, added, joined
+from cognition.parsing.rope import EMPTY, Rope, append_text, join_pieces
+from cognition.parsing.spec import CallFormat
 from cognition.parsing.state import (
     BehindCall,
     Ended,
@@ -42,6 +42,16 @@ from cognition.parsing.typed_values import NO_TYPES, ParameterTypes
 from cognition.values.messages import MalformedToolCall, ProposedCall
 from cognition.values.outcomes import FinishReason
 
+IN_REASONING = "it stands in reasoning that was never ended: end the reasoning before you call"
+IN_A_STRING = "it stands behind a text that was never closed, or in it"
+"""Reasons reported when text that reads as a call is not accepted as a call."""
+
+BROKEN_OFF = {
+    "length": "the reply reached the token limit inside the call",
+    "cancelled": "the reply was cancelled inside the call",
+    "error": "the reply broke off inside the call",
+}
+
 LONGEST_HEAD = 1024
 """Characters within which a call without markers must show its name and the beginning of its arguments. Text that looks
 like such a call is held back up to this length. Calls that templates write need less than 100.
@@ -54,7 +64,7 @@ IN_TEXT = InText()
 BEHIND = InText(behind=True)
 
 
-class Run:
+class ParserRun:
     """A reply being read, or a part of one."""
 
     __slots__ = (
@@ -75,7 +85,7 @@ class Run:
         self.plan = plan
         phase = state.phase
         self.phase: InText | BehindCall | InReasoning | InSection | OpenCall | Ended = (
-            opened(phase) if isinstance(phase, InCall) else phase
+            reopen_call(phase) if isinstance(phase, InCall) else phase
         )
         self.visible = state.text
         self.reasoning = state.reasoning
@@ -95,7 +105,7 @@ class Run:
 
     @property
     def state(self) -> ParserState:
-        phase = self.phase.frozen() if isinstance(self.phase, OpenCall) else self.phase
+        phase = self.phase.freeze() if isinstance(self.phase, OpenCall) else self.phase
         return ParserState(phase, self.visible, self.reasoning, self.calls)
 
     def feed(self, text: str) -> tuple[Output, ...]:
@@ -117,12 +127,12 @@ class Run:
             if not plan.meanings:
                 return (TextDelta(text),)
             if plan.in_text.sign(text) is None and not self.visible.tail:
-                self.visible, shown = flowed(self.visible, text)
+                self.visible, shown = advance_flow(self.visible, text)
                 return (TextDelta(shown),) if shown else ()
         elif isinstance(phase, InReasoning) and plan.in_reasoning.sign(text) is None and not self.reasoning.tail:
             if phase.kept:
-                self.phase = InReasoning("", added(phase.kept, text))
-            self.reasoning, shown = flowed(self.reasoning, text)
+                self.phase = InReasoning("", append_text(phase.kept, text))
+            self.reasoning, shown = advance_flow(self.reasoning, text)
             return (ReasoningDelta(shown),) if shown else ()
         return self.read(text)
 
@@ -160,7 +170,7 @@ class Run:
         self.final, self.reason, self.outputs = final, reason, []
         self._read_on()
         if final:
-            self._end_of_reply()
+            self._end_reply()
         return tuple(self.outputs)
 
     def _read_on(self) -> None:
@@ -198,21 +208,21 @@ class Run:
         before, meaning = self.text[self.at : at], self.plan.meanings.get(marker)
         if meaning == "lead" and (self.visible.started or before.strip()):
             before += marker  # text came first: it leads to nothing
-            self._show(before)
+            self._emit_text(before)
             self.at += len(before)
             return True
         if braced and calls and not calls.anywhere and before.strip() and meaning == "brace":
-            self._show(before)  # text came first: the brace is part of it
+            self._emit_text(before)  # text came first: the brace is part of it
             self.at = at
             return True
         if before:
-            self._show(before)
+            self._emit_text(before)
         self.at = at
         if not marker:
             self.phase = InText(self.text[at:], phase.behind)
             return False
         if self.plan.move(InText, marker) == "stray" and not (phase.behind and self.visible.touching):
-            self._show(marker)
+            self._emit_text(marker)
             self.at += len(marker)
             self.phase = IN_TEXT
             return True
@@ -223,49 +233,49 @@ class Run:
         """Skip the separator between two calls without markers: it is not shown as text."""
         found = BETWEEN_BARE_CALLS.match(self.text, self.at)
         assert found is not None  # it matches nothing, too
-        self._show(found[1])
+        self._emit_text(found[1])
         self.at = found.end()
         if self.at == len(self.text) and not found[2]:
             return False
         self.phase = InText()
         return True
 
-    def _show(self, text: str) -> None:
-        self.visible, text = parted(self.visible, text, self.plan.unbraced)
+    def _emit_text(self, text: str) -> None:
+        self.visible, text = advance_past_marker(self.visible, text, self.plan.unbraced)
         if text:
             self.outputs.append(TextDelta(text))
 
     def _read_reasoning(self, phase: InReasoning) -> bool:
         at, marker = self.plan.in_reasoning.next(self.text, self.at, self.final)
         before, kept = self.text[self.at : at], phase.kept
-        self._think(before)
+        self._emit_reasoning(before)
         self.at = at
         if kept:
-            kept = added(kept, before)
+            kept = append_text(kept, before)
         if not marker:
             self.phase = InReasoning(self.text[at:], kept)
             return False
         quoted = self.plan.move(InReasoning, marker) == "quote"
         if kept or quoted:
-            kept = added(kept, marker)
+            kept = append_text(kept, marker)
         self.phase = phase = InReasoning("", kept)
         if quoted:
-            self._think(marker)
+            self._emit_reasoning(marker)
             self.at += len(marker)
         else:
             self._move(phase, marker)
         return True
 
-    def _think(self, text: str) -> None:
-        self.reasoning, text = parted(self.reasoning, text, self.plan.unbraced)
+    def _emit_reasoning(self, text: str) -> None:
+        self.reasoning, text = advance_past_marker(self.reasoning, text, self.plan.unbraced)
         if text:
             self.outputs.append(ReasoningDelta(text))
 
-    def _tell_thoughts(self, kept: Rope) -> None:
+    def _emit_calls_in_reasoning(self, kept: Rope) -> None:
         if not kept:
             return
-        again = Run(self.plan, ParserState(calls=self.calls), self.types, quoted=IN_REASONING)
-        for output in again.read(joined(kept), final=True, reason=self.reason):
+        again = ParserRun(self.plan, ParserState(calls=self.calls), self.types, quoted=IN_REASONING)
+        for output in again.read(join_pieces(kept), final=True, reason=self.reason):
             if isinstance(output, CallMalformed) and output.malformed.reason == IN_REASONING:
                 self.outputs.append(CallMalformed(self.calls, output.malformed))
                 self.calls += 1
@@ -275,7 +285,7 @@ class Run:
         at, marker = markers.next(self.text, self.at, self.final)
         if self.final and not marker and self.reason in BROKEN_OFF:
             # What is there of a marker that the reply broke off in was not meant as a call.
-            cut = markers.held(self.text, self.at, at)
+            cut = markers.find_held(self.text, self.at, at)
             self.text, at = (self.text, at) if cut is None else (self.text[:cut], cut)
         calls = self.plan.calls
         assert calls is not None
@@ -287,7 +297,7 @@ class Run:
             if junk or not (sign.isspace() or sign in "[],;"):
                 if not calls.section_end:  # nothing marks the section's end, so this text does
                     return self._leave_section(offset)
-                junk = added(junk, self.text[offset:at])
+                junk = append_text(junk, self.text[offset:at])
                 break
             bracketed = bracketed or sign == "["
         self.at = at
@@ -304,7 +314,7 @@ class Run:
         return True
 
     def _refuse(self, junk: Rope) -> None:
-        text = joined(junk).strip()
+        text = join_pieces(junk).strip()
         if text:
             self.outputs.append(CallMalformed(self.calls, MalformedToolCall(text, "a call was expected here")))
             self.calls += 1
@@ -312,8 +322,8 @@ class Run:
     def _move(self, phase: InText | InReasoning | InSection, marker: str) -> None:
         move = self.plan.move(type(phase), marker)
         if move != "try_call":  # its text may yet turn out to be text like any other
-            self.visible = touched(self.visible)
-            self.reasoning = touched(self.reasoning)
+            self.visible = mark_touching(self.visible)
+            self.reasoning = mark_touching(self.reasoning)
             self.at += len(marker)
         outer = phase if isinstance(phase, InSection) else IN_TEXT
         match move:
@@ -340,7 +350,7 @@ class Run:
             case "end":
                 self._end_flows()
                 if isinstance(phase, InReasoning):
-                    self._tell_thoughts(phase.kept)
+                    self._emit_calls_in_reasoning(phase.kept)
                 self.phase = Ended()
             case _:  # stray, a marker too many; plain and close_call do not occur in these phases
                 pass
@@ -369,7 +379,7 @@ class Run:
         phase.add(text[start:at])
         self.at += at - start
         if tentative and name:
-            self.visible = touched(self.visible)
+            self.visible = mark_touching(self.visible)
             self.calls += 1
             phase.tentative = False
         if name:
@@ -415,20 +425,20 @@ class Run:
         if doubt and cut:
             shorter = decode(calls, raw[:place], terminated=self.plan.ends_call(cut), types=self.types)
             if shorter.readable or not decoding.readable:
-                self._tell(shorter.calls, raw[:place], self.plan.ends_call(cut), announced)
+                self._emit_calls(shorter.calls, raw[:place], self.plan.ends_call(cut), announced)
                 self.at += len(marker)
                 final = self.final and not marker and self.at >= len(self.text)
                 quoted = IN_A_STRING if doubt.open else ""
                 self._read_again(after, raw[place:] + marker, literal=True, quoted=quoted, final=final)
                 return
-        self._tell(decoding.calls, raw, terminated, announced)
+        self._emit_calls(decoding.calls, raw, terminated, announced)
         bare = not (marker or calls.start) and isinstance(outer, InText)
         self.phase = BehindCall() if bare else after
-        self.visible = touched(self.visible)
+        self.visible = mark_touching(self.visible)
         if marker and self.plan.meanings[marker] == "call_end":
             self.at += len(marker)
 
-    def _tell(self, decoded: list[Decoded], raw: str, terminated: bool, announced: bool) -> None:
+    def _emit_calls(self, decoded: list[Decoded], raw: str, terminated: bool, announced: bool) -> None:
         """Close the call being read, and output the other calls in its text."""
         if self.quoted and [item for item in decoded if isinstance(item, ProposedCall)]:
             decoded = [MalformedToolCall(raw.strip(), self.quoted)]
@@ -457,9 +467,9 @@ class Run:
     def _read_again(
         self, phase: ParserPhase, text: str, *, literal: bool, final: bool, braces: bool = True, quoted: str = ""
     ) -> None:
-        visible = touched(self.visible) if literal else self.visible
+        visible = mark_touching(self.visible) if literal else self.visible
         state = ParserState(phase, visible, self.reasoning, self.calls)
-        again = Run(self.plan, state, self.types, literal=literal, braces=braces and self.braces, quoted=quoted)
+        again = ParserRun(self.plan, state, self.types, literal=literal, braces=braces and self.braces, quoted=quoted)
         self.outputs += again.read(text, final=final, reason=self.reason)
         self.visible, self.reasoning, self.calls, self.phase = again.visible, again.reasoning, again.calls, again.phase
         held = again.phase.held
@@ -470,7 +480,7 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------------- end
 
-    def _end_of_reply(self) -> None:
+    def _end_reply(self) -> None:
         phase = self.phase
         if isinstance(phase, OpenCall):
             if phase.tentative and not self.quoted:
@@ -482,12 +492,64 @@ class Run:
         if not isinstance(self.phase, Ended):
             self._end_flows()
             if isinstance(phase, InReasoning):
-                self._tell_thoughts(phase.kept)
+                self._emit_calls_in_reasoning(phase.kept)
             self.phase = Ended()
 
     def _end_flows(self) -> None:
         """Output the white space at the very end too, unless a marker precedes it."""
         for flow, delta in ((self.reasoning, ReasoningDelta), (self.visible, TextDelta)):
             if flow.blank and not flow.touching:
-                self.outputs.append(delta(joined(flow.blank)))
+                self.outputs.append(delta(join_pieces(flow.blank)))
         self.reasoning, self.visible = Flow(touching=True), Flow(touching=True)
+
+
+def hidden_marker(calls: CallFormat, raw: str, doubtful: int) -> tuple[int, str]:
+    """Return position and text of the first marker from ``doubtful`` on that may have ended the call; (-1,
+    "") if none.
+    """
+    markers = (calls.end, calls.section_end, calls.start, *calls.more_starts)
+    wanted = [marker for marker in markers if marker and marker != calls.name_start]
+    places = [(place, marker) for marker in wanted if (place := raw.find(marker, doubtful)) >= 0]
+    return min(places, key=lambda found: found[0]) if places else (-1, "")
+
+
+def without_cut_marker(plan: FormatPlan, calls: CallFormat, raw: str, types: ParameterTypes) -> Decoding | None:
+    """Return the calls if a truncated end marker is their only defect; else None."""
+    place = plan.in_call.find_held(raw, 0, len(raw))
+    decoding = None if place is None else decode(calls, raw[:place], terminated=False, types=types)
+    return decoding if decoding and decoding.flawless else None
+
+
+def advance_flow(flow: Flow, text: str) -> tuple[Flow, str]:
+    """Return the flow after a text without markers, and the part of the text to show now."""
+    if not text:
+        return flow, ""
+    body = text.rstrip()
+    if not body:
+        return Flow(flow.started, flow.touching, append_text(flow.blank, text), flow.tail), ""
+    blank = text[len(body) :]
+    if flow.blank or flow.touching:
+        body = join_pieces(flow.blank) + body if flow.started or not flow.touching else body.lstrip()
+    elif flow.started and not blank and not flow.tail:
+        return flow, body
+    return Flow(True, False, (blank,) if blank else EMPTY), body
+
+
+def advance_past_marker(flow: Flow, text: str, markers: Markers) -> tuple[Flow, str]:
+    """Like ``advance_flow``, but never lets text around a removed marker join into another marker.
+
+    Removing ``</b>`` from ``</a</b>>`` would leave ``</a>``, so a blank replaces ``</b>``.
+    """
+    after, text = advance_flow(flow, text)
+    if not text:
+        return after, text
+    if flow.tail and flow.touching and markers.can_continue(flow.tail, text[0]):
+        text = " " + text
+    tail = markers.find_begun((flow.tail + text)[-markers.longest :])
+    return (Flow(after.started, after.touching, after.blank, tail) if tail else after), text
+
+
+def mark_touching(flow: Flow) -> Flow:
+    if flow.touching:
+        return flow
+    return Flow(flow.started, True, flow.blank, flow.tail)

@@ -2,12 +2,12 @@
 
 A chunk comes with each token. ``parser.advance`` freezes the call after each chunk and opens it again, which takes six
 times as long: 5.9 us per chunk of 4 characters, against 1.0 us for ``Parser.feed``. State that leaves the parser is
-frozen (``OpenCall.frozen``), and state that comes back is opened again (``opened``).
+frozen (``OpenCall.freeze``), and state that comes back is opened again (``reopen_call``).
 """
 
 from __future__ import annotations
 
-from cognition.parsing.rope import EMPTY, Rope, added, joined, length
+from cognition.parsing.rope import EMPTY, Rope, append_text, join_pieces, length
 from cognition.parsing.state import InCall, InSection, InText, Role, Scan
 
 
@@ -39,13 +39,13 @@ class OpenScan:
         """End the call's arguments at position ``at`` of the current text."""
         self.ended, self.since = self.ended + text[self.since : at], -1
 
-    def frozen(self) -> Scan:
+    def freeze(self) -> Scan:
         return Scan(
             self.role, self.level, self.key, self.token, self.name, self.waiting, self.reached, self.announced,
             self.depth, self.quote, self.escaped,
         )  # fmt: skip
 
-    def to_tell(self, arguments: str, *, tentative: bool) -> tuple[str, str]:
+    def take_ready(self, arguments: str, *, tentative: bool) -> tuple[str, str]:
         """Return the outputs that are ready after these arguments: the call's name, once, and the arguments.
 
         Arguments wait for the name. With ``tentative``, the text may turn out not to be a call, so the name waits for
@@ -54,10 +54,10 @@ class OpenScan:
         if self.announced:
             return "", arguments
         if self.name and (self.reached or not tentative):
-            arguments = joined(self.waiting) + arguments
+            arguments = join_pieces(self.waiting) + arguments
             self.waiting, self.announced = EMPTY, True
             return self.name, arguments
-        self.waiting = added(self.waiting, arguments)
+        self.waiting = append_text(self.waiting, arguments)
         return "", ""
 
 
@@ -70,7 +70,7 @@ class OpenCall:
         self, rope: Rope, scan: Scan, outer: InText | InSection, held: str = "", *, tentative: bool = False
     ) -> None:
         self.rope = rope
-        """The call's text up to the last ``frozen()``."""
+        """The call's text up to the last ``freeze()``."""
         self.fresh: list[str] = []
         """The pieces of text since then."""
         self.size = length(rope) if rope else 0
@@ -86,13 +86,13 @@ class OpenCall:
 
     @property
     def raw(self) -> str:
-        return joined(self.rope) + "".join(self.fresh)
+        return join_pieces(self.rope) + "".join(self.fresh)
 
-    def frozen(self) -> InCall:
-        self.rope = added(self.rope, "".join(self.fresh))
+    def freeze(self) -> InCall:
+        self.rope = append_text(self.rope, "".join(self.fresh))
         self.fresh.clear()
-        return InCall(self.rope, self.scan.frozen(), self.outer, self.held, self.tentative)
+        return InCall(self.rope, self.scan.freeze(), self.outer, self.held, self.tentative)
 
 
-def opened(phase: InCall) -> OpenCall:
+def reopen_call(phase: InCall) -> OpenCall:
     return OpenCall(phase.raw, phase.scan, phase.outer, phase.held, tentative=phase.tentative)

@@ -125,7 +125,9 @@ class FormatPlan:
         self.in_call = self.markers[InCall]
         self.in_call_texts = frozenset(self.in_call.texts)
         first = ("brace", "lead")
-        self.unbraced = Markers(marker for marker in self._looked_for(InText) if self.meanings[marker] not in first)
+        self.unbraced = Markers(
+            marker for marker in self._markers_to_find(InText) if self.meanings[marker] not in first
+        )
         """The markers of text without ``{`` and the lead, which count only where text begins."""
         # Markers before single characters: at one place the longer one counts.
         self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
@@ -149,11 +151,11 @@ class FormatPlan:
         opened = spec.reasoning is not None and spec.reasoning.opened
         self.fresh = ParserState(InReasoning() if opened else InText(spec.prompted))
 
-    def _looked_for(self, phase: type[ParserPhase]) -> list[str]:
+    def _markers_to_find(self, phase: type[ParserPhase]) -> list[str]:
         return [marker for marker, meaning in self.meanings.items() if MOVES[phase][meaning] != PLAIN]
 
     def _markers_of(self, phase: type[ParserPhase]) -> Markers:
-        return Markers(self._looked_for(phase))
+        return Markers(self._markers_to_find(phase))
 
     def move(self, phase: type[ParserPhase], marker: str) -> Move:
         return MOVES[phase][self.meanings[marker]]

@@ -39,30 +39,30 @@ CLOSERS = {"{": "}", "[": "]"}
 
 
 @frozen
-class Repaired:
+class RepairedValue:
     """A repaired value; ``repairs`` names the changes and is empty if the text was valid."""
 
     value: Any
     repairs: tuple[str, ...]
 
 
-def repair_json(text: str, *, complete: bool = True) -> Repaired | None:
+def repair_json(text: str, *, complete: bool = True) -> RepairedValue | None:
     """Return the value that this text was intended to be, or None.
 
     ``complete``: the text is known to have ended, so a brace missing at its end was forgotten. Otherwise the text may
     be truncated, and closing it would turn half a call into a call.
     """
     notes: dict[str, None] = {}
-    rewritten = _rewritten(text, complete, notes)
+    rewritten = _rewrite(text, complete, notes)
     if rewritten is None:
         return None
     try:
-        return Repaired(DECODER.decode(rewritten), tuple(notes))
+        return RepairedValue(DECODER.decode(rewritten), tuple(notes))
     except (ValueError, RecursionError):
         return None
 
 
-def _rewritten(text: str, complete: bool, notes: dict[str, None]) -> str | None:
+def _rewrite(text: str, complete: bool, notes: dict[str, None]) -> str | None:
     """Return the text as JSON, token by token, and note each kind of change; None if a token can't be read."""
     written: list[str] = []
     closers: list[str] = []

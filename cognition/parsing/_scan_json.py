@@ -13,8 +13,8 @@ from collections.abc import Callable
 from cognition.parsing._decode import ARGUMENT_KEYS
 from cognition.parsing._open_call import OpenScan
 from cognition.parsing._plan import FormatPlan
-from cognition.parsing.call_builder import name_in
-from cognition.parsing.rope import EMPTY, added, joined
+from cognition.parsing.call_builder import find_name
+from cognition.parsing.rope import EMPTY, append_text, join_pieces
 from cognition.parsing.state import Role
 
 CLOSED = "closed"
@@ -50,14 +50,14 @@ def scan_json(
         start, role, ending = _scan_head(plan, scan, text, start, final)
         scan.role = role
         if ending or role != "gap":
-            return (start, *scan.to_tell("", tentative=tentative), ending)
+            return (start, *scan.take_ready("", tentative=tentative), ending)
     scan.ended, scan.since = "", start if scan.role == "arguments" else -1
     at, ending = _follow(plan, scan, text, start, final, tentative)
     name, arguments = scan.name, scan.ended if scan.since < 0 else scan.ended + text[scan.since : at]
     if scan.announced:
         return at, "", arguments, ending
     if arguments or name:
-        return (at, *scan.to_tell(arguments, tentative=tentative), ending)
+        return (at, *scan.take_ready(arguments, tentative=tentative), ending)
     return at, "", "", ending
 
 
@@ -74,7 +74,7 @@ def _follow(plan: FormatPlan, scan: OpenScan, text: str, at: int, final: bool, t
             if scan.quote:
                 break
             if scan.depth == scan.level:
-                _string_ended(scan, text, quote, begun, at)
+                _end_string(scan, text, quote, begun, at)
                 unsure_yet = tentative and scan.role == "colon" and not (scan.name and scan.reached)
                 if unsure_yet and scan.key not in plan.head_keys:
                     return at, NO_CALL
@@ -83,7 +83,7 @@ def _follow(plan: FormatPlan, scan: OpenScan, text: str, at: int, final: bool, t
         stop = found.start() if found else size
         if not final and (stop > at or found is None or text[at] in plan.firsts):
             if held < at:  # one look serves until a string has led past it
-                unsure = plan.in_call.held(text, at, size)
+                unsure = plan.in_call.find_held(text, at, size)
                 held = size if unsure is None else unsure
             if held <= stop:
                 found, stop = None, held
@@ -106,11 +106,11 @@ def _follow(plan: FormatPlan, scan: OpenScan, text: str, at: int, final: bool, t
             if scan.role == "before" and sign == "{":  # the call's own object
                 scan.level, scan.role = scan.depth, "key"
         elif sign in "}]":
-            _closed(scan, text, at)
+            _end_bracket(scan, text, at)
             if scan.depth == 0 and not calls.end:
                 return at, CLOSED
         elif scan.depth == scan.level > 0:
-            _separated(plan, scan, text, sign, at)
+            _take_separator(plan, scan, text, sign, at)
     return at, ""
 
 
@@ -137,11 +137,11 @@ def _read_string(scan: OpenScan, text: str, at: int) -> int:
         scan.quote = ""
         return stop + 1
     if scan.depth == scan.level and scan.role in ("key", "name"):
-        scan.token = added(scan.token, text[at : stop + escaped])
+        scan.token = append_text(scan.token, text[at : stop + escaped])
     return size
 
 
-def _string_ended(scan: OpenScan, text: str, quote: str, begun: int, at: int) -> None:
+def _end_string(scan: OpenScan, text: str, quote: str, begun: int, at: int) -> None:
     """Take a string of the call's own object, which extends from ``begun`` to its closing quote before ``at``."""
     role = scan.role
     if role == "arguments":
@@ -149,7 +149,7 @@ def _string_ended(scan: OpenScan, text: str, quote: str, begun: int, at: int) ->
         scan.end_arguments(text, at)
     elif role in ("key", "name"):
         content = text[begun : at - 1]
-        content = _unquoted(joined(added(scan.token, content)) if scan.token else content, quote)
+        content = _unquote(join_pieces(append_text(scan.token, content)) if scan.token else content, quote)
         scan.token = EMPTY
         if role == "key":
             scan.key, scan.role = content, "colon"
@@ -157,7 +157,7 @@ def _string_ended(scan: OpenScan, text: str, quote: str, begun: int, at: int) ->
             scan.name, scan.role = scan.name or content.strip(), "skipped"
 
 
-def _closed(scan: OpenScan, text: str, at: int) -> None:
+def _end_bracket(scan: OpenScan, text: str, at: int) -> None:
     """Take a closing bracket right before ``at``. The bracket that closes the arguments belongs to them."""
     scan.depth = max(scan.depth - 1, 0)
     if scan.role == "arguments" and scan.depth == scan.level:
@@ -169,7 +169,7 @@ def _closed(scan: OpenScan, text: str, at: int) -> None:
         scan.role = "after"
 
 
-def _separated(plan: FormatPlan, scan: OpenScan, text: str, sign: str, at: int) -> None:
+def _take_separator(plan: FormatPlan, scan: OpenScan, text: str, sign: str, at: int) -> None:
     """Take a comma or a colon of the call's own object, right before ``at``."""
     calls = plan.calls
     if sign == "," and scan.role != "after":
@@ -250,7 +250,7 @@ def _skim_head(plan: FormatPlan, scan: OpenScan, quote: str, text: str) -> str |
     if quote in text or "\\" in text:
         return None
     if scan.depth == scan.level and role in ("key", "name"):
-        scan.token = added(scan.token, text)
+        scan.token = append_text(scan.token, text)
     return ""
 
 
@@ -261,7 +261,7 @@ def _role_of(plan: FormatPlan, key: str, reached: bool) -> Role:
     return "name" if key == calls.fields.name else "skipped"
 
 
-def _unquoted(text: str, quote: str) -> str:
+def _unquote(text: str, quote: str) -> str:
     if "\\" not in text or quote == "'":
         return text
     try:
@@ -277,11 +277,11 @@ def _scan_head(plan: FormatPlan, scan: OpenScan, text: str, start: int, final: b
     while True:
         at, marker = plan.head.next(text, start, final)
         if role == "head":
-            scan.token = added(scan.token, text[start:at])
+            scan.token = append_text(scan.token, text[start:at])
         if not marker or not (marker == calls.name_end or marker in plan.id_starts):
             return at, role, marker
         if role == "head":
-            scan.name, scan.token = name_in(calls, joined(scan.token)), EMPTY
+            scan.name, scan.token = find_name(calls, join_pieces(scan.token)), EMPTY
         start = at + len(marker)
         if marker == calls.name_end:
             scan.reached = True

@@ -11,7 +11,7 @@ import re
 from cognition.parsing._open_call import OpenScan
 from cognition.parsing._plan import FormatPlan
 from cognition.parsing._scan_json import CLOSED, INSIDE, NO_CALL, Scanned
-from cognition.parsing.rope import EMPTY, added, joined
+from cognition.parsing.rope import EMPTY, append_text, join_pieces
 
 HEAD = re.compile(r"[\s\w.-]*+")
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
@@ -27,9 +27,9 @@ def scan_bare(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final:
         role, at, depth = "head", at + 1, 1
     if role == "head":
         end = HEAD.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing as well
-        token, at = added(token, text[at:end]), end
+        token, at = append_text(token, text[at:end]), end
         if at < len(text):
-            name = joined(token).strip()
+            name = join_pieces(token).strip()
             if text[at] != "(" or not NAME.fullmatch(name):
                 return at, "", "", NO_CALL
             role, token = "arguments", EMPTY
@@ -43,7 +43,7 @@ def scan_bare(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final:
             continue
         found = plan.bare.search(text, at)
         stop = found.start() if found else len(text)
-        held = None if final else plan.in_call.held(text, at, stop)
+        held = None if final else plan.in_call.find_held(text, at, stop)
         if found is None or held is not None:
             at = stop if held is None else held
             break

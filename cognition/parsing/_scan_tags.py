@@ -9,8 +9,8 @@ from __future__ import annotations
 from cognition.parsing._open_call import OpenScan
 from cognition.parsing._plan import FormatPlan
 from cognition.parsing._scan_json import Scanned
-from cognition.parsing.call_builder import name_in
-from cognition.parsing.rope import EMPTY, added, joined
+from cognition.parsing.call_builder import find_name
+from cognition.parsing.rope import EMPTY, append_text, join_pieces
 
 
 def scan_tags(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Scanned:
@@ -27,14 +27,14 @@ def scan_tags(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final:
     while True:
         stop, marker = plan.tags[role].next(text, at, final)
         if role == "head":
-            token = added(token, text[at:stop])
+            token = append_text(token, text[at:stop])
         elif role in ("arguments", "text"):
             arguments.append(text[at:stop])
         at = stop
         if not marker:
             break
         if marker in plan.in_call.texts and (role != "lead" or marker != calls.name_start):
-            name = name or name_in(calls, joined(token))
+            name = name or find_name(calls, join_pieces(token))
             ending = marker
             break
         at += len(marker)
@@ -42,7 +42,7 @@ def scan_tags(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final:
             role = "head"
             continue
         if role == "head":
-            name, token, role = name_in(calls, joined(token)), EMPTY, "skipped"
+            name, token, role = find_name(calls, join_pieces(token)), EMPTY, "skipped"
         elif role == "arguments":
             arguments.append(marker)
             role = "text" if marker == text_start else "skipped"
@@ -71,5 +71,5 @@ def skim_tags(plan: FormatPlan, scan: OpenScan, text: str) -> str | None:
     if plan.tags[role].sign(text) is not None:
         return None
     if role == "head":
-        scan.token = added(scan.token, text)
+        scan.token = append_text(scan.token, text)
     return text if scan.announced and role in ("arguments", "text") else ""

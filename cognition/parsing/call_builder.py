@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from cognition.parsing.literals import Doubt, Unreadable
+from cognition.parsing.literals import Doubt, UnreadableCallError
 from cognition.parsing.spec import CallFormat
 from cognition.parsing.values import Value, json_values
 from cognition.values.messages import MalformedToolCall, ProposedCall
@@ -53,35 +53,35 @@ def call_of(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> Pro
         Unreadable: the name is empty, or the arguments are not an object.
     """
     if not name.strip():
-        raise Unreadable("the call has no name")
+        raise UnreadableCallError("the call has no name")
     if arguments is None or arguments.value is None or arguments.value == "":
         return ProposedCall(name.strip(), "{}", (*repairs, NO_ARGUMENTS))
     if isinstance(arguments.value, str):
         arguments, inner = _in_string(arguments.value)
         repairs = (*repairs, ARGUMENTS_IN_A_STRING, *inner)
     if not isinstance(arguments.value, dict):
-        raise Unreadable(f"the arguments have to be a JSON object, not {_kind(arguments.value)}")
+        raise UnreadableCallError(f"the arguments have to be a JSON object, not {_kind(arguments.value)}")
     text = arguments.text
     if text is None or SURROGATE.search(text):
-        text = _written(arguments.value)
+        text = _format_value(arguments.value)
     return ProposedCall(name.strip(), text, repairs)
 
 
 def _in_string(text: str) -> tuple[Value, tuple[str, ...]]:
     try:
         values, repairs, _ = json_values(text.strip(), complete=True)
-    except Unreadable as error:
-        raise Unreadable(f"the arguments are a string that holds no JSON object: {error}") from None
+    except UnreadableCallError as error:
+        raise UnreadableCallError(f"the arguments are a string that holds no JSON object: {error}") from None
     if len(values) != 1:
-        raise Unreadable("the arguments are a string that holds several values")
+        raise UnreadableCallError("the arguments are a string that holds several values")
     return values[0], repairs
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     try:
         text = ENCODER.encode(value)
     except (ValueError, RecursionError) as error:  # a number such as 1e999 was read as infinite
-        raise Unreadable(f"the arguments can't be written as JSON: {error}") from None
+        raise UnreadableCallError(f"the arguments can't be written as JSON: {error}") from None
     # Half a surrogate pair has no UTF-8; escaped, it survives every journal and wire.
     return text if text.isascii() or not SURROGATE.search(text) else json.dumps(value, allow_nan=False)
 
@@ -91,13 +91,13 @@ def _kind(value: Any) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-def name_in(calls: CallFormat, head: str) -> str:
+def find_name(calls: CallFormat, head: str) -> str:
     """Return the name in the text before the arguments."""
     return _parts(calls, head)[0]
 
 
-def checked_name(calls: CallFormat, head: str) -> str:
-    """Like ``name_in``, but refuse a head whose skipped parts, such as an id, contain arguments or another name.
+def check_name(calls: CallFormat, head: str) -> str:
+    """Like ``find_name``, but refuse a head whose skipped parts, such as an id, contain arguments or another name.
 
     Raises:
         Unreadable: they may contain some, and the call would not be the intended call without them.
@@ -105,10 +105,12 @@ def checked_name(calls: CallFormat, head: str) -> str:
     name, *others = _parts(calls, head)
     for other in others:
         if not ID.fullmatch(other):
-            raise Unreadable(f"no arguments can stand in {other.strip()[:40]!r}: they have a place of their own")
+            raise UnreadableCallError(
+                f"no arguments can stand in {other.strip()[:40]!r}: they have a place of their own"
+            )
         for second in SECOND_NAME.finditer(other):
             if second[1].removeprefix(calls.name_start.strip()) != name:
-                raise Unreadable(f"the call names two tools, {name!r} and {second[1]!r}")
+                raise UnreadableCallError(f"the call names two tools, {name!r} and {second[1]!r}")
     return name
 
 
@@ -122,9 +124,9 @@ def _parts(calls: CallFormat, head: str) -> list[str]:
         if id_start:
             head, _, more = head.partition(id_start)
             others.append(more)
-    return [unescaped(calls, head.strip()), *others]
+    return [unescape_name(calls, head.strip()), *others]
 
 
-def unescaped(calls: CallFormat, name: str) -> str:
+def unescape_name(calls: CallFormat, name: str) -> str:
     """Return a name of a tool or a parameter without the format's escapes."""
     return name.replace("&quot;", '"').replace("&amp;", "&") if calls.escaped and "&" in name else name

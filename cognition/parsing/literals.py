@@ -26,7 +26,9 @@ NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][+-]?\d+)?")
 SPACE = re.compile(r"\s*")
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U0010[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "0": "\0"}
-CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
+CONSTANTS: dict[str, bool | None] = {
+    "True": True, "true": True, "False": False, "false": False, "None": None, "null": None,
+}  # fmt: skip
 """As templates write them: some in JSON, some in Python."""
 BEHIND = re.compile(r"\s*(?:[,:)\]}]|$)")
 BEHIND_KEY = re.compile(r"\s*[:=]")
@@ -45,11 +47,11 @@ class Doubt(NamedTuple):
     open: bool = False
     """Whether the string that begins there is never closed. Text that seems to be inside it may really be inside."""
 
-    def moved(self, by: int) -> Doubt:
+    def shift(self, by: int) -> Doubt:
         return Doubt(self.place + by, self.open)
 
 
-class Unreadable(Exception):  # noqa: N818 - never leaves this package
+class UnreadableCallError(Exception):
     """Raised for a call that can't be read, with the reason."""
 
     def __init__(self, reason: str, doubt: Doubt | None = None) -> None:
@@ -66,12 +68,12 @@ class Notation:
     """Whether a backslash escapes the next character."""
 
 
-class Reader:
+class LiteralReader:
     """Reads values from a text, one after the other; ``at`` is the current position."""
 
     def __init__(self, text: str, notation: Notation, at: int = 0) -> None:
         self.text = text
-        self.at = at
+        self.at: int = at
         self.repairs: tuple[str, ...] = ()
         self._notation = notation
 
@@ -89,13 +91,17 @@ class Reader:
 
     def expect(self, sign: str) -> None:
         if not self.take(sign):
-            raise Unreadable(f"{sign!r} was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}")
+            raise UnreadableCallError(
+                f"{sign!r} was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}"
+            )
 
     def word(self) -> str:
         self.skip()
         found = WORD.match(self.text, self.at)
         if found is None:
-            raise Unreadable(f"a name was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}")
+            raise UnreadableCallError(
+                f"a name was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}"
+            )
         self.at = found.end()
         return found.group()
 
@@ -111,13 +117,13 @@ class Reader:
             key = self._string(quote, BEHIND_KEY) if quote else self.word()
             self.expect(sign)
             if key in members:
-                raise Unreadable(f"the parameter {key!r} is given twice")
+                raise UnreadableCallError(f"the parameter {key!r} is given twice")
             members[key] = self.value(depth + 1)
         return members
 
     def value(self, depth: int = 0) -> Any:
         if depth > DEEPEST:
-            raise Unreadable("the arguments are nested too deeply")
+            raise UnreadableCallError("the arguments are nested too deeply")
         self.skip()
         quote = self._quote()
         if quote:
@@ -132,7 +138,7 @@ class Reader:
             return CONSTANTS[word]
         if NUMBER.fullmatch(word) and len(word) <= LONGEST_NUMBER:
             return float(word) if set(word) & set(".eE") else int(word)
-        raise Unreadable(f"{word[:40]!r} is no value")
+        raise UnreadableCallError(f"{word[:40]!r} is no value")
 
     def _items(self, closer: str, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -153,7 +159,7 @@ class Reader:
         while True:
             end = self.text.find(quote, at)
             if end < 0:
-                raise Unreadable("a string is not closed", Doubt(start, open=True))
+                raise UnreadableCallError("a string is not closed", Doubt(start, open=True))
             backslash = self.text.find("\\", at, end) if self._notation.escapes else -1
             if backslash >= 0:
                 at = backslash + 2
@@ -164,10 +170,10 @@ class Reader:
                 break
         self.at = end + len(quote)
         written = self.text[start:end]
-        return ESCAPE.sub(_unescaped, written) if self._notation.escapes else written
+        return ESCAPE.sub(_unescape, written) if self._notation.escapes else written
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code = match[1]
     if len(code) > 1:
         return chr(int(code[1:], 16))

@@ -45,21 +45,21 @@ class Markers:
         found = self._pattern.search(text, start)
         end = found.start() if found else len(text)
         if not final:
-            held = self.held(text, start, end)
+            held = self.find_held(text, start, end)
             if held is not None:
                 return held, ""
         return (end, found.group()) if found else (end, "")
 
-    def begun(self, text: str) -> str:
+    def find_begun(self, text: str) -> str:
         """Return the longest suffix of ``text`` that is a proper prefix of a marker."""
         return next((text[at:] for at in range(len(text)) if text[at:] in self.prefixes), "")
 
-    def goes_on(self, text: str, sign: str) -> bool:
+    def can_continue(self, text: str, sign: str) -> bool:
         """Return whether ``text`` ends with a prefix of a marker that continues with the character ``sign``."""
         more = (text[at:] + sign for at in range(len(text)))
         return any(beginning in self.prefixes or beginning in self.texts for beginning in more)
 
-    def held(self, text: str, start: int, end: int) -> int | None:
+    def find_held(self, text: str, start: int, end: int) -> int | None:
         """Return the first position from ``start`` to ``end`` where the text may be an incomplete marker."""
         near = max(start, len(text) - self.longest + 1)
         if near > end:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cognition.parsing.literals import DEEPEST, Unreadable
+from cognition.parsing.literals import DEEPEST, UnreadableCallError
 from cognition.parsing.spec import ParameterMarkers
-from cognition.parsing.typed_values import ITEM, read_literal, type_at, typed
+from cognition.parsing.typed_values import ITEM, parse_value, read_literal, type_at
 
 Types = Mapping[str, frozenset[str]]
 """The types that the tool's schema allows, by the value's path, such as ``size/x`` and ``tags/item``."""
@@ -36,7 +36,7 @@ def _elements(
 ) -> tuple[list[tuple[str, Any]], int]:
     found: list[tuple[str, Any]] = []
     if path.count("/") > DEEPEST:
-        raise Unreadable("the arguments are nested too deeply")
+        raise UnreadableCallError("the arguments are nested too deeply")
     while _opens(raw, at := _behind_space(raw, at), markers):
         start = at + len(markers.key_start)
         end = raw.find(markers.key_end, start)
@@ -51,7 +51,7 @@ def _elements(
             value = leaf(raw[at:close], type_at(types, here), nested=bool(path))
         closing = f"{markers.value_end}{key}{markers.key_end}"
         if not key or close < 0 or not raw.startswith(closing, close):
-            raise Unreadable(f"the parameter that begins with {raw[start : start + 40]!r} is not closed")
+            raise UnreadableCallError(f"the parameter that begins with {raw[start : start + 40]!r} is not closed")
         found.append((key, value))
         at = close + len(closing)
     return found, at
@@ -80,7 +80,7 @@ def _object(children: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in children:
         if key in values:
-            raise Unreadable(f"the parameter {key!r} is given twice")
+            raise UnreadableCallError(f"the parameter {key!r} is given twice")
         values[key] = value
     return values
 
@@ -93,4 +93,4 @@ def leaf(text: str, types: frozenset[str], *, nested: bool) -> Any:
     if nested and not types:
         value, repairs = read_literal(text.strip())
         return text if repairs else value
-    return typed(text, types)[0]
+    return parse_value(text, types)[0]

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cognition.parsing._machine import Run
+from attrs import frozen
+
+from cognition.parsing._machine import ParserRun
 from cognition.parsing._plan import plan_of
-from cognition.parsing.outputs import Output
+from cognition.parsing.outputs import CallFinished, CallMalformed, Output, ReasoningDelta, TextDelta
 from cognition.parsing.spec import FormatSpec
 from cognition.parsing.state import ParserState
 from cognition.parsing.typed_values import NO_TYPES, ParameterTypes, types_of
+from cognition.values.messages import MalformedToolCall, ProposedCall
 from cognition.values.outcomes import FinishReason
 from cognition.values.tools import ToolSpec
 
@@ -29,7 +32,7 @@ def advance(
     spec: FormatSpec, state: ParserState, text: str, types: ParameterTypes = NO_TYPES
 ) -> tuple[ParserState, Outputs]:
     """Read the next piece of a reply. Accepts any text and never raises. ``types``: see ``types_of``."""
-    run = Run(plan_of(spec), state, types)
+    run = ParserRun(plan_of(spec), state, types)
     outputs = run.feed(text)
     return run.state, outputs
 
@@ -38,7 +41,7 @@ def finish(
     spec: FormatSpec, state: ParserState, reason: FinishReason = "stop", types: ParameterTypes = NO_TYPES
 ) -> tuple[ParserState, Outputs]:
     """End the reply: output all text that was held back, and close an open call as finished or malformed."""
-    run = Run(plan_of(spec), state, types)
+    run = ParserRun(plan_of(spec), state, types)
     outputs = run.read("", final=True, reason=reason)
     return run.state, outputs
 
@@ -48,11 +51,13 @@ class Parser:
 
     def __init__(self, spec: FormatSpec, tools: Iterable[ToolSpec] = ()) -> None:
         self.spec = spec
-        self.types = types_of(tools, nested=spec.calls is not None and spec.calls.shape == "nested_tags")
+        self.types: ParameterTypes = types_of(
+            tools, nested=spec.calls is not None and spec.calls.shape == "nested_tags"
+        )
         """The types of the offered tools' parameters, for formats that write them as bare text."""
         self._chunks: list[str] = []
         plan = plan_of(spec)
-        self._run = Run(plan, plan.fresh, self.types)
+        self._run = ParserRun(plan, plan.fresh, self.types)
 
     def feed(self, text: str) -> Outputs:
         """Read the next piece of the reply, together with the text held back before."""
@@ -71,3 +76,42 @@ class Parser:
     @property
     def raw(self) -> str:
         return "".join(self._chunks)
+
+
+@frozen
+class Reply:
+    """A model's reply: its text, its reasoning and its calls, each in order."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ProposedCall, ...] = ()
+    malformed: tuple[MalformedToolCall, ...] = ()
+
+
+def collect(outputs: Iterable[Output]) -> Reply:
+    """Return the reply that consists of these outputs."""
+    text: list[str] = []
+    reasoning: list[str] = []
+    calls: list[ProposedCall] = []
+    malformed: list[MalformedToolCall] = []
+    for output in outputs:
+        match output:
+            case TextDelta():
+                text.append(output.text)
+            case ReasoningDelta():
+                reasoning.append(output.text)
+            case CallFinished():
+                calls.append(output.call)
+            case CallMalformed():
+                malformed.append(output.malformed)
+            case _:
+                pass  # announced calls and argument text: what closes the call holds them
+    return Reply("".join(text), "".join(reasoning), tuple(calls), tuple(malformed))
+
+
+def parse_reply(
+    spec: FormatSpec, text: str, *, tools: Iterable[ToolSpec] = (), finish_reason: FinishReason = "stop"
+) -> Reply:
+    """Parse a whole reply. The result equals that of feeding it in pieces."""
+    parser = Parser(spec, tools)
+    return collect((*parser.feed(text), *parser.finish(finish_reason)))

@@ -12,7 +12,7 @@ Rope = tuple[str, ...]
 EMPTY: Rope = ()
 
 
-def added(rope: Rope, text: str) -> Rope:
+def append_text(rope: Rope, text: str) -> Rope:
     if not text:
         return rope
     count = len(rope)
@@ -22,7 +22,7 @@ def added(rope: Rope, text: str) -> Rope:
     return (*rope[:count], text)
 
 
-def joined(rope: Rope) -> str:
+def join_pieces(rope: Rope) -> str:
     return "".join(rope)
 
 

@@ -148,17 +148,17 @@ class FormatSpec:
     began with it.
     """
     lead: str = ""
-    """Text that the model writes before an answer in place of a marker (``助手：``). It is removed where the visible text
-    begins, and is ordinary text elsewhere.
+    """A text (``助手：``) that the model writes before an answer instead of a marker. The parser removes it where the
+    visible text begins; it is ordinary text elsewhere.
     """
 
     @dropped.validator
     @stops.validator
-    def _not_empty(self, _attribute: object, value: tuple[str, ...]) -> None:
+    def _check_not_empty(self, _attribute: object, value: tuple[str, ...]) -> None:
         if "" in value:
             raise ConfigError(f"format {self.name!r}: a marker must not be empty")
 
     @answers.validator
-    def _among_dropped(self, _attribute: object, value: tuple[str, ...]) -> None:
+    def _check_dropped(self, _attribute: object, value: tuple[str, ...]) -> None:
         if not set(value) <= set(self.dropped):
             raise ConfigError(f"format {self.name!r}: a marker before answers has to be one of those dropped")

@@ -79,7 +79,7 @@ MISPLACED = (
 )
 
 
-def _mended(text: str, *, ended: bool = True) -> Any:
+def _repair_value(text: str, *, ended: bool = True) -> Any:
     """Return the repaired JSON value of a text, or None.
 
     ``ended``: the text is known to be complete. Otherwise a call without its closing brace does not count: it may be
@@ -90,12 +90,12 @@ def _mended(text: str, *, ended: bool = True) -> Any:
     mended = repair_json(text)
     if mended is None:
         return None
-    calls = any(isinstance(one, dict) and "a" in one for one in _listed(mended.value))
+    calls = any(isinstance(one, dict) and "a" in one for one in _as_list(mended.value))
     return None if calls and not ended and MISSING_BRACE in mended.repairs else mended.value
 
 
 @frozen
-class Reading:
+class ParsedReply:
     """The parsed content of a reply in a text protocol."""
 
     answer: str = ""
@@ -107,10 +107,10 @@ class Reading:
 
 def instructions(protocol: TextProtocol, system: str, tools: tuple[ToolSpec, ...]) -> str:
     """Return the system prompt with a description of the convention and the tools."""
-    return instructed(system, told_tools(protocol, tools))
+    return append_instructions(system, describe_tools(protocol, tools))
 
 
-def told_tools(protocol: TextProtocol, tools: tuple[ToolSpec, ...]) -> str:
+def describe_tools(protocol: TextProtocol, tools: tuple[ToolSpec, ...]) -> str:
     """Return the description of the convention and the tools; empty if the template describes them."""
     if protocol == "native" or not tools:
         return ""
@@ -118,28 +118,28 @@ def told_tools(protocol: TextProtocol, tools: tuple[ToolSpec, ...]) -> str:
     return "\n".join((INSTRUCTIONS[protocol], *described))
 
 
-def instructed(system: str, told: str) -> str:
-    """Return the system prompt followed by the output of ``told_tools``."""
+def append_instructions(system: str, told: str) -> str:
+    """Return the system prompt followed by the output of ``describe_tools``."""
     return f"{system}\n\n{told}" if system and told else system or told
 
 
 def read_text(
     protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec], finish_reason: FinishReason = "stop"
-) -> Reading:
+) -> ParsedReply:
     """Read a reply in a text protocol. Any text that does not begin like the convention is an answer, JSON too."""
     cut = finish_reason in ("length", "cancelled", "error")
     if protocol == "tool_tags":
         return _read_tags(text, tools, cut=cut)
     objects, around, problems = _objects(text, tools)
     if not objects:
-        if not problems and ATTEMPT.match(text) and _mended(text.strip(), ended=False) is None:
+        if not problems and ATTEMPT.match(text) and _repair_value(text.strip(), ended=False) is None:
             problems = [MalformedToolCall(text, NO_COMPLETE_JSON)]  # otherwise it is JSON that was meant as an answer
         if problems:
-            return Reading(malformed=tuple(problems))
-        return Reading(answer=_answer(PART_OF_TAG.sub("", _before_cut(text)) if cut else text))
+            return ParsedReply(malformed=tuple(problems))
+        return ParsedReply(answer=_answer(PART_OF_TAG.sub("", _before_cut(text)) if cut else text))
     reading = _from_objects(objects, tools)
     thoughts = "\n".join(part for part in (around, reading.reasoning) if part)
-    return Reading(reading.answer, thoughts, reading.calls, (*reading.malformed, *problems), reading.remember)
+    return ParsedReply(reading.answer, thoughts, reading.calls, (*reading.malformed, *problems), reading.remember)
 
 
 def answer_so_far(protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec]) -> str:
@@ -150,10 +150,10 @@ def answer_so_far(protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpe
     if answer or protocol != "short_keys" or NAMED.search(text):
         return answer
     begun = BEGUN_ANSWER.search(text)
-    return "" if begun is None else _unescaped(begun[1])
+    return "" if begun is None else _unescape_beginning(begun[1])
 
 
-def _unescaped(text: str) -> str:
+def _unescape_beginning(text: str) -> str:
     """Decode the beginning of a JSON text, without an escape that was cut."""
     for part in (text, text[: text.rfind("\\")]):
         try:
@@ -189,20 +189,20 @@ def _objects(text: str, tools: Mapping[str, ToolSpec]) -> tuple[list[dict[str, A
     """Return the objects of the convention in a text, the text around them, and the unreadable objects."""
     for candidate, around in (*((m.group(1), FENCE.sub("", text)) for m in FENCE.finditer(text)), (text, "")):
         fenced = candidate is not text
-        values = _listed(_mended(candidate.strip(), ended=fenced))
+        values = _as_list(_repair_value(candidate.strip(), ended=fenced))
         if values and all(_is_ours(value) for value in values):
-            return (_in_fences(text) if fenced else values), around.strip(), []
+            return (_objects_in_fences(text) if fenced else values), around.strip(), []
     return _objects_in_prose(text, tools)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _in_fences(text: str) -> list[dict[str, Any]]:
+def _objects_in_fences(text: str) -> list[dict[str, Any]]:
     objects: list[dict[str, Any]] = []
     for match in FENCE.finditer(text):
-        objects += [value for value in _listed(_mended(match.group(1).strip())) if _is_ours(value)]
+        objects += [value for value in _as_list(_repair_value(match.group(1).strip())) if _is_ours(value)]
     return objects
 
 
@@ -255,7 +255,7 @@ def _is_ours(value: Any) -> bool:
     )
 
 
-def _from_objects(objects: list[dict[str, Any]], tools: Mapping[str, ToolSpec]) -> Reading:
+def _from_objects(objects: list[dict[str, Any]], tools: Mapping[str, ToolSpec]) -> ParsedReply:
     calls: list[ProposedCall] = []
     malformed: list[MalformedToolCall] = []
     for item in objects:
@@ -267,7 +267,7 @@ def _from_objects(objects: list[dict[str, Any]], tools: Mapping[str, ToolSpec]) 
                 calls.append(ProposedCall(item["a"], arguments, confirm=item.get("c", False)))
 
     answers, thoughts, notes = ([item[key] for item in objects if item.get(key)] for key in "ftr")
-    return Reading("\n".join(answers), "\n".join(thoughts), tuple(calls), tuple(malformed), tuple(notes))
+    return ParsedReply("\n".join(answers), "\n".join(thoughts), tuple(calls), tuple(malformed), tuple(notes))
 
 
 def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[dict[str, Any] | None, str]:
@@ -276,7 +276,7 @@ def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[di
     The input may be an object, JSON in a text, or the plain text of the tool's only parameter.
     """
     if isinstance(value, str):
-        mended = _mended(value) if value.lstrip().startswith("{") else None
+        mended = _repair_value(value) if value.lstrip().startswith("{") else None
         if isinstance(mended, dict):
             return mended, ""
         if BEGUN_OBJECT.match(value):  # it would be the text that a tool runs, such as a command
@@ -292,7 +292,7 @@ def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[di
     return None, f"the input of {name!r} must be a JSON object, not {type(value).__name__}"
 
 
-def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> Reading:
+def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> ParsedReply:
     calls: list[ProposedCall] = []
     malformed: list[MalformedToolCall] = []
     for match in TAGGED.finditer(text):
@@ -307,22 +307,22 @@ def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> Readin
         else:
             calls.append(ProposedCall(name, arguments))
     rest = TAGGED.sub("", text)
-    begun = _begun_call(rest, tools, cut=cut, beside=bool(calls or malformed))
+    begun = _find_begun_call(rest, tools, cut=cut, beside=bool(calls or malformed))
     if begun is not None:
         malformed.append(MalformedToolCall(rest[begun:], "<tool> is not closed"))
         rest = rest[:begun]
     marked = RESPONSE.search(rest)
     if calls or malformed:
-        return Reading(
+        return ParsedReply(
             marked.group(1).strip() if marked else "",
             RESPONSE.sub("", rest).strip(),
             tuple(calls),
             tuple(malformed),
         )
-    return Reading(answer=_answer(PART_OF_TAG.sub("", text) if cut else text))
+    return ParsedReply(answer=_answer(PART_OF_TAG.sub("", text) if cut else text))
 
 
-def _begun_call(rest: str, tools: Mapping[str, ToolSpec], *, cut: bool, beside: bool) -> int | None:
+def _find_begun_call(rest: str, tools: Mapping[str, ToolSpec], *, cut: bool, beside: bool) -> int | None:
     """Return the index of a call with an unfinished name, or None: an answer may also mention ``<tool>``.
 
     It counts as a call in these cases:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cognition.base.strict_json import DECODER, DuplicateKeyError
 from cognition.parsing._repair import repair_json
-from cognition.parsing.literals import CONSTANTS, Unreadable
+from cognition.parsing.literals import CONSTANTS, UnreadableCallError
 from cognition.values.tools import ToolSpec
 
 ParameterTypes = Mapping[str, Mapping[str, frozenset[str]]]
@@ -19,7 +19,7 @@ ParameterTypes = Mapping[str, Mapping[str, frozenset[str]]]
 
 NO_TYPES: ParameterTypes = {}
 
-PYTHON_TYPES = {
+PYTHON_TYPES: dict[type, str] = {
     bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object", type(None): "null",
 }  # fmt: skip
 
@@ -112,7 +112,7 @@ def _target(reference: str, root: Mapping[str, Any]) -> Any:
     return found
 
 
-def typed(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
+def parse_value(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
     """Return the value of a parameter's text, and the repairs needed to read it.
 
     If the schema allows strings and another type, only text that is exactly valid for the other type is not a string.
@@ -127,7 +127,7 @@ def typed(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
         return None, ()
     try:
         value, repairs = read_literal(stripped)
-    except Unreadable:
+    except UnreadableCallError:
         if "string" in types:
             return text, ()
         raise
@@ -152,7 +152,7 @@ def read_literal(text: str) -> tuple[Any, tuple[str, ...]]:
     try:
         return DECODER.decode(text), ()
     except DuplicateKeyError as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableCallError(str(error)) from None
     except (ValueError, RecursionError):
         repaired = repair_json(text, complete=False)
     return (text, ()) if repaired is None else (repaired.value, repaired.repairs)

@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cognition.base.strict_json import DECODER, DuplicateKeyError
+from cognition.base.strict_json import DECODER, BoundedDecoder, DuplicateKeyError
 from cognition.parsing._repair import TOKEN, repair_json
-from cognition.parsing.literals import Doubt, Unreadable
+from cognition.parsing.literals import Doubt, UnreadableCallError
 
 SPACE = re.compile(r"[ \t\n\r]*+")
-SHAPE = json.JSONDecoder()
+SHAPE = BoundedDecoder()
 """Accepts any text with the syntax of JSON, also duplicate keys and ``NaN``."""
 
 
@@ -26,7 +26,7 @@ class Value(NamedTuple):
 Members = Mapping[str, Value]
 
 
-class _WrongError(ValueError):
+class _NotAListError(ValueError):
     """The text is not a list of values from position ``pos`` on."""
 
     def __init__(self, problem: str, place: int) -> None:
@@ -45,25 +45,25 @@ def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]
     repairs: tuple[str, ...] = ()
     doubt = None
     try:
-        values = strictly(text)
+        values = decode_strictly(text)
     except RecursionError:
-        raise Unreadable("the JSON is nested too deeply") from None
+        raise UnreadableCallError("the JSON is nested too deeply") from None
     except DuplicateKeyError as error:
-        raise Unreadable(str(error), doubt_in(text)) from None
+        raise UnreadableCallError(str(error), doubt_in(text)) from None
     except ValueError as error:
         repaired, doubt = repair_json(text, complete=complete), doubt_in(text)
         if repaired is None:
-            raise Unreadable(f"not valid JSON: {error}", doubt) from None
+            raise UnreadableCallError(f"not valid JSON: {error}", doubt) from None
         several = repaired.value if isinstance(repaired.value, list) else [repaired.value]
         values, repairs = [Value(value, None) for value in several], repaired.repairs
     if not values:
-        raise Unreadable("the list of calls is empty")
+        raise UnreadableCallError("the list of calls is empty")
     return values, repairs, doubt
 
 
-def strictly(text: str, decoder: json.JSONDecoder = DECODER) -> list[Value]:
+def decode_strictly(text: str, decoder: json.JSONDecoder = DECODER) -> list[Value]:
     """Return the values of a text that needs no repair. Raises ValueError or RecursionError otherwise."""
-    return _listed(text, decoder) if text.startswith("[") else _side_by_side(text, decoder)
+    return _read_list(text, decoder) if text.startswith("[") else _read_sequence(text, decoder)
 
 
 def doubt_in(text: str) -> Doubt | None:
@@ -73,7 +73,7 @@ def doubt_in(text: str) -> Doubt | None:
     None if the text has the syntax of JSON, and only has a duplicate key or ``NaN``.
     """
     try:
-        strictly(text, SHAPE)
+        decode_strictly(text, SHAPE)
     except RecursionError:
         return None
     except ValueError as error:
@@ -93,23 +93,23 @@ def doubt_in(text: str) -> Doubt | None:
     return Doubt(string)
 
 
-def _listed(text: str, decoder: json.JSONDecoder) -> list[Value]:
+def _read_list(text: str, decoder: json.JSONDecoder) -> list[Value]:
     values: list[Value] = []
     at = skip(text, 1)
     while text[at : at + 1] != "]":
         if values:
             if text[at : at + 1] != ",":
-                raise _WrongError("expecting ',' or ']'", at)
+                raise _NotAListError("expecting ',' or ']'", at)
             at = skip(text, at + 1)
         value, end = decoder.raw_decode(text, at)
         values.append(Value(value, text[at:end]))
         at = skip(text, end)
     if at + 1 < len(text):
-        raise _WrongError("extra text", at + 1)
+        raise _NotAListError("extra text", at + 1)
     return values
 
 
-def _side_by_side(text: str, decoder: json.JSONDecoder) -> list[Value]:
+def _read_sequence(text: str, decoder: json.JSONDecoder) -> list[Value]:
     """Return the values: usually one. Some models write several calls between one pair of markers, each on its line."""
     values: list[Value] = []
     at = 0

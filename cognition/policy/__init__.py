@@ -15,13 +15,14 @@ have such a rule, and the import takes as long as half of the core.
 """
 
 from cognition.policy._judgement import Layer as Layer, Policy as Policy, Verdict as Verdict
-from cognition.policy._protections import SHELL_PROTECTIONS as SHELL_PROTECTIONS, shell_protections as shell_protections
 from cognition.policy._remembered import covers as covers, remembered_rule as remembered_rule
 from cognition.policy.rules import (
     PATH_ARGUMENTS as PATH_ARGUMENTS,
     SEVERITY as SEVERITY,
+    SHELL_PROTECTIONS as SHELL_PROTECTIONS,
     Action as Action,
     Rule as Rule,
+    shell_protections as shell_protections,
 )
 
 TYPE_CHECKING = False

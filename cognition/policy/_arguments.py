@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cognition.base.errors import ConfigError
-from cognition.policy._command_patterns import Commanded, CommandPattern, words_of
+from cognition.policy._command_patterns import CommandPattern, CommandSubject, words_of
 from cognition.policy._nested_commands import ASSIGNMENT
 from cognition.policy._programs import GRAMMAR, SKIPPED
 from cognition.policy._shell import REDIRECTION, read_commands, read_words
@@ -46,7 +46,7 @@ def check_command(pattern: Pattern) -> None:
             "no command; write a rule for the command behind it"
         )
     itself, commands = CommandPattern.of(pattern), read_commands(pattern.argument)
-    if commands and all(itself.prohibits(Commanded(command)) == NO for command in commands):
+    if commands and all(itself.prohibits(CommandSubject(command)) == NO for command in commands):
         read = " ".join(word or "*" for word in commands[0].words)
         raise ConfigError(
             f"rule pattern with the argument {pattern.argument!r}: it would never match, since such a line is read as "

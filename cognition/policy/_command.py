@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cognition.policy._text_patterns import folded
+from cognition.policy._text_patterns import fold_text
 
 Words = tuple[str | None, ...]
 """Words without quotes and escapes; None if the shell or a program would expand the word."""
@@ -31,4 +31,4 @@ def program_of(word: str | None) -> str:
     name = word or ""
     if "/" in name:
         name = name.rsplit("/", 1)[1]
-    return folded(name).removesuffix(".exe")
+    return fold_text(name).removesuffix(".exe")

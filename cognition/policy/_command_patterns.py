@@ -10,7 +10,7 @@ from cognition.policy._command import Command, Words, program_of
 from cognition.policy._path_patterns import names_of
 from cognition.policy._programs import LETTERS, OPTION_VALUES
 from cognition.policy._shell import read_words
-from cognition.policy._text_patterns import composed, fits, folded
+from cognition.policy._text_patterns import compose_text, fits, fold_text
 from cognition.policy.rule_patterns import NO, PERHAPS, YES, Pattern
 
 FEW_LETTERS = 3
@@ -19,7 +19,7 @@ NO_LETTERS: Mapping[str, str] = {}
 
 
 @frozen
-class Reading:
+class ParsedCommand:
     """A command as a program reads it: its options, and the other words."""
 
     options: frozenset[str]
@@ -31,7 +31,7 @@ class Reading:
     """Indices of operands that may be option values: they follow an option that may or may not take one."""
 
 
-def read(program: str, words: Iterable[str | None]) -> Reading:
+def parse_command(program: str, words: Iterable[str | None]) -> ParsedCommand:
     """Read the words after a program's name."""
     letters, valued = LETTERS.get(program, NO_LETTERS), OPTION_VALUES.get(program, ())
     options: set[str] = set()
@@ -58,7 +58,7 @@ def read(program: str, words: Iterable[str | None]) -> Reading:
             whole.add(word)
             may_take = True
             options.update([f"-{letters.get(letter, letter)}" for letter in word[1:]])
-    return Reading(frozenset(options), frozenset(whole), tuple(operands), frozenset(doubtful))
+    return ParsedCommand(frozenset(options), frozenset(whole), tuple(operands), frozenset(doubtful))
 
 
 def _long(name: str, letters: Mapping[str, str]) -> str:
@@ -73,23 +73,23 @@ def _operand(word: str | None) -> str | None:
     if word is None:
         return None
     if "/" in word:
-        return "/".join([folded(name) for name in names_of(word)[0]]) or "/"
-    return folded(word)
+        return "/".join([fold_text(name) for name in names_of(word)[0]]) or "/"
+    return fold_text(word)
 
 
-class Commanded:
-    """A command to judge. Its ``Reading`` is computed on demand, since few rules need it."""
+class CommandSubject:
+    """A command to judge. Its ``ParsedCommand`` is computed on demand, since few rules need it."""
 
     __slots__ = ("_reading", "command")
 
     def __init__(self, command: Command) -> None:
         self.command = command
-        self._reading: Reading | None = None
+        self._reading: ParsedCommand | None = None
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> ParsedCommand:
         if self._reading is None:
-            self._reading = read(self.command.program, self.command.words[1:])
+            self._reading = parse_command(self.command.program, self.command.words[1:])
         return self._reading
 
 
@@ -100,7 +100,7 @@ class CommandPattern:
     words: tuple[str, ...]
     prefix: bool
     program: str
-    reading: Reading
+    reading: ParsedCommand
     options: frozenset[str]
     """The options that a command must have. Long words are also compared unchanged."""
 
@@ -111,15 +111,15 @@ class CommandPattern:
         if words[-1] == "*" and len(words) > 1:  # `npm run *` is `npm run:*`
             words, prefix = words[:-1], True
         program = program_of(words[0])
-        reading = read(program, words[1:])
-        return cls(tuple(map(composed, words)), prefix, program, reading, reading.options)
+        reading = parse_command(program, words[1:])
+        return cls(tuple(map(compose_text, words)), prefix, program, reading, reading.options)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The program; empty if the pattern leaves it open."""
         return () if "*" in self.program else (self.program,)
 
-    def prohibits(self, subject: Commanded) -> int:
+    def prohibits(self, subject: CommandSubject) -> int:
         """Return whether the pattern matches a command in any spelling; ``PERHAPS`` if that is uncertain."""
         if subject.command.program != self.program and not _same(self.program, subject.command.program):
             return NO
@@ -150,7 +150,7 @@ class CommandPattern:
             return PERHAPS if None in having[len(wanted) :] else NO
         return YES
 
-    def _operands_but_values(self, reading: Reading) -> int:
+    def _operands_but_values(self, reading: ParsedCommand) -> int:
         """Return ``PERHAPS`` if the pattern would match with some words as option values: ``-j 4 publish``."""
         wanted, reached = self.reading.operands, {0}
         for place, word in enumerate(reading.operands):
@@ -162,7 +162,7 @@ class CommandPattern:
             reached = on | reached if place in reading.doubtful else on
         return PERHAPS if len(wanted) in reached else NO
 
-    def covers(self, subject: Commanded) -> bool:
+    def covers(self, subject: CommandSubject) -> bool:
         """Return whether a command is spelt as in the pattern, without variables set before it."""
         words = subject.command.words
         if (
@@ -172,7 +172,7 @@ class CommandPattern:
         ):
             return False
         for wanted, word in zip(self.words, words, strict=False):
-            if word is None or (wanted != word and not _same(wanted, composed(word))):
+            if word is None or (wanted != word and not _same(wanted, compose_text(word))):
                 return False
         return True
 

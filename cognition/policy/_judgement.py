@@ -7,16 +7,15 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, Protocol
 
 from attrs import Attribute, Factory, evolve, field, frozen
 
 from cognition.base.checking import checked
-from cognition.policy._approvals import asks_for_itself, own_patterns
-from cognition.policy._rule_table import Found, Looked, Table
-from cognition.policy.rule_patterns import read_pattern
+from cognition.policy._rule_table import FirstMatches, JudgedCall, Table
+from cognition.policy.rule_patterns import Pattern, read_pattern
 from cognition.policy.rules import SEVERITY, Action, Rule
 from cognition.values.features import Mode
 from cognition.values.messages import ToolCall
@@ -66,18 +65,18 @@ def _check_patterns(_instance: object, _attribute: Attribute[tuple[str, ...]], v
         read_pattern(text)
 
 
-class _Ruled(Protocol):
+class _RuleSet(Protocol):
     @property
     def rules(self) -> tuple[Rule, ...]: ...
     @property
     def allow_only(self) -> tuple[str, ...]: ...
 
 
-def _table(ruled: _Ruled) -> Table:
+def _table(ruled: _RuleSet) -> Table:
     return Table(ruled.rules)
 
 
-def _only(ruled: _Ruled) -> Table | None:
+def _only(ruled: _RuleSet) -> Table | None:
     return Table(Rule("allow", text) for text in ruled.allow_only) if ruled.allow_only else None
 
 
@@ -128,7 +127,7 @@ class Policy:
             return
         from cognition.policy._arguments import check_command
 
-        ruling: list[_Ruled] = [self, *self.layers]
+        ruling: list[_RuleSet] = [self, *self.layers]
         rules = [[rule.pattern for rule in ruled.rules] for ruled in ruling]
         only = [[read_pattern(text) for text in ruled.allow_only] for ruled in ruling]
         for patterns in (own, *rules, *only):
@@ -146,21 +145,21 @@ class Policy:
         """
         looked, origin = None, NO_RULE
         if self.rules or self.allow_only or self.layers or tool.command or type(tool.approval) is not bool:
-            looked = Looked(call, tool)
+            looked = JudgedCall(call, tool)
             verdict, origin = self._weigh(looked)
         else:
-            verdict = _unruled(tool, self.default, asks=bool(tool.approval))
+            verdict = _judge_without_rule(tool, self.default, asks=bool(tool.approval))
         if mode != "default":
-            verdict = _in_mode(verdict, origin, tool, mode)
+            verdict = _apply_mode(verdict, origin, tool, mode)
         if not remembered:
             return verdict
-        return _remembered(verdict, origin, looked or Looked(call, tool), remembered)
+        return _apply_remembered(verdict, origin, looked or JudgedCall(call, tool), remembered)
 
-    def _weigh(self, looked: Looked) -> Weighed:
+    def _weigh(self, looked: JudgedCall) -> Weighed:
         asks = asks_for_itself(looked)
-        worst = _in_layer(self, looked, _unruled(looked.tool, self.default, asks=asks))
+        worst = _judge_in_layer(self, looked, _judge_without_rule(looked.tool, self.default, asks=asks))
         for layer in self.layers:
-            one = _in_layer(layer, looked, BY_DEFAULT[layer.default])
+            one = _judge_in_layer(layer, looked, BY_DEFAULT[layer.default])
             if one[1] == "none" and one[0].action == "allow":
                 continue  # it has nothing to say
             if WEIGHT[one[0].action, one[1]] > WEIGHT[worst[0].action, worst[1]]:
@@ -168,7 +167,7 @@ class Policy:
         return worst
 
 
-def _unruled(tool: ToolSpec, default: Action, *, asks: bool) -> Verdict:
+def _judge_without_rule(tool: ToolSpec, default: Action, *, asks: bool) -> Verdict:
     """Return the verdict on a call without a matching rule; ``asks``: whether the tool itself asks about it."""
     if asks and default != "deny":
         return BY_TOOL
@@ -177,34 +176,34 @@ def _unruled(tool: ToolSpec, default: Action, *, asks: bool) -> Verdict:
     return BY_DEFAULT[default]
 
 
-def _in_layer(ruled: Policy | Layer, looked: Looked, default: Verdict) -> Weighed:
+def _judge_in_layer(ruled: Policy | Layer, looked: JudgedCall, default: Verdict) -> Weighed:
     found = ruled._table.find(looked)
     if found.deny is not None:
-        return _by(found.deny.rule), "rule"
+        return _verdict_by(found.deny.rule), "rule"
     if ruled._only is not None and ruled._only.find(looked).allow is None:
         return Verdict("deny", f"only {', '.join(ruled.allow_only)} may be called here"), "rule"
     if default.action == "deny" and found.ask is None and found.allow is None:
         return default, "none"  # a doubt is no reason to ask about what is denied anyway
     if found.perhaps is not None:
-        return _unsure(found), "firm"
+        return _verdict_on_unsure(found), "firm"
     if found.ask is not None:
-        return _by(found.ask.rule), "rule"
+        return _verdict_by(found.ask.rule), "rule"
     if looked.tool.command and looked.subjects.unsure:
         return UNSURE, "unsure"
     if found.allow is not None:
-        return _by(found.allow.rule), "rule"
+        return _verdict_by(found.allow.rule), "rule"
     return default, "none"
 
 
-def _by(rule: Rule) -> Verdict:
+def _verdict_by(rule: Rule) -> Verdict:
     return Verdict(rule.action, rule.reason, rule)
 
 
-def _unsure(found: Found) -> Verdict:
+def _verdict_on_unsure(found: FirstMatches) -> Verdict:
     return Verdict("ask", UNSURE.reason, found.perhaps.rule if found.perhaps else None)
 
 
-def _in_mode(verdict: Verdict, origin: Origin, tool: ToolSpec, mode: Mode) -> Verdict:
+def _apply_mode(verdict: Verdict, origin: Origin, tool: ToolSpec, mode: Mode) -> Verdict:
     quiet = tool.read_only or tool.kind == "interaction"
     if mode == "plan" and not quiet:
         return PLANNING
@@ -221,7 +220,7 @@ def _in_mode(verdict: Verdict, origin: Origin, tool: ToolSpec, mode: Mode) -> Ve
     return verdict
 
 
-def _remembered(verdict: Verdict, origin: Origin, looked: Looked, rules: tuple[Rule, ...]) -> Verdict:
+def _apply_remembered(verdict: Verdict, origin: Origin, looked: JudgedCall, rules: tuple[Rule, ...]) -> Verdict:
     name = looked.call.name
     for rule in rules:
         if rule.matches(name):
@@ -230,18 +229,50 @@ def _remembered(verdict: Verdict, origin: Origin, looked: Looked, rules: tuple[R
         return verdict
     found = _table_of(rules).find(looked)
     if found.deny is not None:
-        return _by(found.deny.rule)
+        return _verdict_by(found.deny.rule)
     if verdict.action == "deny":
         return verdict
     if found.perhaps is not None:
-        return _unsure(found)
+        return _verdict_on_unsure(found)
     if verdict.action == "ask" and origin != "firm":
         if found.allow is not None:
-            return _by(found.allow.rule)
+            return _verdict_by(found.allow.rule)
         if found.ask is not None:
-            return _by(found.ask.rule)
+            return _verdict_by(found.ask.rule)
     return verdict
 
 
 _table_of = lru_cache(maxsize=64)(Table)
 """Cached: a session's rules are the same from call to call."""
+
+
+def asks_for_itself(looked: JudgedCall) -> bool:
+    """Return whether the tool itself asks the user before this call.
+
+    Its patterns match as widely as those of deny rules, in any spelling of the call. An uncertain match counts as a
+    match.
+    """
+    approval = looked.tool.approval
+    if isinstance(approval, bool):
+        return approval
+    found = _own_table(looked.tool.name, approval).find(looked)
+    return found.ask is not None or found.perhaps is not None
+
+
+def own_patterns(tools: Iterable[ToolSpec]) -> list[Pattern]:
+    """Return the patterns of all tools that ask about some of their calls.
+
+    Raises:
+        ConfigError: a pattern is invalid.
+    """
+    return [
+        read_pattern(f"{tool.name}({argument})")
+        for tool in tools
+        if not isinstance(tool.approval, bool)
+        for argument in tool.approval
+    ]
+
+
+@lru_cache(maxsize=256)
+def _own_table(name: str, arguments: tuple[str, ...]) -> Table:
+    return Table(Rule("ask", f"{name}({argument})") for argument in arguments)

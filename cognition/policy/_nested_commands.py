@@ -54,7 +54,7 @@ READS_OTHERS = SHELLS | CARRIERS.keys() | INLINE.keys() | CODE.keys() | RUNS_OTH
 """Programs that run other programs named in their arguments."""
 
 
-def known(word: str | None) -> str:
+def require_known(word: str | None) -> str:
     if word is None:
         raise UnsureError
     return word
@@ -64,7 +64,7 @@ def script_of(words: Words) -> tuple[str | None, int]:
     """Return the script of a shell's ``-c`` (None for a script file), and the index of its word."""
     code, at = False, 1
     while at < len(words):
-        word = known(words[at])
+        word = require_known(words[at])
         if word[:1] not in SIGNS or len(word) == 1:
             break
         at += 1
@@ -77,7 +77,7 @@ def script_of(words: Words) -> tuple[str | None, int]:
             elif not SHELL_FLAGS.issuperset(letters):
                 raise UnsureError
             code = code or "c" in letters
-    operand = known(words[at]) if at < len(words) else ""
+    operand = require_known(words[at]) if at < len(words) else ""
     if operand in ("", "-") or (not code and operand.startswith(FROM_INPUT)):
         raise UnsureError  # it reads its commands from its input
     return (operand if code else None), at
@@ -87,7 +87,7 @@ def command_of(name: str, words: Words) -> Words:
     """Return the command that a carrier runs; empty without one."""
     carrier, at = CARRIERS[name], 1
     while at < len(words):
-        word = known(words[at])
+        word = require_known(words[at])
         if word == "--":
             at += 1
             break
@@ -99,9 +99,9 @@ def command_of(name: str, words: Words) -> Words:
             at += 1
         else:
             break
-    while carrier.assignments and at < len(words) and ASSIGNMENT.match(known(words[at])):
+    while carrier.assignments and at < len(words) and ASSIGNMENT.match(require_known(words[at])):
         at += 1  # behind "--"
-    if carrier.assignments and at < len(words) and "=" in known(words[at]):
+    if carrier.assignments and at < len(words) and "=" in require_known(words[at]):
         raise UnsureError  # to `env` any name before it is one of a variable
     inner = words[at + carrier.operands :]
     if not carrier.more or not inner:
@@ -125,7 +125,11 @@ def _option(name: str, carrier: Carrier, word: str, following: Words) -> int:
         raise UnsureError
     for place, letter in enumerate(word[1:], 2):
         if letter in carrier.values:
-            if letter == "I" and name == "xargs" and (word[place:] or known((*following, "")[0])) not in REPLACED:
+            if (
+                letter == "I"
+                and name == "xargs"
+                and (word[place:] or require_known((*following, "")[0])) not in REPLACED
+            ):
                 raise UnsureError
             return 1 if word[place:] else 2
         if letter not in carrier.flags:
@@ -133,10 +137,10 @@ def _option(name: str, carrier: Carrier, word: str, following: Words) -> int:
     return 1
 
 
-def found_commands(words: Words) -> list[Words]:
+def commands_of_find(words: Words) -> list[Words]:
     """Return the commands that ``find`` runs on its results."""
     found: list[Words] = []
-    texts = [known(word) for word in words]
+    texts = [require_known(word) for word in words]
     at = 1
     while at < len(texts):
         begun, at = at + 1, at + 1

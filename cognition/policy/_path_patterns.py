@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from attrs import field, frozen
 
-from cognition.policy._text_patterns import composed, fits, folded
+from cognition.policy._text_patterns import compose_text, fits, fold_text
 from cognition.policy.rule_patterns import NO, YES, Pattern
 
 LONGEST = 4096
@@ -48,7 +48,7 @@ class Path:
 
 def names_of(text: str) -> tuple[Names, bool]:
     """Return a path's names, and whether it goes straight down. The working directory itself is ``(".",)``."""
-    parts = composed(text).split("/")
+    parts = compose_text(text).split("/")
     names: list[str] = [""] if parts[0] == "" else []
     straight = True
     for part in parts:
@@ -122,13 +122,13 @@ class PathPattern:
 
 def _bare(name: str) -> str:
     """Return a name without differences that some systems ignore, such as trailing dots and spaces."""
-    plain = folded(name)
+    plain = fold_text(name)
     return plain.rstrip(" .") or plain
 
 
 def _may_go_up(name: str) -> bool:
     """Return whether some system may read a name other than ``.`` and ``..`` as one of these."""
-    return name not in ("", ".", "..") and not folded(name).strip(" .")
+    return name not in ("", ".", "..") and not fold_text(name).strip(" .")
 
 
 def leads_out(name: str) -> bool:

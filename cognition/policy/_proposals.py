@@ -12,7 +12,7 @@ from cognition.policy._path_patterns import Names, Path, leads_out
 from cognition.policy._programs import CARRIERS, INLINE, SHELLS, UNSURE
 from cognition.policy._remembered import remembered_rule
 from cognition.policy._shell import PLAIN
-from cognition.policy._targets import Subject, subjects_of
+from cognition.policy._targets import Target, targets_of
 from cognition.values.messages import ToolCall
 from cognition.values.tools import ToolSpec
 
@@ -55,7 +55,7 @@ def proposed_rules(call: ToolCall, tool: ToolSpec) -> tuple[str, ...]:
     Each pattern covers this call, as policy reads it. A call that can't be read with certainty gets only the tool.
     """
     offered: list[str] = []
-    subjects = subjects_of(call, tool)
+    subjects = targets_of(call, tool)
     if not subjects.unsure:
         spoken = [subject for subject in subjects.found if not subject.silent]
         arguments = {"command": _of_command, "path": _of_paths, "text": _of_nothing}[subjects.sort](spoken)
@@ -74,12 +74,12 @@ def _is_good(text: str, call: ToolCall, tool: ToolSpec) -> bool:
     return True
 
 
-def _of_nothing(_subjects: list[Subject]) -> Iterator[str]:
+def _of_nothing(_subjects: list[Target]) -> Iterator[str]:
     """Propose nothing: the same text may occur with a different number in another argument."""
     yield from ()
 
 
-def _of_command(subjects: list[Subject]) -> Iterator[str]:
+def _of_command(subjects: list[Target]) -> Iterator[str]:
     """Yield the whole command, and its beginning."""
     if len(subjects) != 1:
         return
@@ -87,13 +87,13 @@ def _of_command(subjects: list[Subject]) -> Iterator[str]:
     words = [word for word in command.words if word is not None and "*" not in word and word]
     if len(words) != len(command.words) or command.assigned:
         return
-    yield " ".join(map(_quoted, words))
+    yield " ".join(map(_quote, words))
     beginning = _beginning(command.program, words)
     if beginning:
         yield f"{' '.join(beginning)}:*"
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return word if PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 
 
@@ -110,19 +110,19 @@ def _beginning(program: str, words: list[str]) -> list[str]:
     return said if len(said) == count and all(map(WORD.fullmatch, said[1:])) else []
 
 
-def _of_paths(subjects: list[Subject]) -> Iterator[str]:
+def _of_paths(subjects: list[Target]) -> Iterator[str]:
     """Yield a single path, and the directory of all paths."""
     paths: list[Path] = [subject.value for subject in subjects]
     if not paths or any("*" in name for path in paths for name in path.names):
         return
     if len(paths) == 1:
         yield "/".join(paths[0].names)
-    shared = _shared([path.names[:-1] for path in paths])
+    shared = _common_names([path.names[:-1] for path in paths])
     if shared and not leads_out(shared[-1]):
         yield f"{'/'.join(shared)}/**"
 
 
-def _shared(ways: list[Names]) -> Names:
+def _common_names(ways: list[Names]) -> Names:
     count = 0
     for names in zip(*ways, strict=False):
         if len(set(names)) > 1:

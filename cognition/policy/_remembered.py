@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cognition.base.errors import ConfigError
-from cognition.policy._rule_table import Looked, Table
+from cognition.policy._rule_table import JudgedCall, Table
 from cognition.policy.rule_patterns import read_pattern
 from cognition.policy.rules import Action, Rule
 from cognition.values.messages import ToolCall
@@ -40,4 +40,4 @@ def remembered_rule(action: Action, text: str, call: ToolCall, tool: ToolSpec, r
 
 def covers(rule: Rule, call: ToolCall, tool: ToolSpec) -> bool:
     """Return whether an allow rule covers a whole call."""
-    return Table((rule,)).find(Looked(call, tool)).allow is not None
+    return Table((rule,)).find(JudgedCall(call, tool)).allow is not None

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from attrs import Factory, field, frozen
 
 from cognition.base.checking import checked
-from cognition.policy._rule_table import Looked, Table
+from cognition.policy._rule_table import JudgedCall, Table
 from cognition.policy.rules import Action, Rule
 from cognition.values.messages import ToolCall
 from cognition.values.tools import ToolSpec
@@ -54,7 +54,7 @@ def danger_rules(dangers: Iterable[Danger]) -> tuple[Rule, ...]:
 
 def danger_of(dangers: Iterable[Danger], call: ToolCall, tool: ToolSpec) -> Danger | None:
     """Return the worst danger that matches this call, certainly or possibly; among equals the first."""
-    looked = Looked(call, tool)
+    looked = JudgedCall(call, tool)
     for table, named in _by_level(tuple(dangers)):
         found = table.find(looked)
         met = found.deny or found.perhaps

@@ -11,7 +11,7 @@ from cognition.values.messages import ToolCall
 from cognition.values.tools import ToolSpec
 
 if TYPE_CHECKING:
-    from cognition.policy._targets import Subject, Subjects
+    from cognition.policy._targets import Target, Targets
 
 
 class Matcher(Protocol):
@@ -39,20 +39,20 @@ def _matcher(sort: Sort) -> Callable[[Pattern], Matcher]:
     return makers[sort]
 
 
-class Placed(NamedTuple):
+class PlacedRule(NamedTuple):
     """A rule with its position in the list, to find the first of equally severe rules."""
 
     place: int
     rule: Rule
 
 
-Entry = tuple[Placed, Matcher]
+Entry = tuple[PlacedRule, Matcher]
 
 
 class Index:
     """Rules with an argument for subjects of one sort."""
 
-    def __init__(self, rules: Sequence[Placed], make: Callable[[Pattern], Matcher]) -> None:
+    def __init__(self, rules: Sequence[PlacedRule], make: Callable[[Pattern], Matcher]) -> None:
         self.all: list[Entry] = [(placed, make(placed.rule.pattern)) for placed in rules]
         self.keyed: dict[str, list[Entry]] = {}
         self.others: list[Entry] = []
@@ -63,7 +63,7 @@ class Index:
             for key in keys:
                 self.keyed.setdefault(key, []).append(entry)
 
-    def entries(self, subject: Subject) -> Iterable[Entry]:
+    def entries(self, subject: Target) -> Iterable[Entry]:
         if not subject.plain:
             return self.all
         found = self.others
@@ -77,13 +77,13 @@ class Group:
     """The rules for one name, or for all names with one beginning."""
 
     def __init__(self) -> None:
-        self.whole: dict[Action, Placed] = {}
+        self.whole: dict[Action, PlacedRule] = {}
         """The first rule without an argument, for each action."""
-        self.forbidding: list[Placed] = []
-        self.allowing: list[Placed] = []
+        self.forbidding: list[PlacedRule] = []
+        self.allowing: list[PlacedRule] = []
         self._indexes: dict[tuple[Sort, bool], Index] = {}
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: PlacedRule) -> None:
         rule = placed.rule
         if not rule.pattern.argument:
             self.whole.setdefault(rule.action, placed)
@@ -101,20 +101,20 @@ class Group:
         return made
 
 
-class Found:
+class FirstMatches:
     """The first matching rule for each action."""
 
     __slots__ = ("allow", "ask", "deny", "perhaps")
 
     def __init__(self) -> None:
-        self.deny: Placed | None = None
-        self.perhaps: Placed | None = None
+        self.deny: PlacedRule | None = None
+        self.perhaps: PlacedRule | None = None
         """A deny or ask rule that possibly matches the call."""
-        self.ask: Placed | None = None
-        self.allow: Placed | None = None
+        self.ask: PlacedRule | None = None
+        self.allow: PlacedRule | None = None
 
 
-class Looked:
+class JudgedCall:
     """A call under judgement. Its subjects are read when the first rule needs them."""
 
     __slots__ = ("_subjects", "call", "tool")
@@ -122,15 +122,15 @@ class Looked:
     def __init__(self, call: ToolCall, tool: ToolSpec) -> None:
         self.call = call
         self.tool = tool
-        self._subjects: Subjects | None = None
+        self._subjects: Targets | None = None
 
     @property
-    def subjects(self) -> Subjects:
+    def subjects(self) -> Targets:
         found = self._subjects
         if found is None:
-            from cognition.policy._targets import subjects_of
+            from cognition.policy._targets import targets_of
 
-            found = self._subjects = subjects_of(self.call, self.tool)
+            found = self._subjects = targets_of(self.call, self.tool)
         return found
 
 
@@ -142,7 +142,7 @@ class Table:
         self._open: dict[str, Group] = {}
         for place, rule in enumerate(rules):
             groups = self._open if rule.pattern.open else self._exact
-            groups.setdefault(rule.pattern.name, Group()).add(Placed(place, rule))
+            groups.setdefault(rule.pattern.name, Group()).add(PlacedRule(place, rule))
         self._lengths = tuple(sorted({len(beginning) for beginning in self._open}))
 
     def _groups(self, name: str) -> Iterator[Group]:
@@ -155,9 +155,9 @@ class Table:
             if group is not None:
                 yield group
 
-    def find(self, looked: Looked) -> Found:
+    def find(self, looked: JudgedCall) -> FirstMatches:
         """Return the rules that match a call."""
-        found, groups = Found(), list(self._groups(looked.call.name))
+        found, groups = FirstMatches(), list(self._groups(looked.call.name))
         allowing = False
         for group in groups:
             whole, allowing = group.whole, allowing or bool(group.allowing)
@@ -171,17 +171,17 @@ class Table:
                 if group.forbidding:
                     _forbid(found, group, looked.subjects)
             if found.allow is None and allowing:
-                found.allow = _covering(groups, looked.subjects)
+                found.allow = _find_all_covering(groups, looked.subjects)
         return found
 
 
-def _first(one: Placed | None, other: Placed | None) -> Placed | None:
+def _first(one: PlacedRule | None, other: PlacedRule | None) -> PlacedRule | None:
     if one is None or other is None:
         return one or other
     return one if one.place <= other.place else other
 
 
-def _forbid(found: Found, group: Group, subjects: Subjects) -> None:
+def _forbid(found: FirstMatches, group: Group, subjects: Targets) -> None:
     """Record a group's deny and ask rules that match any subject."""
     if subjects.unsure:
         found.perhaps = _first(found.perhaps, group.forbidding[0])
@@ -197,24 +197,24 @@ def _forbid(found: Found, group: Group, subjects: Subjects) -> None:
                 found.perhaps = _first(found.perhaps, placed)
 
 
-def _covering(groups: Sequence[Group], subjects: Subjects) -> Placed | None:
+def _find_all_covering(groups: Sequence[Group], subjects: Targets) -> PlacedRule | None:
     """Return the first of the allow rules that together cover every subject; None if a subject is not covered."""
     if subjects.unsure:
         return None
     indexes = [group.index(subjects.sort, allowing=True) for group in groups if group.allowing]
-    used: Placed | None = None
+    used: PlacedRule | None = None
     for subject in subjects.found:
         if not subject.silent:
-            one = _covered(indexes, subject)
+            one = _find_covering(indexes, subject)
             if one is None:
                 return None
             used = _first(used, one)
     return used
 
 
-def _covered(indexes: Sequence[Index], subject: Subject) -> Placed | None:
+def _find_covering(indexes: Sequence[Index], subject: Target) -> PlacedRule | None:
     """Return the first allow rule that covers a subject, independent of the lookup order."""
-    first: Placed | None = None
+    first: PlacedRule | None = None
     for index in indexes:
         for placed, matcher in index.entries(subject):
             if (first is None or placed.place < first.place) and matcher.covers(subject.value):

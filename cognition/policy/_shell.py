@@ -14,9 +14,9 @@ from cognition.policy._nested_commands import (
     ASSIGNMENT,
     check_arguments,
     command_of,
-    found_commands,
+    commands_of_find,
     has_assignments,
-    known,
+    require_known,
     script_of,
 )
 from cognition.policy._programs import (
@@ -80,7 +80,7 @@ def read_commands(line: str) -> tuple[Command, ...] | None:
     """Return the commands that a command line runs; None if that is uncertain."""
     if len(line) > LONGEST or not (line.isprintable() or _is_seen(line)):
         return None
-    reader = Reader(line, 0)
+    reader = ShellReader(line, 0)
     try:
         if PLAIN_LINE.fullmatch(line) and (words := tuple(line.split(" ")))[0] not in SKIPPED:
             reader.command(words, False, 0)
@@ -107,7 +107,7 @@ def _elsewhere(command: Command) -> Command:
 
 def read_words(text: str) -> tuple[str, ...] | None:
     """Return the words of a rule's argument, with stars unchanged; None if it is not one command."""
-    reader = Reader(text, 0, stars=True)
+    reader = ShellReader(text, 0, stars=True)
     words: list[str | None] = []
     try:
         mark = REDIRECTION.match(text)
@@ -120,12 +120,12 @@ def read_words(text: str) -> tuple[str, ...] | None:
                 reader.at = blank.end()
             else:
                 words.append(reader.word()[0])
-        return tuple([known(word) for word in words])
+        return tuple([require_known(word) for word in words])
     except UnsureError:
         return None
 
 
-class Reader:
+class ShellReader:
     """A parser of one command line, from left to right, and of the lines within it."""
 
     __slots__ = ("at", "depth", "found", "line", "stars")
@@ -246,9 +246,9 @@ class Reader:
                 self.at = end + 1
             elif letter == '"':
                 self.at += 1
-                known &= self.quoted(pieces)
+                known &= self.double_quotes(pieces)
             elif letter == "\\":
-                pieces.append(self.escaped())
+                pieces.append(self.escape())
             elif letter in "$`":
                 known &= self.expansion(pieces, quoted=False)
             else:
@@ -265,14 +265,14 @@ class Reader:
         head = PLAIN.match(line[begun : self.at].replace(CONTINUED, ""))
         return (text if known else None), head.group() if head and "=" in head.group() else ""
 
-    def escaped(self) -> str:
+    def escape(self) -> str:
         letter = self.line[self.at + 1 : self.at + 2]
         if not letter:
             raise UnsureError
         self.at += 2
         return "" if letter == "\n" else letter
 
-    def quoted(self, pieces: list[str]) -> bool:
+    def double_quotes(self, pieces: list[str]) -> bool:
         """Read the rest of a text in double quotes; return whether the shell expands nothing in it."""
         line, known = self.line, True
         while self.at < len(line):
@@ -285,7 +285,7 @@ class Reader:
                 return known
             elif letter == "\\":
                 if line[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
-                    pieces.append(self.escaped())
+                    pieces.append(self.escape())
                 else:
                     pieces.append("\\")
                     self.at += 1
@@ -353,7 +353,7 @@ class Reader:
         if name in UNSURE_VARIABLES or name.startswith("GIT_CONFIG"):
             raise UnsureError
         if name in COMMAND_VARIABLES:
-            self.within(known(text).partition("=")[2])
+            self.within(require_known(text).partition("=")[2])
 
     def command(self, words: Words, assigned: bool, depth: int) -> None:
         """Record a command, and the commands in its arguments."""
@@ -375,10 +375,10 @@ class Reader:
             else:  # a file, which a rule may name; what allows `sh x` allows `sh x`
                 self.found.append(Command(words[place:], program_of(words[place]), assigned, carries=True))
         elif name == "eval":
-            line = [known(word) for word in words[1:]]
+            line = [require_known(word) for word in words[1:]]
             self.within(" ".join(line[1:] if line[:1] == ["--"] else line))
         elif name == "find":
-            for inner in found_commands(words):
+            for inner in commands_of_find(words):
                 self.command(inner, assigned, depth + 1)
         else:
             check_arguments(name, words)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from cognition.policy._command_patterns import Commanded
-from cognition.policy._diffs import diff_paths
+from cognition.policy._command_patterns import CommandSubject
 from cognition.policy._path_patterns import read_path
 from cognition.policy._shell import read_commands
-from cognition.policy._text_patterns import composed, folded, run_of
+from cognition.policy._text_patterns import compose_text, fold_text, run_of
 from cognition.policy.rules import PATH_ARGUMENTS, Sort
 from cognition.values.messages import ToolCall
 from cognition.values.tools import ToolSpec
 
+HEAD = re.compile(r"(?:---|\+\+\+|rename from|rename to|copy from|copy to) (.*)")
+GIT = "diff --git "
 
-class Subject:
+PREFIXED = re.compile(r"[abciow]/(.+)", re.DOTALL)
+"""git's prefixes: ``a/`` and ``b/``, and those of ``diff.mnemonicPrefix``."""
+
+NOTHING = "/dev/null"
+
+
+class Target:
     """A command, path or text of a call, in the form that patterns of its sort need."""
 
     __slots__ = ("keys", "plain", "silent", "value")
@@ -30,19 +38,19 @@ class Subject:
         """Whether an allow rule need not cover it."""
 
 
-class Subjects:
+class Targets:
     """The subjects of a call."""
 
     __slots__ = ("found", "sort", "unsure")
 
-    def __init__(self, sort: Sort, found: list[Subject], unsure: bool) -> None:
+    def __init__(self, sort: Sort, found: list[Target], unsure: bool) -> None:
         self.sort = sort
         self.found = found
         self.unsure = unsure
         """Whether there may be more subjects."""
 
 
-def subjects_of(call: ToolCall, tool: ToolSpec) -> Subjects:
+def targets_of(call: ToolCall, tool: ToolSpec) -> Targets:
     """Return the subjects of any call, valid or not."""
     paths = paths_of(tool) if not tool.command else ()
     sort: Sort = "command" if tool.command else "path" if paths else "text"
@@ -52,11 +60,11 @@ def subjects_of(call: ToolCall, tool: ToolSpec) -> Subjects:
             return _commands(arguments.get(tool.command))
         if sort == "path":
             return _paths([arguments[name] for name in paths if arguments.get(name) is not None])
-        return Subjects(
-            "text", [Subject((text, fold := folded(text)), (run_of(fold),)) for text in _texts(arguments)], False
+        return Targets(
+            "text", [Target((text, fold := fold_text(text)), (run_of(fold),)) for text in _texts(arguments)], False
         )
     except (ValueError, RecursionError):  # they can't be read, or are nested thousands deep
-        return Subjects(sort, [], True)
+        return Targets(sort, [], True)
 
 
 def paths_of(tool: ToolSpec) -> tuple[str, ...]:
@@ -67,15 +75,15 @@ def paths_of(tool: ToolSpec) -> tuple[str, ...]:
     return tuple([name for name in properties if name in PATH_ARGUMENTS]) if isinstance(properties, dict) else ()
 
 
-def _commands(line: object) -> Subjects:
+def _commands(line: object) -> Targets:
     commands = read_commands(line) if isinstance(line, str) else None
     if commands is None:
-        return Subjects("command", [], True)
-    found = [Subject(Commanded(command), (command.program,), silent=command.carries) for command in commands]
-    return Subjects("command", found, False)
+        return Targets("command", [], True)
+    found = [Target(CommandSubject(command), (command.program,), silent=command.carries) for command in commands]
+    return Targets("command", found, False)
 
 
-def _paths(values: list[Any]) -> Subjects:
+def _paths(values: list[Any]) -> Targets:
     found, unsure = [], False
     texts: list[str] = []
     for text in _texts(values) if values else (".",):
@@ -90,16 +98,52 @@ def _paths(values: list[Any]) -> Subjects:
         if path is None:
             unsure = True
         else:
-            found.append(Subject(path, path.keys, plain=path.plain))
-    return Subjects("path", found, unsure or (bool(values) and not found))
+            found.append(Target(path, path.keys, plain=path.plain))
+    return Targets("path", found, unsure or (bool(values) and not found))
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield composed(value)
+        yield compose_text(value)
     elif isinstance(value, dict):
         for one in value.values():
             yield from _texts(one)
     elif isinstance(value, list):
         for one in value:
             yield from _texts(one)
+
+
+def diff_paths(text: str) -> tuple[list[str], bool]:
+    """Return every path that any reader could find in a header of the diff, and whether there may be more.
+
+    A file line that looks like a header counts as a header. Names quoted by git are not read.
+    """
+    found: dict[str, None] = {}
+    more = False
+    for line in text.split("\n"):
+        for name in _paths_in_line(line.rstrip("\r")):
+            if name.startswith('"'):
+                more = True
+            elif name.partition("\t")[0] != NOTHING:
+                found.update(dict.fromkeys(_readings(name)))
+    return list(found), more or not found
+
+
+def _paths_in_line(line: str) -> Iterator[str]:
+    head = HEAD.match(line)
+    if head is not None:
+        yield head[1]
+    elif line.startswith(GIT):  # names a file twice; of a rename further lines say both names
+        names = line[len(GIT) :]
+        half = len(names) // 2
+        if names.startswith('"') or names[half + 1 :] == names[:half] or names[half + 3 :] == names[2:half]:
+            yield from (names[:half], names[half + 1 :])
+
+
+def _readings(name: str) -> Iterator[str]:
+    for reading in dict.fromkeys((name, name.partition("\t")[0], name.partition("\t")[0].rstrip())):
+        if reading:
+            yield reading
+            prefixed = PREFIXED.fullmatch(reading)
+            if prefixed is not None:
+                yield prefixed[1]

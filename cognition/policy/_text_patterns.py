@@ -19,7 +19,7 @@ a dot, or be a user name before an ``@``.
 """
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return a text without differences that some systems ignore: case, width, composition, invisible characters."""
     if text.isascii():
         return text.lower()
@@ -27,7 +27,7 @@ def folded(text: str) -> str:
     return normalize("NFKC", "".join([letter for letter in plain if category(letter) != "Cf"]))
 
 
-def composed(text: str) -> str:
+def compose_text(text: str) -> str:
     return text if text.isascii() else normalize("NFC", text)
 
 
@@ -68,7 +68,7 @@ class TextPattern:
         parts = pattern.argument.split("*")
         found = HOST.match(pattern.argument)
         host = tuple(found.group(1).split("*")) if found and "*" in found.group(1) else ()
-        return cls(tuple(parts), tuple(folded(pattern.argument).split("*")), pattern.prefix, host)
+        return cls(tuple(parts), tuple(fold_text(pattern.argument).split("*")), pattern.prefix, host)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def read_pattern(text: str) -> Pattern:
     if not bracket:
         return Pattern(*_name(text, name, ""))
     if not rest.endswith(")"):
-        _not_closed(text, name, rest)
+        _refuse_unclosed(text, name, rest)
     argument = rest[:-1]
     before, opened = _name(text, name, f"({argument})")
     inner = normalize("NFC", argument.strip())
@@ -82,7 +82,7 @@ def _name(text: str, name: str, behind: str) -> tuple[str, bool]:
     _refuse(text, f"{name[end]!r} at {end} is no part of a name", f"{FOREIGN.sub('', name) or '*'}{behind}")
 
 
-def _not_closed(text: str, name: str, rest: str) -> NoReturn:
+def _refuse_unclosed(text: str, name: str, rest: str) -> NoReturn:
     inside, closed, behind = rest.rpartition(")")
     if closed:
         where = len(text) - len(behind)

@@ -48,3 +48,15 @@ class Rule:
     def matches(self, name: str) -> bool:
         """Return whether it is for calls of this tool, with any or some arguments."""
         return self.pattern.names(name)
+
+
+FETCHING = "fetching from the network by the shell is not permitted; use a tool that is made for it"
+
+
+def shell_protections(tool: str = "Bash") -> tuple[Rule, ...]:
+    """Return essential rules for a tool that takes command lines."""
+    return tuple([Rule("deny", f"{tool}({program}:*)", FETCHING) for program in ("curl", "wget")])
+
+
+SHELL_PROTECTIONS = shell_protections()
+"""``curl`` and ``wget`` are denied, for a tool named ``Bash``."""

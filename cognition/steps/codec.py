@@ -12,7 +12,7 @@ from functools import cache
 from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from cognition.base.errors import CodecError, ConfigError
 from cognition.values import messages
 from cognition.values.history import History
@@ -64,11 +64,11 @@ def to_data(value: Any, kind: Any = None) -> Any:
         return _writer_of(own)(value)
     _check_is_type(kind, "to_data(value, kind)")
     if _has_fields(kind) and not isinstance(value, kind):
-        raise ConfigError(f"to_data: this is no {kind.__name__}, but {shown(value)}")
+        raise ConfigError(f"to_data: this is no {kind.__name__}, but {show(value)}")
     try:
         return _converter().unstructure(value, kind)
     except Exception as error:
-        raise ConfigError(f"to_data: {shown(value)} can't be written as {kind}") from error
+        raise ConfigError(f"to_data: {show(value)} can't be written as {kind}") from error
 
 
 def from_data(data: Any, kind: Any) -> Any:
@@ -81,7 +81,7 @@ def from_data(data: Any, kind: Any) -> Any:
     try:
         read = reader_of(kind)
     except TypeError as error:  # it has no hash: data stands in its place
-        raise ConfigError(NO_TYPE.format(call="from_data(data, kind)", found=shown(kind))) from error
+        raise ConfigError(NO_TYPE.format(call="from_data(data, kind)", found=show(kind))) from error
     return read(data)
 
 
@@ -115,7 +115,7 @@ def _check_is_type(kind: Any, call: str) -> None:
         ConfigError: it is not a type.
     """
     if not (isinstance(kind, type) or get_origin(kind) is not None or hasattr(kind, "__supertype__") or kind is Any):
-        raise ConfigError(NO_TYPE.format(call=call, found=shown(kind)))
+        raise ConfigError(NO_TYPE.format(call=call, found=show(kind)))
 
 
 def _has_fields(kind: Any) -> bool:
@@ -143,7 +143,7 @@ PLAIN = (str, int, float, bool, type(None))
 def _write_dict(value: dict[Any, Any]) -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
-            raise ConfigError(f"to_data: the key {shown(key)} is no text, and so has no form in JSON")
+            raise ConfigError(f"to_data: the key {show(key)} is no text, and so has no form in JSON")
     return {key: to_data(one) for key, one in value.items()}
 
 

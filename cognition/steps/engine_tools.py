@@ -17,7 +17,7 @@ def object_schema(required: Mapping[str, Any], **optional: Any) -> dict[str, Any
 Word = TypeVar("Word", bound=str)
 
 TEXT = {"type": "string"}
-TEXTS = {"type": "array", "items": TEXT}
+TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
 STATUSES: tuple[TaskStatus, ...] = ("open", "in_progress", "done")
 
 ASK_USER = ToolSpec(
@@ -87,13 +87,16 @@ def read_questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
         raise ConfigError(f"ask {low} to {high} questions, not {len(entries)}")
     return tuple(
         Question(
-            read_text(entry, "question"), _texts(entry, "options"), entry.get("multiple") is True, *_described(entry)
+            read_text(entry, "question"),
+            _texts(entry, "options"),
+            entry.get("multiple") is True,
+            *_read_descriptions(entry),
         )
         for entry in entries
     )
 
 
-def _described(entry: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+def _read_descriptions(entry: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """Return the heading and the options' descriptions. Only calls under the names that models know have them."""
     described = entry.get("described")
     if not isinstance(described, dict):

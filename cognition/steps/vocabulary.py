@@ -93,13 +93,13 @@ def _question(entry: Mapping[str, Any]) -> Mapping[str, Any]:
         "options": [read_text(option, "label") for option in options],
         "multiple": entry.get("multiSelect") is True,
         "described": {
-            "header": _said(entry, "header"),
-            "options": [_said(option, "description") for option in options],
+            "header": _text_argument(entry, "header"),
+            "options": [_text_argument(option, "description") for option in options],
         },
     }
 
 
-def _said(arguments: Mapping[str, Any], key: str) -> str:
+def _text_argument(arguments: Mapping[str, Any], key: str) -> str:
     value = arguments.get(key, "")
     if not isinstance(value, str):
         raise ConfigError(f"{key!r} must be a text")

@@ -9,7 +9,7 @@ from cognition.testing._laws import InconclusiveError, Law, LawViolation, laws
 from cognition.testing._moves import moves
 from cognition.testing._sample_inputs import ANY
 from cognition.testing._situations import default_alphabet
-from cognition.testing._trace import Story, tell
+from cognition.testing._trace import Trace, trace
 from cognition.testing._world import Edge, Turn, World, advance
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "InconclusiveError",
     "Law",
     "LawViolation",
-    "Story",
+    "Trace",
     "Turn",
     "World",
     "advance",
@@ -27,5 +27,5 @@ __all__ = [
     "explore",
     "laws",
     "moves",
-    "tell",
+    "trace",
 ]

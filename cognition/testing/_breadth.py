@@ -9,13 +9,13 @@ from attrs import evolve, frozen
 
 from cognition.steps.inputs import Input, UserSpoke
 from cognition.steps.transition import Transition
-from cognition.testing._edge_laws import recorded_decisions
-from cognition.testing._engine_under_test import Problem, Subject
+from cognition.testing._edge_laws import check_decisions_encoding
+from cognition.testing._engine_under_test import EngineUnderTest, Problem
 from cognition.testing._law import Law, LawViolation, violation_of
 from cognition.testing._moves import Move, Moves, copy_of
-from cognition.testing._purity import Watch
+from cognition.testing._purity import PurityProbe
 from cognition.testing._situations import situation
-from cognition.testing._state_laws import goes_on
+from cognition.testing._state_laws import check_continuation
 from cognition.testing._world import AnyEngine, Edge, World, is_rejected, take
 
 CHUNK = 64
@@ -71,7 +71,7 @@ Spread = Callable[[Callable[[range], Chunk], Sequence[range]], Iterable[Chunk]]
 """Like ``map``: applies the function to each range and returns the results in order."""
 
 
-def spread_out(
+def explore_breadth(
     engine: AnyEngine,
     laws: Sequence[Law],
     alphabet: Sequence[Input],
@@ -82,13 +82,13 @@ def spread_out(
     start: Any = None,
 ) -> Exploration:
     """Visit every situation that the alphabet leads to, as ``explore`` does, and check these laws."""
-    search = _Search(Subject.of(engine, start), laws, tuple(alphabet), limit)
-    level: list[_Found] = [_Found(search.subject.beginning, 0)]
+    search = _Search(EngineUnderTest.of(engine, start), laws, tuple(alphabet), limit)
+    level: list[_ReachedWorld] = [_ReachedWorld(search.subject.beginning, 0)]
     search.seen.add(situation(level[0].world))
     states = transitions = depth = raised = 0
     spoken = False
     while level:
-        following: list[_Found] = []
+        following: list[_ReachedWorld] = []
         parts = [range(start, min(start + CHUNK, len(level))) for start in range(0, len(level), CHUNK)]
         for chunk in spread(lambda part, level=level: search.expand(level, part), parts):  # type: ignore[misc]  # bound
             states, transitions = states + chunk.worlds, transitions + chunk.transitions
@@ -104,7 +104,7 @@ def spread_out(
 
 
 @frozen
-class _Found:
+class _ReachedWorld:
     """A world with its number among all worlds and the step that reached it first."""
 
     world: World
@@ -119,11 +119,11 @@ def _same(one: Transition, other: Transition) -> bool:
     return same_state and one.decisions == other.decisions
 
 
-def _spoke(edge: Edge) -> bool:
+def _is_message(edge: Edge) -> bool:
     return type(edge.input) is UserSpoke and edge.error is None and not is_rejected(edge.transition)
 
 
-def _copied(state: Any) -> Any:
+def _copy_state(state: Any) -> Any:
     copied = copy_of(state, type(state))
     return state if copied is None else copied
 
@@ -131,7 +131,7 @@ def _copied(state: Any) -> Any:
 class _Search:
     """The state of a running exploration: the situations found, and the way to each."""
 
-    def __init__(self, subject: Subject, laws: Sequence[Law], alphabet: tuple[Input, ...], limit: int) -> None:
+    def __init__(self, subject: EngineUnderTest, laws: Sequence[Law], alphabet: tuple[Input, ...], limit: int) -> None:
         self.engine, self.subject, self.limit = subject.engine, subject, limit
         self.tried = Moves(alphabet)
         self.laws = {law.name: law for law in laws}
@@ -145,7 +145,7 @@ class _Search:
         self.taken: list[int] = [THE_WORLD_ITSELF]
         self.full = False
 
-    def take_up(self, level: Sequence[_Found], chunk: Chunk) -> Iterator[_Found]:
+    def take_up(self, level: Sequence[_ReachedWorld], chunk: Chunk) -> Iterator[_ReachedWorld]:
         """Return the new situations of a chunk, with their worlds. Repeating the steps is cheaper than sending the
         worlds.
         """
@@ -161,9 +161,9 @@ class _Search:
             edge = take(self.engine, before.world, tried.input)
             self.parents.append(before.number)
             self.taken.append(move)
-            yield _Found(edge.after, len(self.parents) - 1, edge, tried)
+            yield _ReachedWorld(edge.after, len(self.parents) - 1, edge, tried)
 
-    def expand(self, level: Sequence[_Found], part: range) -> Chunk:
+    def expand(self, level: Sequence[_ReachedWorld], part: range) -> Chunk:
         """Check the worlds of a part of a level, and every step from them, against all laws."""
         steps: list[tuple[int, int, bytes]] = []
         transitions = raised = 0
@@ -172,15 +172,15 @@ class _Search:
             found = level[place]
             world = found.world
             twin = copy_of(world.state, type(world.state))
-            name = self._broken_by(found, twin)
+            name = self._find_broken_situation(found, twin)
             if name is not None:
                 return Chunk(done, transitions, (), raised, spoken, (place, THE_WORLD_ITSELF, name))
             for move, tried in enumerate(self.tried(world)):
                 transitions += 1
                 edge = take(self.engine, world, tried.input)
                 raised += edge.error is not None
-                spoken = spoken or _spoke(edge)
-                name = self._broken_at(edge)
+                spoken = spoken or _is_message(edge)
+                name = self._find_broken_step(edge)
                 if name is not None:
                     return Chunk(done, transitions, (), raised, spoken, (place, move, name))
                 if edge.after is not world and not self.full:
@@ -189,15 +189,15 @@ class _Search:
                         steps.append((place, move, digest))
             if twin is not None and world.state != twin and "L1" in self.laws:
                 return Chunk(done, transitions, (), raised, spoken, (place, self._changing(world, twin), "L1"))
-            if twin is not None and "L8" in self.laws and goes_on(self.subject, world, twin) is not None:
+            if twin is not None and "L8" in self.laws and check_continuation(self.subject, world, twin) is not None:
                 return Chunk(done, transitions, (), raised, spoken, (place, THE_WORLD_ITSELF, "L8"))
-        for place in part if "L1" in self.laws and self.tried.changed() else ():
+        for place in part if "L1" in self.laws and self.tried.has_changed() else ():
             move = self._changing(level[place].world, None)
             if move != THE_WORLD_ITSELF:
                 return Chunk(len(part), transitions, (), raised, spoken, (place, move, "L1"))
         return Chunk(len(part), transitions, tuple(steps), raised, spoken)
 
-    def _broken_at(self, edge: Edge) -> str | None:
+    def _find_broken_step(self, edge: Edge) -> str | None:
         """Return the law that a step breaks. Changed arguments are checked once per world."""
         if "L1" in self.laws and self._asks(edge):
             return "L1"
@@ -215,11 +215,11 @@ class _Search:
         if key in self.watched:
             return False
         self.watched.add(key)
-        with Watch() as watch:
+        with PurityProbe() as watch:
             take(self.engine, edge.before, edge.input)
         return watch.asked is not None
 
-    def _broken_by(self, found: _Found, twin: Any) -> str | None:
+    def _find_broken_situation(self, found: _ReachedWorld, twin: Any) -> str | None:
         """Return the law that a situation breaks; ``twin`` is its state after encoding and decoding."""
         if "L8" in self.laws and (twin is None or twin != found.world.state):
             return "L8"
@@ -228,18 +228,18 @@ class _Search:
                 return law.name
         if "L8" in self.laws and found.edge is not None and found.move is not None:
             recordable = found.move.copy is not None  # as seen when the input was made
-            return None if recordable and recorded_decisions(self.subject, found.edge) is None else "L8"
+            return None if recordable and check_decisions_encoding(self.subject, found.edge) is None else "L8"
         return None
 
     def _changing(self, world: World, state: Any) -> int:
         """Return the move whose step changes its arguments. Each move gets a copy of the original state."""
         for move, tried in enumerate(self.tried(world)):
-            fresh = world if state is None else evolve(world, state=_copied(state))
+            fresh = world if state is None else evolve(world, state=_copy_state(state))
             if self.laws["L1"].before(fresh, tried.afresh()) is not None:
                 return move
         return THE_WORLD_ITSELF
 
-    def violation(self, level: Sequence[_Found], place: int, move: int, name: str) -> LawViolation:
+    def violation(self, level: Sequence[_ReachedWorld], place: int, move: int, name: str) -> LawViolation:
         """Return the error for a violation that ``expand`` found, with its steps repeated from the beginning."""
         law, edges = self.laws[name], self._way(level[place].number)
         world = edges[-1].after if edges else self.subject.beginning

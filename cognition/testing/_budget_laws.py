@@ -26,7 +26,7 @@ from cognition.steps.inputs import (
     ShutdownAsked,
     TimerFired,
 )
-from cognition.testing._engine_under_test import Found, Problem, Subject
+from cognition.testing._engine_under_test import EngineUnderTest, Found, Problem
 from cognition.testing._world import Edge, Turn, count, is_objected, is_rejected
 from cognition.values.outcomes import Completed, LimitReached
 
@@ -34,7 +34,7 @@ OF_THE_SESSION = (SessionClosed, TasksChanged, PlanChanged, ModeSet)
 """Decisions that a reset or a shutdown may add after the turn that it ends."""
 
 
-def bounded(subject: Subject, edge: Edge) -> Found:
+def check_bounded(subject: EngineUnderTest, edge: Edge) -> Found:
     """L6: a turn has one outcome, as its last decision, and leaves no effect in flight.
 
     Also: a turn does not exceed its budgets, and a summary reduces the size of prompts.
@@ -50,7 +50,7 @@ def bounded(subject: Subject, edge: Edge) -> Found:
     if not ends:
         if turn is not None and resting:
             return Problem("the turn is over and no TurnFinished was decided")
-        return _overdrawn(subject, turn, edge.input, decisions) if turn is not None else None
+        return _check_budgets(subject, turn, edge.input, decisions) if turn is not None else None
     if len(ends) > 1:
         return Problem(f"the turn was finished {len(ends)} times")
     if turn is None:
@@ -66,11 +66,11 @@ def bounded(subject: Subject, edge: Edge) -> Found:
     assert isinstance(finished, TurnFinished)
     if finished.usage != turn.usage:
         return Problem(f"the turn's usage is {turn.usage}, and {finished.usage} was reported")
-    problem = _overdrawn(subject, turn, edge.input, decisions)
-    return problem or _invented(subject, turn, edge.input, finished)
+    problem = _check_budgets(subject, turn, edge.input, decisions)
+    return problem or _check_claimed_limit(subject, turn, edge.input, finished)
 
 
-def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Decision, ...]) -> Found:
+def _check_budgets(subject: EngineUnderTest, turn: Turn, event: Input, decisions: tuple[Decision, ...]) -> Found:
     if subject.config is None or not decisions:
         return None
     limits = subject.config.limits
@@ -85,7 +85,9 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
                 return Problem(f"the model is called after {turn.replies} replies; the limit is {limits.steps} and one")
             if turn.replies == limits.steps and decision.request.tools:
                 return Problem(f"after {turn.replies} replies, the limit, the model is called with tools")
-            problem = _summarised(turn, limits, event, decision) or _unlimited(subject.config, turn, event, decision)
+            problem = _check_summary(turn, limits, event, decision) or _check_other_call(
+                subject.config, turn, event, decision
+            )
             if problem is not None:
                 return problem
             if turn.continued > limits.hook_continuations and isinstance(event, HookReturned):
@@ -106,7 +108,7 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
     return None
 
 
-def _summarised(turn: Turn, limits: Limits, event: Input, call: CallModel) -> Found:
+def _check_summary(turn: Turn, limits: Limits, event: Input, call: CallModel) -> Found:
     """Return a problem if a summary is requested too often, with tools, or as the turn's last reply."""
     if call.purpose != "summary":
         return None
@@ -122,7 +124,7 @@ def _summarised(turn: Turn, limits: Limits, event: Input, call: CallModel) -> Fo
     return None
 
 
-def _unlimited(config: AgentConfig, turn: Turn, event: Input, call: CallModel) -> Found:
+def _check_other_call(config: AgentConfig, turn: Turn, event: Input, call: CallModel) -> Found:
     seconds = config.limits.seconds
     left = None if seconds is None else max(seconds - (event.at - turn.started_at), 0.0)
     if left is not None and (call.seconds is None or not call.seconds <= left):
@@ -144,7 +146,7 @@ def spent_budgets(limits: Limits, turn: Turn, now: float) -> list[str]:
     return [name for name, used, limit in budgets if limit is not None and used >= limit]
 
 
-def _invented(subject: Subject, turn: Turn, event: Input, finished: TurnFinished) -> Found:
+def _check_claimed_limit(subject: EngineUnderTest, turn: Turn, event: Input, finished: TurnFinished) -> Found:
     """Return a problem if the turn ends with a limit that was not reached, or completes with a truncated reply.
 
     Refusals and loops are not visible from outside, so they are not checked.

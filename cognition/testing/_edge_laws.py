@@ -11,8 +11,8 @@ from typing import Any
 
 from attrs import evolve
 
-from cognition.context.sections import briefed, briefing_size, with_standing
-from cognition.context.token_counts import bare_counted, fixed_counted
+from cognition.context.sections import briefing_size, insert_briefing, with_standing
+from cognition.context.token_counts import bare_tokens, fixed_tokens
 from cognition.context.window import (
     changed_size,
     end_of_asking,
@@ -37,8 +37,8 @@ from cognition.steps.inputs import Input
 from cognition.steps.requests import ModelRequest
 from cognition.steps.state import AgentState, Window
 from cognition.steps.vocabulary import is_worker_tool
-from cognition.testing._engine_under_test import UNREADABLE, Found, Problem, Subject, batch_of
-from cognition.testing._purity import Watch
+from cognition.testing._engine_under_test import UNREADABLE, EngineUnderTest, Found, Problem, batch_of
+from cognition.testing._purity import PurityProbe
 from cognition.testing._trace import contrast
 from cognition.testing._world import Edge, World, belongs, count, failed_by, history_of
 from cognition.values.history import History
@@ -50,7 +50,7 @@ def encoding(value: Any, kind: Any = None) -> str:
     return json.dumps(to_data(value, kind))
 
 
-def _written(value: Any) -> str:
+def _encode_or_repr(value: Any) -> str:
     """Return ``encoding(value)``, or ``repr(value)`` if it can't be encoded (L8 reports that)."""
     try:
         return encoding(value)
@@ -70,11 +70,11 @@ def read_back(value: Any, kind: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------------- L1 pure
 
 
-def purity(subject: Subject, world: World, event: Input) -> Found:
+def check_purity(subject: EngineUnderTest, world: World, event: Input) -> Found:
     """L1: repeating a step gives an equal transition. It does not change its arguments, and uses no other source."""
     state = world.state
-    before = _written(state), _written(event)
-    watch = Watch()
+    before = _encode_or_repr(state), _encode_or_repr(event)
+    watch = PurityProbe()
     try:
         with watch:
             first = subject.engine.step(state, event)
@@ -83,7 +83,9 @@ def purity(subject: Subject, world: World, event: Input) -> Found:
         return None if watch.asked is None else Problem(str(watch.asked))
     if watch.asked is not None:
         return Problem(str(watch.asked))
-    for what, old, new in zip(("state", "input"), before, (_written(state), _written(event)), strict=True):
+    for what, old, new in zip(
+        ("state", "input"), before, (_encode_or_repr(state), _encode_or_repr(event)), strict=True
+    ):
         if old != new:
             return Problem(f"step changed its argument, the {what}:\n    before: {old:.300}\n    after:  {new:.300}")
     if first != second:
@@ -94,7 +96,7 @@ def purity(subject: Subject, world: World, event: Input) -> Found:
 # ------------------------------------------------------------------------------------------------------------ L2 total
 
 
-def totality(subject: Subject, edge: Edge) -> Found:
+def check_totality(subject: EngineUnderTest, edge: Edge) -> Found:
     """L2: a step never raises; a misplaced input changes no state and is rejected once; effect ids are never reused."""
     if edge.error is not None:
         return Problem(f"step raised {edge.error}")
@@ -122,7 +124,7 @@ def totality(subject: Subject, edge: Edge) -> Found:
 # --------------------------------------------------------------------------------------------------------- L3 answered
 
 
-def unpaired(messages: Sequence[Message]) -> str | None:
+def find_unpaired(messages: Sequence[Message]) -> str | None:
     """Return a problem unless each call's one result follows directly, in call order."""
     due: list[str] = []
     for message in messages:
@@ -140,11 +142,11 @@ def unpaired(messages: Sequence[Message]) -> str | None:
     return f"{due[0]} has no result" if due else None
 
 
-def answered(subject: Subject, edge: Edge) -> Found:
+def check_results(subject: EngineUnderTest, edge: Edge) -> Found:
     """L3: in each request every call of a reply has exactly one result, directly after it and in call order."""
     for decision in edge.transition.decisions:
         if isinstance(decision, CallModel):
-            problem = unpaired(tuple(decision.request.messages))
+            problem = find_unpaired(tuple(decision.request.messages))
             if problem is not None:
                 return Problem(f"in the request of {decision.effect_id}, {problem}")
     return None
@@ -153,7 +155,7 @@ def answered(subject: Subject, edge: Edge) -> Found:
 # ---------------------------------------------------------------------------------------------------------- L4 ordered
 
 
-def ordered(subject: Subject, edge: Edge) -> Found:
+def check_order(subject: EngineUnderTest, edge: Edge) -> Found:
     """L4: a call runs after all earlier calls of its reply, and only once.
 
     Exceptions: calls that may run together may overlap if all calls between them may too, and a tool may permit
@@ -202,7 +204,7 @@ def ordered(subject: Subject, edge: Edge) -> Found:
     return None
 
 
-def _runs_again(subject: Subject, before: World, call: ToolCall, times: int) -> str | None:
+def _runs_again(subject: EngineUnderTest, before: World, call: ToolCall, times: int) -> str | None:
     if not times:
         return None
     if call.id not in [other.id for other in before.failed]:
@@ -217,7 +219,7 @@ def _runs_again(subject: Subject, before: World, call: ToolCall, times: int) -> 
     return None
 
 
-def _waits(subject: Subject, edge: Edge, failed: ToolCall) -> str | None:
+def _waits(subject: EngineUnderTest, edge: Edge, failed: ToolCall) -> str | None:
     plans = [decision for decision in edge.transition.decisions if isinstance(decision, RetryPlanned)]
     tool = subject.tools.get(failed.name)
     if tool is None or not plans or plans[0].call_id != failed.id:
@@ -235,7 +237,7 @@ def _call_of(effect: Effect) -> ToolCall | None:
     return call
 
 
-def _together(subject: Subject, history: History, one: ToolCall, other: ToolCall) -> bool:
+def _together(subject: EngineUnderTest, history: History, one: ToolCall, other: ToolCall) -> bool:
     """Return whether two calls are in a contiguous run of calls that may run in parallel; True without a configuration.
 
     Workers may run in parallel: each has its own state and its own policy.
@@ -253,7 +255,7 @@ def _together(subject: Subject, history: History, one: ToolCall, other: ToolCall
 # ------------------------------------------------------------------------------------------------------ L7 cancellable
 
 
-def cancels_what_is_open(subject: Subject, edge: Edge) -> Found:
+def check_cancelled_effects(subject: EngineUnderTest, edge: Edge) -> Found:
     """L7, for every step: cancelled effects were in flight."""
     if CancelEffect not in map(type, edge.transition.decisions):
         return None
@@ -271,22 +273,22 @@ def cancels_what_is_open(subject: Subject, edge: Edge) -> Found:
 # --------------------------------------------------------------------------------------------------------- L8 faithful
 
 
-def recorded_input(subject: Subject, edge: Edge) -> Found:
+def check_input_encoding(subject: EngineUnderTest, edge: Edge) -> Found:
     """L8: the input survives JSON encoding and decoding unchanged."""
-    problem = not_faithful(edge.input, Input)
+    problem = find_encoding_loss(edge.input, Input)
     return None if problem is None else Problem(problem)
 
 
-def recorded_decisions(subject: Subject, edge: Edge) -> Found:
+def check_decisions_encoding(subject: EngineUnderTest, edge: Edge) -> Found:
     """L8: the decisions survive JSON encoding and decoding unchanged."""
     for decision in edge.transition.decisions:
-        problem = not_faithful(decision, Decision)
+        problem = find_encoding_loss(decision, Decision)
         if problem is not None:
             return Problem(problem)
     return None
 
 
-def not_faithful(value: Any, kind: Any) -> str | None:
+def find_encoding_loss(value: Any, kind: Any) -> str | None:
     """Return the difference or error of encoding a value as JSON and decoding it."""
     try:
         back = read_back(value, kind)
@@ -308,14 +310,20 @@ def _is_shown(message: Message, whole: Message) -> bool:
         return True
     if not isinstance(message, ToolMessage) or not isinstance(whole, ToolMessage):
         return False
-    head, _, rest = message.content.partition("\n[... ")
-    tail = rest.rpartition(" ...]\n")[2]
-    both_ends = whole.content.startswith(head) and whole.content.endswith(tail)
-    same = evolve(message, content=whole.content, tokens=whole.tokens) == whole
-    return both_ends and len(message.content) < len(whole.content) and same
+    short, long, omitted = message.content, whole.content, message.left_out - whole.left_out
+    head = _alike(short, long)
+    both_ends = head + _alike(short[head:][::-1], long[head:][::-1]) >= len(long) - omitted
+    same = evolve(message, content=long, tokens=whole.tokens, left_out=whole.left_out) == whole
+    return both_ends and len(short) < len(long) and same
 
 
-def fitting(subject: Subject, edge: Edge) -> Found:
+def _alike(one: str, other: str) -> int:
+    """Return the number of equal characters at the beginning."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+
+
+def check_request_size(subject: EngineUnderTest, edge: Edge) -> Found:
     """L9: each request fits the context, begins at a turn, and contains the system prompt and the newest user message
     whole.
 
@@ -334,11 +342,11 @@ def fitting(subject: Subject, edge: Edge) -> Found:
     return None
 
 
-def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str | None:
+def _misfit(subject: EngineUnderTest, request: ModelRequest, state: AgentState) -> str | None:
     shown, history = tuple(request.messages), history_of(state)
     briefing = getattr(state, "briefing", None)
     if briefing is not None:
-        history = briefed(history, briefing)
+        history = insert_briefing(history, briefing)
     newest = next((m for m in reversed(history) if isinstance(m, UserMessage) and m.origin == "user"), None)
     if newest is not None and newest not in shown:
         return f"lacks the newest user message or a part of it: {newest}"
@@ -377,7 +385,7 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
     return _too_large(subject, request, state)
 
 
-def _too_large(subject: Subject, request: ModelRequest, state: AgentState, *, bare: bool = False) -> str | None:
+def _too_large(subject: EngineUnderTest, request: ModelRequest, state: AgentState, *, bare: bool = False) -> str | None:
     """Return a problem with the request's system prompt or size. ``bare``: a request for a summary, without tools."""
     if subject.config is None or not isinstance(state, AgentState):
         return None
@@ -387,7 +395,7 @@ def _too_large(subject: Subject, request: ModelRequest, state: AgentState, *, ba
     costs, fixed = state.costs, changed_size(subject.fixed, subject.config, state.system)
     slack = 0.0 if bare else state.window.slack
     if costs is not None:
-        fixed = (bare_counted if bare else fixed_counted)(costs, fixed) + briefing_size(briefing)
+        fixed = (bare_tokens if bare else fixed_tokens)(costs, fixed) + briefing_size(briefing)
     elif bare:
         fixed = system_size(request.system)
     elif briefing is not None:  # what stands in front of the newest message counts with it

@@ -33,7 +33,7 @@ Found = Problem | None
 
 
 @frozen(eq=False)
-class Subject:
+class EngineUnderTest:
     """An engine with its configuration. Without one, laws that need it check less."""
 
     engine: AnyEngine
@@ -48,7 +48,7 @@ class Subject:
     start: Any = AgentState()
 
     @classmethod
-    def of(cls, engine: AnyEngine, start: Any = None) -> Subject:
+    def of(cls, engine: AnyEngine, start: Any = None) -> EngineUnderTest:
         """Create a subject. ``start``: the initial state of a session; default ``AgentState()``."""
         start, config = AgentState() if start is None else start, getattr(engine, "config", None)
         if not isinstance(config, AgentConfig):
@@ -61,7 +61,7 @@ class Subject:
         """The initial world of a session."""
         return World(self.start)
 
-    def stricter(self, rule: Rule) -> Subject | None:
+    def stricter(self, rule: Rule) -> EngineUnderTest | None:
         """Return the same engine with one more rule; None if its class can't be built from a configuration alone."""
         if self.config is None:
             return None
@@ -71,7 +71,7 @@ class Subject:
             engine = type(self.engine)(config)  # type: ignore[call-arg]  # tried, and its result is looked at
         except Exception:  # a constructor of the user's, which may want anything
             return None
-        return Subject.of(engine, self.start) if getattr(engine, "config", None) == config else None
+        return EngineUnderTest.of(engine, self.start) if getattr(engine, "config", None) == config else None
 
 
 def batch_of(messages: Sequence[Message], call: ToolCall) -> tuple[ToolCall, ...]:

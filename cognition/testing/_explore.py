@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cognition.steps.inputs import Input
-from cognition.testing._breadth import Chunk, Exploration, Spread, spread_out
+from cognition.testing._breadth import Chunk, Exploration, Spread, explore_breadth
 from cognition.testing._laws import laws
 from cognition.testing._situations import default_alphabet
 from cognition.testing._world import AnyEngine
@@ -44,4 +44,4 @@ def explore(
     """
     letters = default_alphabet(getattr(engine, "config", None)) if alphabet is None else tuple(alphabet)
     held = [law for law in laws(engine, start=start) if law.name not in leave_out]
-    return spread_out(engine, held, letters, limit, on_progress=on_progress, spread=spread, start=start)
+    return explore_breadth(engine, held, letters, limit, on_progress=on_progress, spread=spread, start=start)

@@ -9,15 +9,15 @@ from attrs import frozen
 
 from cognition.base.errors import CogstepError
 from cognition.steps.inputs import Input
-from cognition.testing._engine_under_test import Found, Problem, Subject
-from cognition.testing._trace import Story, story_of
+from cognition.testing._engine_under_test import EngineUnderTest, Found, Problem
+from cognition.testing._trace import Trace, trace_of
 from cognition.testing._world import Edge, World
 
-Probe = Callable[[Subject, World, Input], Found]
+Probe = Callable[[EngineUnderTest, World, Input], Found]
 """Checks a step before it is taken."""
-EdgeCheck = Callable[[Subject, Edge], Found]
+EdgeCheck = Callable[[EngineUnderTest, Edge], Found]
 """Checks a step that was taken."""
-StateCheck = Callable[[Subject, World], Found]
+StateCheck = Callable[[EngineUnderTest, World], Found]
 """Checks a situation and its possible continuations."""
 
 
@@ -36,7 +36,7 @@ class Law:
     name: str
     title: str
     statement: str
-    subject: Subject
+    subject: EngineUnderTest
     search: Search
     """The search that ``check`` uses for a run that breaks the law."""
     probes: tuple[Probe, ...] = ()
@@ -89,9 +89,11 @@ class LawViolation(CogstepError, AssertionError):  # noqa: N818 - it is a findin
 
     lines = True
 
-    def __init__(self, law: Law, problem: str, story: Story) -> None:
+    def __init__(self, law: Law, problem: str, story: Trace) -> None:
         super().__init__(f"{law.name} ({law.title}) is broken: {problem}\n\n{story}\n\nThe law: {law.statement}")
-        self.law, self.problem, self.story = law, problem, story
+        self.law: Law = law
+        self.problem: str = problem
+        self.story: Trace = story
 
 
 class InconclusiveError(CogstepError, AssertionError):
@@ -104,14 +106,15 @@ class InconclusiveError(CogstepError, AssertionError):
 
     lines = True
 
-    def __init__(self, law: Law, runs: int, story: Story) -> None:
+    def __init__(self, law: Law, runs: int, story: Trace) -> None:
         super().__init__(
             f"{law.name} ({law.title}) is inconclusive: step raised in each of the {runs} runs in which anything "
             f"happened, so that nothing was seen of this law\n\n{story}\n\nMend that first (L2 is the law about it); "
             "an engine with a state class of its own needs its first state: laws(engine, start=...)"
         )
-        self.law, self.story = law, story
+        self.law: Law = law
+        self.story: Trace = story
 
 
 def violation_of(law: Law, problem: Problem, edges: Sequence[Edge]) -> LawViolation:
-    return LawViolation(law, problem.text, story_of((*edges, *problem.more)))
+    return LawViolation(law, problem.text, trace_of((*edges, *problem.more)))

@@ -21,7 +21,7 @@ from cognition.testing import (
     _routing_laws as routing_laws,
     _state_laws as state_laws,
 )
-from cognition.testing._engine_under_test import Subject
+from cognition.testing._engine_under_test import EngineUnderTest
 from cognition.testing._law import EdgeCheck, InconclusiveError, Law, LawViolation, Probe, StateCheck
 from cognition.testing._world import AnyEngine
 
@@ -96,16 +96,20 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
 )
 
 CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateCheck, ...]]] = {
-    "L1": ((edge_laws.purity,), (), ()),
-    "L2": ((), (edge_laws.totality,), (state_laws.nothing_happened,)),
-    "L3": ((), (edge_laws.answered,), (state_laws.any_arrival_order,)),
-    "L4": ((), (edge_laws.ordered,), ()),
-    "L5": ((), (permission_laws.permitted, permission_laws.accounted), ()),
-    "L6": ((), (budget_laws.bounded, routing_laws.routed), ()),
-    "L7": ((), (edge_laws.cancels_what_is_open,), (state_laws.cancellable,)),
-    "L8": ((), (edge_laws.recorded_input, edge_laws.recorded_decisions), (state_laws.stored_and_read,)),
-    "L9": ((), (edge_laws.fitting,), ()),
-    "L10": ((), (), (state_laws.alive, state_laws.nudged_at_most_twice, state_laws.begins_anew)),
+    "L1": ((edge_laws.check_purity,), (), ()),
+    "L2": ((), (edge_laws.check_totality,), (state_laws.check_none_as_input,)),
+    "L3": ((), (edge_laws.check_results,), (state_laws.check_arrival_order,)),
+    "L4": ((), (edge_laws.check_order,), ()),
+    "L5": ((), (permission_laws.check_permitted, permission_laws.check_judgements), ()),
+    "L6": ((), (budget_laws.check_bounded, routing_laws.check_routing), ()),
+    "L7": ((), (edge_laws.check_cancelled_effects,), (state_laws.check_cancellable,)),
+    "L8": (
+        (),
+        (edge_laws.check_input_encoding, edge_laws.check_decisions_encoding),
+        (state_laws.check_state_encoding,),
+    ),
+    "L9": ((), (edge_laws.check_request_size,), ()),
+    "L10": ((), (), (state_laws.check_liveness, state_laws.check_nudges, state_laws.check_reset)),
 }
 """The checks of each law: before a step, of a step, of a situation."""
 
@@ -121,7 +125,7 @@ def laws(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: A
     state that is not an ``AgentState``; they then use only inputs and decisions. L4 and L5 then check nothing, and L3,
     L7 and L9 only requests.
     """
-    subject, letters = Subject.of(engine, start), None if alphabet is None else tuple(alphabet)
+    subject, letters = EngineUnderTest.of(engine, start), None if alphabet is None else tuple(alphabet)
     return [Law(name, title, text, subject, search, *CHECKS[name], letters) for name, title, text in STATEMENTS]
 
 

@@ -12,7 +12,7 @@ from cognition.steps.decisions import ANSWERS, Effect
 from cognition.steps.inputs import Input
 from cognition.testing._edge_laws import read_back
 from cognition.testing._engine_under_test import UNREADABLE
-from cognition.testing._world import World, addressed
+from cognition.testing._world import World, readdress
 
 FOREIGN = EffectId("999999.9.9")
 """An id that no exploration reaches."""
@@ -27,7 +27,7 @@ def moves(world: World, alphabet: Sequence[Input]) -> list[Input]:
       it can't answer, and for an effect that never existed.
     """
     return [
-        alphabet[place] if effect_id is None else addressed(alphabet[place], effect_id)
+        alphabet[place] if effect_id is None else readdress(alphabet[place], effect_id)
         for place, effect_id in moves_by_name(names_of(world.open), names_of(world.over), alphabet)
     ]
 
@@ -93,14 +93,14 @@ class Moves:
             found = self._moves[key] = tuple(self._move(*move) for move in moves_by_name(*key, self._alphabet))
         return found
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         return any(move.copy is not None and move.input != move.copy for move in self._made.values())
 
     def _move(self, place: int, effect_id: EffectId | None) -> Move:
         made = self._made.get((place, effect_id))
         if made is None:
             letter = self._alphabet[place]
-            event = letter if effect_id is None else addressed(letter, effect_id)
+            event = letter if effect_id is None else readdress(letter, effect_id)
             copy = copy_of(event, Input)
             made = self._made[place, effect_id] = Move(event, copy if copy == event else None)
         return made

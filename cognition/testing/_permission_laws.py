@@ -17,7 +17,7 @@ from cognition.steps.inputs import (
 from cognition.steps.phases import Acting, CallSlot, Settled
 from cognition.steps.state import AgentState
 from cognition.steps.vocabulary import is_worker_tool
-from cognition.testing._engine_under_test import Found, Problem, Subject, batch_of
+from cognition.testing._engine_under_test import EngineUnderTest, Found, Problem, batch_of
 from cognition.testing._world import Edge, answered_effect, approved_call, changed_by, granted_by, is_rejected
 from cognition.values.features import Mode
 from cognition.values.history import History
@@ -29,7 +29,7 @@ JUDGED_BY_RULES: frozenset[type] = frozenset({CallTool, AskApproval, CallJudged}
 """Decisions that a ``CallJudged`` accompanies, and ``CallJudged`` itself."""
 
 
-def permitted(subject: Subject, edge: Edge) -> Found:
+def check_permitted(subject: EngineUnderTest, edge: Edge) -> Found:
     """L5: a call that runs is in the reply byte for byte, and policy allows it or the user approved exactly
     this call.
     """
@@ -38,12 +38,12 @@ def permitted(subject: Subject, edge: Edge) -> Found:
     if not all(isinstance(state, AgentState) for state in states):
         return None  # a state class of its own: nobody can tell what is remembered, or which call stands in a reply
     if following.remembered is not before.remembered or isinstance(edge.input, ApprovalsForgotten):
-        problem = _remembered(subject, edge, before.remembered, following.remembered)
+        problem = _check_remembered(subject, edge, before.remembered, following.remembered)
         if problem is not None:
             return Problem(problem)
     native = subject.config is None or subject.config.protocol == "native"  # otherwise calls are read from the text
     if native and isinstance(edge.input, ModelReplied) and not is_rejected(edge.transition):
-        problem = _altered(edge.input, edge.before.state.history, following.history)
+        problem = _check_unaltered(edge.input, edge.before.state.history, following.history)
         if problem is not None:
             return Problem(problem)
     if following.mode != before.mode or following.resume_mode != before.resume_mode:
@@ -60,15 +60,15 @@ def permitted(subject: Subject, edge: Edge) -> Found:
             case ModeSet():
                 mode = decision.mode
             case CallTool() | AskApproval():
-                problem = _shown(following.history, decision, changed)
+                problem = _check_call_in_reply(following.history, decision, changed)
                 if problem is None and isinstance(decision, CallTool):
-                    problem = _allowed(subject, decision.call, granted, following.remembered, mode)
+                    problem = _check_allowed(subject, decision.call, granted, following.remembered, mode)
             case Remember():
-                problem = _engine_call_allowed(subject, REMEMBER.name, granted, following.remembered, mode)
+                problem = _check_engine_call(subject, REMEMBER.name, granted, following.remembered, mode)
             case SpawnWorker():
                 name = _worker_tool(subject)
-                problem = _engine_call_allowed(subject, name, granted, following.remembered, mode)
-                problem = problem or _more_than_parent(subject, decision, following.remembered, mode)
+                problem = _check_engine_call(subject, name, granted, following.remembered, mode)
+                problem = problem or _check_worker_rights(subject, decision, following.remembered, mode)
             case _:
                 pass
         if problem is not None:
@@ -76,7 +76,7 @@ def permitted(subject: Subject, edge: Edge) -> Found:
     return None
 
 
-def accounted(subject: Subject, edge: Edge) -> Found:
+def check_judgements(subject: EngineUnderTest, edge: Edge) -> Found:
     """L5: a ``CallJudged`` with the policy's verdict accompanies each call that a rule allows or asks about or policy
     denies.
 
@@ -101,30 +101,30 @@ def accounted(subject: Subject, edge: Edge) -> Found:
                 words.append(decision)
                 call = _call_of(following.history, changed, call_id)
                 verdict = None if call is None else _verdict(subject, call, following.remembered, mode)
-                if verdict is None or decision != _word(call_id, verdict):
+                if verdict is None or decision != _judgement_of(call_id, verdict):
                     return Problem(f"{decision} is said, and policy says {verdict}")
             case CallTool(call=call) | AskApproval(call=call) if call not in granted:
                 verdict = _verdict(subject, call, following.remembered, mode)
                 action = "allow" if isinstance(decision, CallTool) else "ask"
                 if verdict is None or verdict.rule is None or verdict.action != action:
                     continue
-                if _word(call.id, verdict) not in words:
+                if _judgement_of(call.id, verdict) not in words:
                     return Problem(f"{call.id} is met by the rule {verdict.rule.tool!r}, and nothing says so")
             case _:
                 pass
     for call_id in refused:
         call = _call_of(following.history, changed, call_id)
         verdict = None if call is None else _verdict(subject, call, following.remembered, mode)
-        if verdict is not None and verdict.action == "deny" and _word(call_id, verdict) not in words:
+        if verdict is not None and verdict.action == "deny" and _judgement_of(call_id, verdict) not in words:
             return Problem(f"{call_id} is denied ({verdict.reason or 'by default'}), and nothing says so")
     return None
 
 
-def _word(call_id: str, verdict: Verdict) -> CallJudged:
+def _judgement_of(call_id: str, verdict: Verdict) -> CallJudged:
     return CallJudged(call_id, verdict.action, "" if verdict.rule is None else verdict.rule.tool, verdict.reason)
 
 
-def _verdict(subject: Subject, call: ToolCall, remembered: tuple[Rule, ...], mode: Mode) -> Verdict | None:
+def _verdict(subject: EngineUnderTest, call: ToolCall, remembered: tuple[Rule, ...], mode: Mode) -> Verdict | None:
     tool = subject.tools.get(call.name)
     if subject.config is None or tool is None:
         return None
@@ -177,7 +177,7 @@ def _mode(edge: Edge) -> str | None:
     return f"the mode became {new.mode!r} (to return to: {new.resume_mode!r}), which the user did not choose"
 
 
-def _remembered(subject: Subject, edge: Edge, old: tuple[Rule, ...], new: tuple[Rule, ...]) -> str | None:
+def _check_remembered(subject: EngineUnderTest, edge: Edge, old: tuple[Rule, ...], new: tuple[Rule, ...]) -> str | None:
     """Check that only the user changes the remembered rules.
 
     Only the user's "from now on" adds a rule: for the tool in question, with the pattern given. Only the user removes
@@ -197,12 +197,12 @@ def _remembered(subject: Subject, edge: Edge, old: tuple[Rule, ...], new: tuple[
     if isinstance(event, ApprovalGiven | ApprovalRefused) and event.always and isinstance(asked, AskApproval):
         call = approved_call(edge.before, event) if isinstance(event, ApprovalGiven) else asked.call
         action: Action = "allow" if isinstance(event, ApprovalGiven) else "deny"
-        if call is not None and new[:-1] == old and _said(subject, call, action, event.rule, new[-1]):
+        if call is not None and new[:-1] == old and _is_rule_for(subject, call, action, event.rule, new[-1]):
             return None
     return f"what is remembered of the user's approvals became {list(new)}, which the user did not say"
 
 
-def _said(subject: Subject, call: ToolCall, action: Action, pattern: str, rule: Rule) -> bool:
+def _is_rule_for(subject: EngineUnderTest, call: ToolCall, action: Action, pattern: str, rule: Rule) -> bool:
     if (rule.action, rule.tool) != (action, pattern or call.name):
         return False
     tool = subject.tools.get(call.name)
@@ -212,7 +212,7 @@ def _said(subject: Subject, call: ToolCall, action: Action, pattern: str, rule: 
         return False
 
 
-def _altered(event: ModelReplied, old: History, new: History) -> str | None:
+def _check_unaltered(event: ModelReplied, old: History, new: History) -> str | None:
     if len(new) <= len(old):
         return None
     proposed = iter([(call.name, call.arguments_json) for call in event.calls])
@@ -224,7 +224,9 @@ def _altered(event: ModelReplied, old: History, new: History) -> str | None:
     return None
 
 
-def _shown(history: History, decision: CallTool | AskApproval, changed: tuple[ToolCall, ...]) -> str | None:
+def _check_call_in_reply(
+    history: History, decision: CallTool | AskApproval, changed: tuple[ToolCall, ...]
+) -> str | None:
     call = decision.call
     by_others = [other for other in changed if other.id == call.id]
     batch = batch_of(history, call)
@@ -234,8 +236,8 @@ def _shown(history: History, decision: CallTool | AskApproval, changed: tuple[To
     return f"{call} {what}, and it should be {[*by_others, *(other for other in batch if other.id == call.id)][:1]}"
 
 
-def _allowed(
-    subject: Subject, call: ToolCall, granted: tuple[ToolCall, ...], remembered: tuple[Rule, ...], mode: Mode
+def _check_allowed(
+    subject: EngineUnderTest, call: ToolCall, granted: tuple[ToolCall, ...], remembered: tuple[Rule, ...], mode: Mode
 ) -> str | None:
     if subject.config is None:
         return None
@@ -250,23 +252,25 @@ def _allowed(
     return f"{call.id} runs, and for {call.name!r} the word is {action!r}" + "; nobody approved it" * (action == "ask")
 
 
-def _worker_tool(subject: Subject) -> str:
+def _worker_tool(subject: EngineUnderTest) -> str:
     offered = [name for name, tool in subject.tools.items() if is_worker_tool(tool)]
     return offered[0] if offered else SPAWN_WORKER.name
 
 
-def _engine_call_allowed(
-    subject: Subject, name: str, granted: tuple[ToolCall, ...], remembered: tuple[Rule, ...], mode: Mode
+def _check_engine_call(
+    subject: EngineUnderTest, name: str, granted: tuple[ToolCall, ...], remembered: tuple[Rule, ...], mode: Mode
 ) -> str | None:
-    """Like ``_allowed`` for calls that the engine executes itself; the decision does not name the call."""
+    """Like ``_check_allowed`` for calls that the engine executes itself; the decision does not name the call."""
     if subject.config is None:
         return None
     call = next((call for call in granted if call.name == name), ToolCall("", name))
-    problem = _allowed(subject, call, granted, remembered, mode)
+    problem = _check_allowed(subject, call, granted, remembered, mode)
     return None if problem is None else f"{name} is carried out: {problem}"
 
 
-def _more_than_parent(subject: Subject, spawn: SpawnWorker, remembered: tuple[Rule, ...], mode: Mode) -> str | None:
+def _check_worker_rights(
+    subject: EngineUnderTest, spawn: SpawnWorker, remembered: tuple[Rule, ...], mode: Mode
+) -> str | None:
     """Return a permission that a worker would have and its parent does not have at this moment."""
     if spawn.mode != mode:
         return f"worker {spawn.worker.name!r} gets the mode {spawn.mode!r}, and its parent's is {mode!r}"

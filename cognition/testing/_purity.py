@@ -52,6 +52,12 @@ IN_MEMORY = frozenset({"StringIO", "BytesIO"})
 """Classes of those modules that only store data in memory."""
 RANDOM_BYTES = frozenset({"urandom", "getrandom"})
 
+BY_THE_LIBRARY: Mapping[str, str] = {
+    "time.time_ns": "time.time",  # of logging, since 3.13
+    "thread.start_joinable_thread": "thread.start_new_thread",  # of threading, since 3.13
+}
+"""One name for functions that the library of each Python version chooses among."""
+
 READ_WITHOUT_ARGUMENTS: Mapping[str, int] = {"gmtime": 1, "localtime": 1, "ctime": 1, "asctime": 1, "strftime": 2}
 """Functions of ``time`` that read the clock if called with fewer arguments than these."""
 
@@ -63,7 +69,7 @@ SEARCHING = "/hypothesis/"
 
 
 @frozen
-class Asked:
+class OutsideCall:
     """A call of a step that used more than its arguments."""
 
     what: str
@@ -80,40 +86,41 @@ class Asked:
         return f"step {self.what}: {self.call}() is called at {where}. In a step, {INSTEAD[self.what]}"
 
 
-class Watch:
+class PurityProbe:
     """A context manager: ``asked`` is the first call within it that uses an outside source."""
 
     def __init__(self) -> None:
-        self.asked: Asked | None = None
+        self.asked: OutsideCall | None = None
         self._seeded: list[Any] = []
         self._home: FrameType | None = None
         self._before: Any = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> PurityProbe:
         self._home, self._before = sys._getframe(1), sys.getprofile()
-        sys.setprofile(self._hear)
+        sys.setprofile(self._profile)
         return self
 
     def __exit__(self, *_error: object) -> None:
         sys.setprofile(self._before)
         self._home = self._before = None
 
-    def _hear(self, frame: FrameType, event: str, called: Any) -> None:
+    def _profile(self, frame: FrameType, event: str, called: Any) -> None:
         if event != "c_call" or self.asked is not None or not isinstance(called, BuiltinFunctionType):
             return
-        what = self._what(called, frame)
+        what = self._outside_source(called, frame)
         if what is not None:
-            where = self._where(frame)
+            where = self._step_frame(frame)
             if where is not None:
-                code = where.f_code
-                self.asked = Asked(what, _name(called), code.co_filename, where.f_lineno, code.co_qualname)
+                code, call = where.f_code, _name(called)
+                call = call if where is frame else BY_THE_LIBRARY.get(call, call)
+                self.asked = OutsideCall(what, call, code.co_filename, where.f_lineno, code.co_qualname)
 
-    def _what(self, called: BuiltinFunctionType, frame: FrameType) -> str | None:
+    def _outside_source(self, called: BuiltinFunctionType, frame: FrameType) -> str | None:
         owner, name = called.__self__, called.__name__
         kinds = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
         families = {kind.__module__ for kind in kinds}
         if "_random" in families:
-            return self._drawn(owner, name, frame)
+            return self._random_draw(owner, name, frame)
         if isinstance(owner, type) and "datetime" in families:
             return CLOCK if name in ("now", "utcnow", "today") else None
         module = called.__module__ or ""
@@ -127,7 +134,7 @@ class Watch:
             return CHANCE
         return next((OUTSIDE[family] for family in (module, *families) if family in OUTSIDE), None)
 
-    def _drawn(self, generator: Any, name: str, frame: FrameType) -> str | None:
+    def _random_draw(self, generator: Any, name: str, frame: FrameType) -> str | None:
         """Return the kind of a random draw; None if the step seeded the generator, as equal arguments then draw the
         same values.
         """
@@ -136,7 +143,7 @@ class Watch:
             return None
         return None if any(generator is one for one in self._seeded) else CHANCE
 
-    def _where(self, frame: FrameType) -> FrameType | None:
+    def _step_frame(self, frame: FrameType) -> FrameType | None:
         """Return the innermost frame of a step that is outside of the standard library.
 
         None if no line of the engine caused the call: imports at first use, and finalizers, which may run at any

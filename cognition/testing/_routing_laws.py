@@ -10,13 +10,13 @@ from cognition.steps.inputs import ModelFailed, ModelReplied
 from cognition.steps.retry import classify
 from cognition.steps.state import AgentState
 from cognition.testing._budget_laws import spent_budgets
-from cognition.testing._engine_under_test import Found, Problem, Subject
+from cognition.testing._engine_under_test import EngineUnderTest, Found, Problem
 from cognition.testing._world import Edge, answered_effect, count, is_rejected
 from cognition.values.outcomes import Failed
 from cognition.values.routing import OF_THE_MODEL, OWN, ModelTask, is_open, order_of
 
 
-def routed(subject: Subject, edge: Edge) -> Found:
+def check_routing(subject: EngineUnderTest, edge: Edge) -> Found:
     """L6, for models: a call goes to the first working model in order, and the outcome of each call is counted.
 
     A turn does not fail while a model has not been tried.
@@ -27,16 +27,18 @@ def routed(subject: Subject, edge: Edge) -> Found:
     fell_back = [one for one in edge.transition.decisions if isinstance(one, FellBack)]
     for call in edge.transition.decisions:
         if isinstance(call, CallModel):
-            problem = _misrouted(config, state, call, edge.input.at, fell_back)
+            problem = _find_misrouting(config, state, call, edge.input.at, fell_back)
             if problem:
                 return Problem(problem)
             fell_back = []
     if fell_back:
         return Problem(f"it turns to {fell_back[0].to!r}, and calls no model")
-    return _uncounted(config, state, edge) or _unasked(config, state, edge)
+    return _check_health_counts(config, state, edge) or _find_untried_model(config, state, edge)
 
 
-def _misrouted(config: AgentConfig, state: AgentState, call: CallModel, now: float, told: Sequence[FellBack]) -> str:
+def _find_misrouting(
+    config: AgentConfig, state: AgentState, call: CallModel, now: float, told: Sequence[FellBack]
+) -> str:
     model, given_up = call.model, state.spent.given_up
     if not config.models:
         return f"{call.effect_id} goes to {model!r}, and there are no other models" if model else ""
@@ -58,7 +60,7 @@ def _order(config: AgentConfig, state: AgentState, call: CallModel) -> tuple[str
     return order_of(state.model, config.routes, config.fallback, task)
 
 
-def _unasked(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
+def _find_untried_model(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
     """Return an untried model if the turn ends because the called model failed."""
     event, turn = edge.input, count(edge.before, edge.input)
     if not isinstance(event, ModelFailed) or event.partial_text or not config.models or turn is None:
@@ -75,7 +77,7 @@ def _unasked(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
     return Problem(f"the turn fails where {call.model!r} has failed, and {left} were not asked") if left else None
 
 
-def _uncounted(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
+def _check_health_counts(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
     event = edge.input
     if not config.models or not isinstance(event, ModelReplied | ModelFailed) or is_rejected(edge.transition):
         return None

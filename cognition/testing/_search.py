@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings, strategie
 from cognition.base.ids import EffectId
 from cognition.policy import Rule
 from cognition.steps.inputs import Input, ModelReplied, UserSpoke
-from cognition.testing._breadth import spread_out
+from cognition.testing._breadth import explore_breadth
 from cognition.testing._law import InconclusiveError, Law, LawViolation, violation_of
-from cognition.testing._permission_laws import permitted
+from cognition.testing._permission_laws import check_permitted
 from cognition.testing._sample_inputs import ANY
 from cognition.testing._situations import default_alphabet
-from cognition.testing._trace import describe, story_of
-from cognition.testing._world import Edge, addressed, is_rejected, take
+from cognition.testing._trace import describe, trace_of
+from cognition.testing._world import Edge, is_rejected, readdress, take
 from cognition.testing.strategies import inputs
 from cognition.values.messages import ProposedCall
 
@@ -77,10 +77,10 @@ def find_violation(
             found = shortest(variant, violation)
             letters = default_alphabet(variant.subject.config) if alphabet is None else alphabet
             start = variant.subject.start
-            near = spread_out(variant.subject.engine, [variant], letters, NEAR, start=start).violation
+            near = explore_breadth(variant.subject.engine, [variant], letters, NEAR, start=start).violation
             return near if near is not None and len(near.story.inputs) < len(found.story.inputs) else found
-    if tally.raised and not tally.told:
-        raise InconclusiveError(law, tally.raised, story_of(tally.first))
+    if tally.raised and not tally.conclusive:
+        raise InconclusiveError(law, tally.raised, trace_of(tally.first))
     return None
 
 
@@ -88,7 +88,7 @@ class Tally:
     """Counts the runs that show something about a law: a message was accepted and the engine never raised."""
 
     def __init__(self) -> None:
-        self.told = self.raised = 0
+        self.conclusive = self.raised = 0
         self.first: Sequence[Edge] = ()
         """The first run in which the engine raised."""
 
@@ -99,7 +99,7 @@ class Tally:
             return
         spoken = alphabet is None or any(isinstance(letter, UserSpoke) for letter in alphabet)
         begins = UserSpoke if spoken else object
-        self.told += any(isinstance(edge.input, begins) and not is_rejected(edge.transition) for edge in edges)
+        self.conclusive += any(isinstance(edge.input, begins) and not is_rejected(edge.transition) for edge in edges)
 
 
 def variants(law: Law) -> list[Law]:
@@ -109,7 +109,7 @@ def variants(law: Law) -> list[Law]:
         for name in ("*", *(tool.name for tool in law.subject.config.tools)):
             stricter = law.subject.stricter(Rule("deny", name))
             if stricter is not None:
-                by_both = (permitted, lambda _subject, edge: permitted(law.subject, edge))
+                by_both = (check_permitted, lambda _subject, edge: check_permitted(law.subject, edge))
                 found.append(evolve(law, subject=stricter, edges=by_both))
     return found
 
@@ -166,7 +166,7 @@ def shortest(law: Law, violation: LawViolation) -> LawViolation:
 
 
 def _simpler(law: Law, violation: LawViolation, place: int, letters: Sequence[Input]) -> Iterator[LawViolation]:
-    steps = _answered(violation)
+    steps = _answered_places(violation)
     event, answers = steps[place]
     candidates = (letter for letter in (*letters, *_parts(event)) if type(letter) is type(event))
     replaced = ([(_to(event, candidate), answers)] for candidate in candidates)
@@ -189,7 +189,7 @@ def _to(event: Input | None, answer: Input) -> Input:
     """
     if not hasattr(answer, "effect_id"):
         return answer
-    return addressed(answer, ANY if event is None else getattr(event, "effect_id", ANY))
+    return readdress(answer, ANY if event is None else getattr(event, "effect_id", ANY))
 
 
 def _parts(event: Input) -> list[Input]:
@@ -201,7 +201,7 @@ def _parts(event: Input) -> list[Input]:
     return [ModelReplied(event.effect_id, calls=calls) for calls in (*alone, event.calls)] + [at_once]
 
 
-def _answered(violation: LawViolation) -> list[tuple[Input, int | None]]:
+def _answered_places(violation: LawViolation) -> list[tuple[Input, int | None]]:
     """Return each input of a story with the place in flight of the effect that it answers, if any."""
     engine, world = violation.law.subject.engine, violation.law.subject.beginning
     found: list[tuple[Input, int | None]] = []
@@ -220,7 +220,7 @@ def _again(law: Law, steps: Sequence[tuple[Input, int | None]]) -> LawViolation 
             if place is not None:
                 open_ = walk.world.open
                 effect_id = open_[place].effect_id if place < len(open_) else EffectId("0.0.0")
-                event = addressed(event, effect_id)
+                event = readdress(event, effect_id)
             walk.take(event)
     except LawViolation as violation:
         return violation

@@ -42,8 +42,8 @@ from cognition.steps.inputs import (
 from cognition.steps.phases import Compacting
 from cognition.steps.state import AgentState
 from cognition.steps.transition import Transition
-from cognition.testing._edge_laws import answered, read_back, unpaired
-from cognition.testing._engine_under_test import UNREADABLE, Found, Problem, Subject
+from cognition.testing._edge_laws import check_results, find_unpaired, read_back
+from cognition.testing._engine_under_test import UNREADABLE, EngineUnderTest, Found, Problem
 from cognition.testing._trace import contrast
 from cognition.testing._world import Edge, World, history_of, is_rejected, take
 from cognition.values.messages import Message, ToolCall, ToolMessage
@@ -85,7 +85,7 @@ def answer(effect: Effect, at: float = 0.0) -> Input:
 # ------------------------------------------------------------------------------------------------------------ L2 total
 
 
-def nothing_happened(subject: Subject, world: World) -> Found:
+def check_none_as_input(subject: EngineUnderTest, world: World) -> Found:
     """L2: None as input ("nothing happened") returns a transition."""
     try:
         subject.engine.step(world.state, None)
@@ -97,7 +97,7 @@ def nothing_happened(subject: Subject, world: World) -> Found:
 # --------------------------------------------------------------------------------------------------------- L3 answered
 
 
-def any_arrival_order(subject: Subject, world: World) -> Found:
+def check_arrival_order(subject: EngineUnderTest, world: World) -> Found:
     """L3: the history does not depend on the order in which the results of the calls in flight arrive.
 
     Tries both orders of each two neighbours; every order consists of such exchanges. Excludes approvals: when a budget
@@ -117,7 +117,7 @@ def any_arrival_order(subject: Subject, world: World) -> Found:
     return None
 
 
-def _settle(subject: Subject, world: World, first: Iterable[Effect]) -> list[Edge]:
+def _settle(subject: EngineUnderTest, world: World, first: Iterable[Effect]) -> list[Edge]:
     edges: list[Edge] = []
     for effect in first:
         edges.append(take(subject.engine, world, answer(effect)))
@@ -138,12 +138,12 @@ def _results(messages: Iterable[Message]) -> str:
 # ------------------------------------------------------------------------------------------------------ L7 cancellable
 
 
-def cancellable(subject: Subject, world: World) -> Found:
+def check_cancellable(subject: EngineUnderTest, world: World) -> Found:
     """L7: a cancellation ends the turn in one step, stops all effects, closes every call, and allows a next message."""
     edge = take(subject.engine, world, CancelAsked("enough"))
     if not world.in_turn or edge.error is not None:
         return None  # not cancellable, or L2's matter
-    problem = _cancelled(world, edge)
+    problem = _check_cancelled(world, edge)
     if problem is not None:
         return Problem(problem, (edge,))
     edges = [edge, take(subject.engine, edge.after, UserSpoke("Go on."))]
@@ -152,11 +152,11 @@ def cancellable(subject: Subject, world: World) -> Found:
         if not world.open or edges[-1].error is not None or len(edges) >= MOST_STEPS:
             return Problem("after a cancellation, the user's next message leads to no model call", tuple(edges[:8]))
         edges.append(take(subject.engine, world, answer(world.open[-1])))
-    found = answered(subject, edges[-1])
+    found = check_results(subject, edges[-1])
     return None if found is None else Problem(f"after a cancellation, {found.text}", tuple(edges))
 
 
-def _cancelled(world: World, edge: Edge) -> str | None:
+def _check_cancelled(world: World, edge: Edge) -> str | None:
     decisions, history = edge.transition.decisions, history_of(edge.transition.next_state)
     if is_rejected(edge.transition):
         return "a turn is under way and cancelling it is rejected"
@@ -179,13 +179,13 @@ def _cancelled(world: World, edge: Edge) -> str | None:
         call: ToolCall | None = getattr(effect, "call", None)
         if call is not None and history and results.get(call.id) != "cancelled":
             return f"the open call {call.id} has {results.get(call.id, 'no result')!r}, not 'cancelled'"
-    return unpaired(tuple(history))
+    return find_unpaired(tuple(history))
 
 
 # --------------------------------------------------------------------------------------------------------- L8 faithful
 
 
-def stored_and_read(subject: Subject, world: World) -> Found:
+def check_state_encoding(subject: EngineUnderTest, world: World) -> Found:
     """L8: the state survives JSON encoding and decoding unchanged, and continues like the live state.
 
     With purity (L1) it follows that the fold over a journal's inputs equals the live state, step by step.
@@ -196,10 +196,10 @@ def stored_and_read(subject: Subject, world: World) -> Found:
         return Problem(f"the state can't be recorded: {type(error).__name__}: {error}")
     if stored != world.state:
         return Problem(f"the state comes back from its JSON changed: {contrast(world.state, stored)}")
-    return goes_on(subject, world, stored)
+    return check_continuation(subject, world, stored)
 
 
-def goes_on(subject: Subject, world: World, stored: Any) -> Found:
+def check_continuation(subject: EngineUnderTest, world: World, stored: Any) -> Found:
     """L8: from a decoded state an engine continues as from the live state."""
     for event in [answer(effect) for effect in world.open] or [UserSpoke("Hello")]:
         if _step(subject, world.state, event) != _step(subject, stored, event):
@@ -209,7 +209,7 @@ def goes_on(subject: Subject, world: World, stored: Any) -> Found:
     return None
 
 
-def _step(subject: Subject, state: Any, event: Input) -> Transition | None:
+def _step(subject: EngineUnderTest, state: Any, event: Input) -> Transition | None:
     try:
         return subject.engine.step(state, event)
     except Exception:  # L2's matter
@@ -219,7 +219,7 @@ def _step(subject: Subject, state: Any, event: Input) -> Transition | None:
 # ------------------------------------------------------------------------------------------------------------ L10 alive
 
 
-def alive(subject: Subject, world: World) -> Found:
+def check_liveness(subject: EngineUnderTest, world: World) -> Found:
     """L10: an effect is always in flight until the turn ends, and benign answers lead there."""
     edges: list[Edge] = []
     started = world
@@ -235,7 +235,7 @@ def alive(subject: Subject, world: World) -> Found:
     return None
 
 
-def begins_anew(subject: Subject, world: World) -> Found:
+def check_reset(subject: EngineUnderTest, world: World) -> Found:
     """L10: after a reset a message leads to a model call, as in a new session, for any previous inputs."""
     if world.is_closed:
         return None
@@ -247,7 +247,7 @@ def begins_anew(subject: Subject, world: World) -> Found:
     return Problem("after a reset a message leads to no model call, though it does in a new session", tuple(edges))
 
 
-def _speak(subject: Subject, edges: list[Edge], world: World) -> bool:
+def _speak(subject: EngineUnderTest, edges: list[Edge], world: World) -> bool:
     """Return whether a short message leads to a model call with benign answers."""
     event: Input = UserSpoke("Hello")
     for _ in range(MOST_STEPS):
@@ -261,7 +261,7 @@ def _speak(subject: Subject, edges: list[Edge], world: World) -> bool:
     return False
 
 
-def nudged_at_most_twice(subject: Subject, world: World) -> Found:
+def check_nudges(subject: EngineUnderTest, world: World) -> Found:
     """L10: replies without text and calls end the turn with the third at the latest."""
     calls = [effect for effect in world.open if isinstance(effect, CallModel) and effect.purpose != "summary"]
     if not calls:

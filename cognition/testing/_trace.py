@@ -28,7 +28,7 @@ NAMELESS = ("text", "content", "message", "call", "calls", "outcome", "failure",
 
 
 @frozen
-class Scene:
+class TraceStep:
     """One input and the decisions on it."""
 
     input: Input
@@ -38,7 +38,7 @@ class Scene:
 
 
 @frozen
-class Story:
+class Trace:
     """A run of an engine from the beginning of a session. Its text has a numbered line for each input, then its
     decisions.
 
@@ -48,7 +48,7 @@ class Story:
          -> TurnFinished              Completed("Echo: Hello")
     """
 
-    scenes: tuple[Scene, ...] = ()
+    scenes: tuple[TraceStep, ...] = ()
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -59,18 +59,18 @@ class Story:
         return "\n".join(shown_name(line, None) for line in lines)
 
 
-def story_of(edges: Iterable[Edge]) -> Story:
-    return Story(tuple(Scene(edge.input, edge.transition.decisions, edge.error) for edge in edges))
+def trace_of(edges: Iterable[Edge]) -> Trace:
+    return Trace(tuple(TraceStep(edge.input, edge.transition.decisions, edge.error) for edge in edges))
 
 
-def tell(engine: AnyEngine, inputs: Sequence[Input], start: World | None = None) -> Story:
+def trace(engine: AnyEngine, inputs: Sequence[Input], start: World | None = None) -> Trace:
     """Feed these inputs to an engine, and return the story."""
     world, edges = start or World(), []
     for event in inputs:
         edge = take(engine, world, event)
         edges.append(edge)
         world = edge.after
-    return story_of(edges)
+    return trace_of(edges)
 
 
 def contrast(one: Any, other: Any, path: str = "") -> str:
@@ -87,7 +87,7 @@ def contrast(one: Any, other: Any, path: str = "") -> str:
     return f"{path.lstrip('.') or 'the whole'}\n    first:  {one!r:.300}\n    second: {other!r:.300}"
 
 
-def shortened(text: str, limit: int = LONGEST_TEXT) -> str:
+def shorten(text: str, limit: int = LONGEST_TEXT) -> str:
     """Return the text in quotes, on one line, with a count of the characters beyond ``limit``."""
     quoted = json.dumps(text[:limit], ensure_ascii=False)
     return quoted if len(text) <= limit else f'{quoted[:-1]}…" (+{len(text) - limit})'
@@ -103,7 +103,7 @@ def describe(value: Input | Decision) -> str:
     return f"{type(value).__name__:<{NAME_WIDTH}} {effect_id or '':<7} {details}"
 
 
-def _lines(number: int, scene: Scene) -> list[str]:
+def _lines(number: int, scene: TraceStep) -> list[str]:
     lines = [f"{number:>3}     {describe(scene.input)}".rstrip()]
     lines += [f"     -> {describe(decision)}".rstrip() for decision in scene.decisions]
     if scene.error is not None:
@@ -133,7 +133,7 @@ def _default(field: attrs.Attribute[Any]) -> Any:
 def _value(item: Any) -> str:
     match item:
         case str():
-            return shortened(item)
+            return shorten(item)
         case ToolCall(id=call_id):
             return f"{_call(item)} as {call_id}"
         case ProposedCall():
@@ -161,9 +161,9 @@ def _messages(messages: History) -> str:
 def _message(message: Message) -> str:
     match message:
         case UserMessage(text=text, origin=origin, parts=content):
-            return " ".join((origin, shortened(text, 16), *map(str, images_of(content))))
+            return " ".join((origin, shorten(text, 16), *map(str, images_of(content))))
         case AssistantMessage(text=text, calls=calls):
-            parts = shortened(text, 16) if text else "", ", ".join(call.id for call in calls)
+            parts = shorten(text, 16) if text else "", ", ".join(call.id for call in calls)
             return f"assistant {' '.join(filter(None, parts)) or 'nothing'}"
         case _:
             return f"{message.call_id} {message.status}"

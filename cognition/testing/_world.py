@@ -54,7 +54,7 @@ from cognition.steps.state import AgentState
 from cognition.steps.transition import Transition
 from cognition.steps.vocabulary import WORKER_TOOLS
 from cognition.values.history import History
-from cognition.values.messages import ToolCall, Usage, unusable
+from cognition.values.messages import ToolCall, Usage, find_unusable
 
 
 class AnyEngine(Protocol):
@@ -317,7 +317,7 @@ def approved_call(world: World, event: ApprovalGiven) -> ToolCall | None:
     if not isinstance(effect, AskApproval) or event.arguments_json in (None, effect.call.arguments_json):
         return effect.call if isinstance(effect, AskApproval) else None
     edited = ToolCall(effect.call.id, effect.call.name, event.arguments_json)
-    return None if unusable(edited) else edited
+    return None if find_unusable(edited) else edited
 
 
 def changed_by(world: World, event: Input) -> tuple[ToolCall, ...]:
@@ -369,10 +369,10 @@ def after(world: World, event: Input, transition: Transition) -> World:
             if decision.purpose == "summary" and turn is not None and type(event) is not TimerFired:
                 turn = evolve(turn, summarised=turn.replies)
         elif kind is SpawnWorker:
-            granted = _used(granted, *WORKER_TOOLS)
+            granted = _use_grant(granted, *WORKER_TOOLS)
             turn = turn and evolve(turn, workers=turn.workers + 1)
         elif kind is Remember:
-            granted = _used(granted, REMEMBER.name)
+            granted = _use_grant(granted, REMEMBER.name)
         elif isinstance(decision, CancelEffect):
             _close(decision.effect_id, open_, over)
         elif kind is TurnFinished:
@@ -392,7 +392,7 @@ def _asked_at(open_: list[Effect], now: float) -> float | None:
     return now if all(type(effect) in ASKED for effect in open_) else None
 
 
-def _used(granted: tuple[ToolCall, ...], *names: str) -> tuple[ToolCall, ...]:
+def _use_grant(granted: tuple[ToolCall, ...], *names: str) -> tuple[ToolCall, ...]:
     """Remove the first call with the first matching name, which the engine has executed itself."""
     for name in names:
         for place, call in enumerate(granted):
@@ -408,7 +408,7 @@ def _close(effect_id: EffectId, open_: list[Effect], over: list[Effect]) -> None
             return
 
 
-def addressed(event: Input, effect_id: EffectId) -> Input:
+def readdress(event: Input, effect_id: EffectId) -> Input:
     """Return the same answer, to another effect. Raises for an input that is not an answer."""
     kind: Any = type(event)
     values = {name: getattr(event, name) for name in _names(kind)}  # half of the time that ``evolve`` takes

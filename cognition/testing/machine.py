@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from cognition.steps.inputs import Input, UserSpoke
-from cognition.testing._engine_under_test import Subject
+from cognition.testing._engine_under_test import EngineUnderTest
 from cognition.testing._laws import laws
 from cognition.testing._search import Walk
 from cognition.testing._world import AnyEngine
@@ -27,7 +27,7 @@ def machine(engine: AnyEngine, *, leave_out: tuple[str, ...] = (), start: Any = 
     raises ``LawViolation`` with the run so far. ``start``: as in ``laws``.
     """
     checked = [law for law in laws(engine, start=start) if law.name not in leave_out]
-    config = Subject.of(engine).config
+    config = EngineUnderTest.of(engine).config
 
     class EngineMachine(RuleBasedStateMachine):
         def __init__(self) -> None:

@@ -10,15 +10,15 @@ class HypothesisMissingError(ConfigError, ModuleNotFoundError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.name = "hypothesis"
+        self.name: str | None = "hypothesis"
 
 
 try:
     import hypothesis  # noqa: F401  # looked for, and used by who imports this
-except ModuleNotFoundError as error:
-    if error.name != "hypothesis":
+except ModuleNotFoundError as _error:
+    if _error.name != "hypothesis":
         raise
     raise HypothesisMissingError(
         "searching with Hypothesis needs the package `hypothesis`, which comes with an extra: pip install "
-        "'cogstep[testing]' (cognition.testing._explore holds an engine to the same laws without it)"
-    ) from error
+        "'cogstep[testing]' (cognition.testing.explore holds an engine to the same laws without it)"
+    ) from _error

@@ -39,11 +39,11 @@ from cognition.steps.inputs import (
     WorkerStalled,
 )
 from cognition.steps.state import AgentState
-from cognition.testing._engine_under_test import Subject
+from cognition.testing._engine_under_test import EngineUnderTest
 from cognition.testing._moves import moves
 from cognition.testing._sample_inputs import ANSWERING, LETTERS
 from cognition.testing._situations import ENGINE_ARGUMENTS
-from cognition.testing._world import AnyEngine, Edge, World, addressed, take
+from cognition.testing._world import AnyEngine, Edge, World, readdress, take
 from cognition.values.candidates import Candidate
 from cognition.values.content import Image, TextPart
 from cognition.values.counts import TemplateCosts, Tokens
@@ -60,16 +60,16 @@ ODD_TEXTS = ("", " \n", "\x00", "\ud800", "<|im_end|>", "call-1-1-1", "1.1.0", '
 """Tricky texts: empty, blank, a NUL, half of a surrogate pair, a marker, texts that look like our ids."""
 
 
-def _picked(values: tuple[str, ...]) -> SearchStrategy[str]:
+def _pick(values: tuple[str, ...]) -> SearchStrategy[str]:
     """Draw one of these values. Unlike ``sampled_from``, the strategy's description does not contain them all."""
     return st.integers(0, len(values) - 1).map(values.__getitem__)
 
 
-texts: SearchStrategy[str] = st.sampled_from(("Hello", "Done.")) | st.text(max_size=8) | _picked(ODD_TEXTS)
+texts: SearchStrategy[str] = st.sampled_from(("Hello", "Done.")) | st.text(max_size=8) | _pick(ODD_TEXTS)
 
-arguments: SearchStrategy[str] = _picked(
+arguments: SearchStrategy[str] = _pick(
     ("{}", '{"n": 1}', '{"n":1}', '{ "n": 2 }', '{"path": "/tmp/x", "text": "\\u00e9"}')
-) | _picked(("", "{", "[1]", "null", "7", '{"n": NaN}', '{"n": 1, "n": 2}', '{"a":' * 2000, "1" * 5000))
+) | _pick(("", "{", "[1]", "null", "7", '{"n": NaN}', '{"n": 1, "n": 2}', '{"a":' * 2000, "1" * 5000))
 """Arguments of calls, as models write them: valid objects, and invalid texts."""
 
 tokens: SearchStrategy[int] = st.sampled_from((0, 1, 10, 1000, 10**9, 10**400))
@@ -244,11 +244,11 @@ def answers(effect: Effect, config: AgentConfig | None = None) -> SearchStrategy
 @cache
 def _answers(kind: str, names: tuple[str, ...]) -> SearchStrategy[EffectAnswer]:
     answering = next(kinds for effect, kinds in ANSWERS.items() if effect.__name__ == kind)
-    drawn = _drawn(names)
+    drawn = _varied_answers(names)
     return st.one_of(*(drawn.get(kind, st.sampled_from(LETTERS[kind])) for kind in answering))
 
 
-def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
+def _varied_answers(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
     """Return the answers with more variety than their letters."""
     nobody = st.just(NOBODY)
     replied = _replies(names)
@@ -307,7 +307,7 @@ def well_placed(draw: DrawFn, world: World, config: AgentConfig | None = None) -
         event = draw(MESSAGES)
     else:
         event = draw(cancels(world) | OTHERS if world.in_turn else OTHERS)
-    return _dated(draw, event, world)
+    return _set_time(draw, event, world)
 
 
 @st.composite
@@ -326,7 +326,7 @@ def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> 
     else:
         taken = {effect.effect_id for effect in world.open}
         event = draw(st.sampled_from(_any_answer(draw(FOREIGN_IDS.filter(lambda effect_id: effect_id not in taken)))))
-    return _dated(draw, event, world)
+    return _set_time(draw, event, world)
 
 
 def cancels(world: World) -> SearchStrategy[Input]:
@@ -375,14 +375,14 @@ DELAYS = st.sampled_from((0.0, 0.0, 0.0, 0.5, 30.0, 1000.0))
 """Seconds after the turn's beginning."""
 
 
-def _dated(draw: DrawFn, event: Any, world: World) -> Input:
+def _set_time(draw: DrawFn, event: Any, world: World) -> Input:
     start = world.turn.started_at if world.turn is not None else 0.0
     dated: Input = evolve(event, at=start + draw(DELAYS))
     return dated
 
 
 def _any_answer(effect_id: EffectId) -> list[Input]:
-    return [addressed(some[0], effect_id) for kind, some in LETTERS.items() if kind in ANSWERING]
+    return [readdress(some[0], effect_id) for kind, some in LETTERS.items() if kind in ANSWERING]
 
 
 def inputs(
@@ -407,7 +407,7 @@ def runs(
     engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, max_inputs: int = 12, start: Any = None
 ) -> SearchStrategy[list[Edge]]:
     """Return runs of an engine from the beginning of a session, each a list of steps; ``start`` as in ``laws``."""
-    subject = Subject.of(engine, start)
+    subject = EngineUnderTest.of(engine, start)
 
     @st.composite
     def run(draw: DrawFn) -> list[Edge]:
@@ -421,7 +421,7 @@ def runs(
 
 
 def worlds(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: Any = None) -> SearchStrategy[World]:
-    beginning = Subject.of(engine, start).beginning
+    beginning = EngineUnderTest.of(engine, start).beginning
     return runs(engine, alphabet=alphabet, start=start).map(lambda edges: edges[-1].after if edges else beginning)
 
 

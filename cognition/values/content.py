@@ -81,7 +81,7 @@ class Image:
             raise ConfigError("an image's data have to be a text in base64; Image.of() takes bytes")
         if self.size > LARGEST_IMAGE:
             raise ConfigError(
-                f"an image of {said_size(self.size)} is too large; {said_size(LARGEST_IMAGE)} may be sent"
+                f"an image of {format_size(self.size)} is too large; {format_size(LARGEST_IMAGE)} may be sent"
             )
         try:
             kind = media_type_of(self.content)
@@ -103,7 +103,7 @@ class Image:
         content = bytes(content)
         if len(content) > LARGEST_IMAGE:
             raise ConfigError(
-                f"an image of {said_size(len(content))} is too large; {said_size(LARGEST_IMAGE)} may be sent"
+                f"an image of {format_size(len(content))} is too large; {format_size(LARGEST_IMAGE)} may be sent"
             )
         kind = media_type or media_type_of(content)
         if kind is None:
@@ -122,13 +122,13 @@ class Image:
 
     def __str__(self) -> str:
         """Return a placeholder for the picture in plain text."""
-        return f"[image {self.media_type}, {said_size(self.size)}]"
+        return f"[image {self.media_type}, {format_size(self.size)}]"
 
 
 Part = TextPart | Image
 
 
-def said_size(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a number of bytes as text for people."""
     if size < 1024:
         return f"{size} byte{'' if size == 1 else 's'}"
@@ -144,7 +144,7 @@ def images_of(parts: tuple[Part, ...]) -> tuple[Image, ...]:
     return tuple([part for part in parts if isinstance(part, Image)])
 
 
-def shown_parts(text: str, parts: tuple[Part, ...]) -> str:
+def text_with_placeholders(text: str, parts: tuple[Part, ...]) -> str:
     """Return a message as text with a placeholder for each picture."""
     return "\n\n".join([part.text if isinstance(part, TextPart) else str(part) for part in parts]) if parts else text
 
@@ -158,5 +158,6 @@ def check_parts(parts: tuple[Part, ...]) -> None:
     size = sum([image.size for image in images_of(parts)])
     if size > LARGEST_IMAGES:
         raise ConfigError(
-            f"the images of a message have {said_size(size)} together; {said_size(LARGEST_IMAGES)} may be sent at once"
+            f"the images of a message have {format_size(size)} together; "
+            f"{format_size(LARGEST_IMAGES)} may be sent at once"
         )

@@ -2,7 +2,7 @@
 
 The core only adds them up. The tokens of a message are a tuple: empty if not counted, ``(all,)`` for a message. For a
 tool's result it is ``(beside, piece, ...)``: the cost without its text, then the tokens of each ``PIECE`` characters,
-so that a shortened result can be counted too. See ``docs/context-sizes.md``.
+so that a shortened result can be counted too. See ``docs/concepts/context-sizes.md``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_count(instance: object, attribute: Attribute[Any], value: int) -> None
         )
 
 
-def believed(tokens: Tokens) -> Tokens:
+def valid_tokens(tokens: Tokens) -> Tokens:
     """Return the stamped tokens of a message; empty if they can't be token counts."""
     return tokens if all(0 <= count <= MOST_TOKENS for count in tokens) else ()
 

@@ -49,7 +49,11 @@ class History(Sequence[Message]):
         chunks, tail = self._chunks, self._tail + messages
         while len(tail) >= CHUNK:
             chunks, tail = (*chunks, tail[:CHUNK]), tail[CHUNK:]
-        return _history(chunks, tail, self._first)
+        new = _new(History)  # as in ``_history``: each message passes here
+        _set(new, "_chunks", chunks)
+        _set(new, "_tail", tail)
+        _set(new, "_first", self._first)
+        return new
 
     def drop(self, count: int) -> History:
         """Return the history without its first ``count`` messages (0 <= count <= len), sharing this one's storage."""

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 
 from attrs import field, frozen
 
+from cognition.base.encoding import bounded
 from cognition.base.errors import ConfigError
-from cognition.base.strict_json import DECODER, NUMBERS, StrictDecoder
+from cognition.base.strict_json import DECODER, DEEPEST, NUMBERS, StrictDecoder
 from cognition.values.content import Image, Part, text_of
 from cognition.values.counts import Tokens
 
@@ -26,8 +27,8 @@ def json_object_text(value: str | Mapping[str, Any]) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
+        return bounded(json.dumps(value, ensure_ascii=False, allow_nan=False), DEEPEST)
+    except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"tool arguments must be JSON values: {error}") from error
 
 
@@ -36,7 +37,7 @@ def read_arguments(name: str, text: str, decoder: StrictDecoder) -> dict[str, An
 
     Raises:
         ValueError: the decoder rejects the text, or it is not a JSON object.
-        RecursionError: the text is nested thousands of levels deep.
+        RecursionError: the text is nested in more than ``DEEPEST`` levels.
     """
     value = decoder.decode(text)
     if not isinstance(value, dict):
@@ -84,7 +85,7 @@ class ToolCall:
         return read_arguments(self.name, self.arguments_json, NUMBERS)
 
 
-def unusable(call: ToolCall) -> str:
+def find_unusable(call: ToolCall) -> str:
     """Return the error in arguments that do not come from the model, or an empty text."""
     try:
         DECODER.decode(call.arguments_json)
@@ -177,6 +178,8 @@ class ToolMessage:
     content: str
     status: ResultStatus = "ok"
     tokens: Tokens = field(default=(), repr=False)
+    left_out: int = 0
+    """Characters of the result that ``content`` does not contain, since it was too long."""
 
 
 Message = UserMessage | AssistantMessage | ToolMessage

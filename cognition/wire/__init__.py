@@ -8,18 +8,18 @@ from cognition.wire._decoder import Decoder, WirePlan, WireState, advance, decod
 from cognition.wire._encoder import encode
 from cognition.wire._errors import decode_error
 from cognition.wire._names import Names, names_of
-from cognition.wire._quirks import DEFAULTS, HABITS, Dialect, Habits
+from cognition.wire._quirks import DEFAULTS, QUIRKS, Dialect, Quirks
 from cognition.wire._replies import WireReply
-from cognition.wire._request_builder import UnsayableError, WireRequest
+from cognition.wire._request_builder import UnsupportedRequestError, WireRequest
 
 __all__ = [
     "DEFAULTS",
-    "HABITS",
+    "QUIRKS",
     "Decoder",
     "Dialect",
-    "Habits",
     "Names",
-    "UnsayableError",
+    "Quirks",
+    "UnsupportedRequestError",
     "WirePlan",
     "WireReply",
     "WireRequest",

@@ -31,11 +31,11 @@ from __future__ import annotations
 import json
 
 from cognition.values.content import Image, Part
-from cognition.wire._conversation import Called, Replied, Resulted, Turn, arguments_object, placed
+from cognition.wire._conversation import CallTurn, ReplyTurn, ResultTurn, Turn, arguments_object, insert_parts
 from cognition.wire._errors import failure_in
-from cognition.wire._fields import Object, counted, inner_of, number_in, object_in, objects_in, text_in, tokens_in
-from cognition.wire._replies import Gathering
-from cognition.wire._request_builder import Making, WireRequest
+from cognition.wire._fields import Object, inner_of, make_usage, number_in, object_in, objects_in, text_in, tokens_in
+from cognition.wire._replies import ReplyBuilder
+from cognition.wire._request_builder import RequestBuilder, WireRequest
 
 PATH = "/messages"
 NO_TEXT = "(no text)"
@@ -48,65 +48,65 @@ GO_ON = "(go on)"
 # ------------------------------------------------------------------------------------------------------- a request
 
 
-def encode(making: Making) -> WireRequest:
-    body, request = making.body, making.request
-    body["model"] = making.model
-    turns = making.turns()
+def encode(builder: RequestBuilder) -> WireRequest:
+    body, request = builder.body, builder.request
+    body["model"] = builder.model
+    turns = builder.turns()
     if request.system.strip():  # the server refuses white space alone
         body["system"] = request.system
-    body["messages"] = _messages(making, turns)
-    if making.stream:
+    body["messages"] = _messages(builder, turns)
+    if builder.stream:
         body["stream"] = True
-    _put_tools(making, turns)
+    _put_tools(builder, turns)
     if request.options.response_format:
-        if making.habits.response_format == "schema":
+        if builder.quirks.response_format == "schema":
             schema = json.loads(request.options.response_format)
-            making.put("output_config.format", {"type": "json_schema", "schema": schema})
+            builder.put("output_config.format", {"type": "json_schema", "schema": schema})
         else:
-            making.refuse("response_format")
-    making.sampling()
+            builder.refuse("response_format")
+    builder.sampling()
     if request.options.thinking and _thoughts_are_missing(turns):
-        making.warn("the model does not think while it goes on from calls whose thoughts were not kept")
+        builder.warn("the model does not think while it goes on from calls whose thoughts were not kept")
     else:
-        making.thinking()
-    return making.sent(PATH)
+        builder.thinking()
+    return builder.build(PATH)
 
 
-def _put_tools(making: Making, turns: list[Turn]) -> None:
-    body = making.body
-    tools = making.offered()
+def _put_tools(builder: RequestBuilder, turns: list[Turn]) -> None:
+    body = builder.body
+    tools = builder.offered_tools()
     if tools:
         body["tools"] = [
             {
-                "name": making.names.to_wire[tool.name],
+                "name": builder.names.to_wire[tool.name],
                 "description": tool.description,
                 "input_schema": {"type": "object", **tool.parameters},
             }
             for tool in tools
         ]
-        choice = making.choice()
+        choice = builder.choice()
         kinds = {"auto": "auto", "none": "none", "required": "any"}
         told: Object = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
-        if choice != "none" and making.one_call():
+        if choice != "none" and builder.one_call():
             told["disable_parallel_tool_use"] = True
         if told != {"type": "auto"}:
             body["tool_choice"] = told
         return
-    called = [call.name for turn in turns if isinstance(turn, Replied) for call in turn.calls]
+    called = [call.name for turn in turns if isinstance(turn, ReplyTurn) for call in turn.calls]
     if called:  # a conversation with calls is refused without tools
         body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in dict.fromkeys(called)]
         body["tool_choice"] = {"type": "none"}
 
 
 def _thoughts_are_missing(turns: list[Turn]) -> bool:
-    last = next((turn for turn in reversed(turns) if isinstance(turn, Replied)), None)
+    last = next((turn for turn in reversed(turns) if isinstance(turn, ReplyTurn)), None)
     return last is not None and bool(last.calls) and not last.kept
 
 
-def _messages(making: Making, turns: list[Turn]) -> list[Object]:
+def _messages(builder: RequestBuilder, turns: list[Turn]) -> list[Object]:
     messages: list[Object] = []
     for turn in turns:
-        role, blocks = _blocks(making, turn)
+        role, blocks = _blocks(builder, turn)
         if not blocks:
             continue
         if messages and messages[-1]["role"] == role:
@@ -121,29 +121,29 @@ def _messages(making: Making, turns: list[Turn]) -> list[Object]:
     return messages
 
 
-def _blocks(making: Making, turn: Turn) -> tuple[str, list[Object]]:
-    if isinstance(turn, Replied):
+def _blocks(builder: RequestBuilder, turn: Turn) -> tuple[str, list[Object]]:
+    if isinstance(turn, ReplyTurn):
         return "assistant", _reply(turn)
-    if isinstance(turn, Resulted):
+    if isinstance(turn, ResultTurn):
         result: Object = {"type": "tool_result", "tool_use_id": turn.id, "content": turn.content}
         return "user", [result | {"is_error": True} if turn.failed else result]
-    blocks = [block for part in turn.parts if (block := _part(making, part))]
+    blocks = [block for part in turn.parts if (block := _part(builder, part))]
     return "user", blocks or [_text(NO_TEXT)]
 
 
-def _reply(turn: Replied) -> list[Object]:
+def _reply(turn: ReplyTurn) -> list[Object]:
     """Return text and calls, with the parts that the server wants back at their original places."""
     told: list[Object] = [_text(turn.text)] if turn.text.strip() else []
     told += map(_call, turn.calls)
-    return placed(told, len(told) - len(turn.calls), turn.kept)
+    return insert_parts(told, len(told) - len(turn.calls), turn.kept)
 
 
-def _call(call: Called) -> Object:
+def _call(call: CallTurn) -> Object:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call.arguments)}
 
 
-def _part(making: Making, part: Part) -> Object | None:
-    making.check_image(part)
+def _part(builder: RequestBuilder, part: Part) -> Object | None:
+    builder.check_image(part)
     if isinstance(part, Image):
         source = {"type": "base64", "media_type": part.media_type, "data": part.data}
         return {"type": "image", "source": source}
@@ -157,7 +157,7 @@ def _text(text: str) -> Object:
 # --------------------------------------------------------------------------------------------------------- a reply
 
 
-def read(reply: Gathering, event: Object) -> None:
+def read(reply: ReplyBuilder, event: Object) -> None:
     """Read an event of a stream, or a whole body. Unknown kinds are skipped, as the API's versioning asks."""
     match text_in(event, "type"):
         case "message_start":
@@ -187,7 +187,7 @@ def _key(event: Object) -> str:
     return f"#{number_in(event, 'index')}"
 
 
-def _read_message(reply: Gathering, message: Object, *, began: bool = False) -> None:
+def _read_message(reply: ReplyBuilder, message: Object, *, began: bool = False) -> None:
     reply.response_id = text_in(message, "id")
     reply.model = text_in(message, "model")
     usage = inner_of(message, "usage")
@@ -195,13 +195,13 @@ def _read_message(reply: Gathering, message: Object, *, began: bool = False) -> 
     _read_usage(reply, {**usage, "output_tokens": 0} if began else usage)
 
 
-def _read_block(reply: Gathering, key: str, block: Object, *, whole: bool = False) -> None:
+def _read_block(reply: ReplyBuilder, key: str, block: Object, *, whole: bool = False) -> None:
     match text_in(block, "type"):
         case "text":
-            reply.say(text_in(block, "text"))
+            reply.add_text(text_in(block, "text"))
         case "thinking":
             thought = text_in(block, "thinking")
-            reply.think(thought)
+            reply.add_reasoning(thought)
             reply.keep(key, THINKING, needs="signature", thinking=thought, signature=text_in(block, "signature"))
         case "redacted_thinking":
             reply.keep(key, {"type": "redacted_thinking", "data": text_in(block, "data")})
@@ -215,13 +215,13 @@ def _read_block(reply: Gathering, key: str, block: Object, *, whole: bool = Fals
             pass  # of tools that the server runs, none of which was asked for
 
 
-def _read_delta(reply: Gathering, key: str, delta: Object) -> None:
+def _read_delta(reply: ReplyBuilder, key: str, delta: Object) -> None:
     match text_in(delta, "type"):
         case "text_delta":
-            reply.say(text_in(delta, "text"))
+            reply.add_text(text_in(delta, "text"))
         case "thinking_delta":
             thought = text_in(delta, "thinking")
-            reply.think(thought)
+            reply.add_reasoning(thought)
             reply.keep(key, THINKING, needs="signature", thinking=thought)
         case "signature_delta":
             reply.keep(key, THINKING, needs="signature", signature=text_in(delta, "signature"))
@@ -232,7 +232,7 @@ def _read_delta(reply: Gathering, key: str, delta: Object) -> None:
             pass
 
 
-def _read_usage(reply: Gathering, usage: Object) -> None:
+def _read_usage(reply: ReplyBuilder, usage: Object) -> None:
     """Read the counts so far. An event may omit some, which then stay unchanged. Anthropic counts cached tokens
     separately.
     """
@@ -240,4 +240,4 @@ def _read_usage(reply: Gathering, usage: Object) -> None:
         return
     reply.counts = {name: tokens_in(usage, name) or reply.counts.get(name, 0) for name in COUNTS}
     output, *prompt, reused = reply.counts.values()
-    reply.usage = counted(sum(prompt) + reused, output, reused)
+    reply.usage = make_usage(sum(prompt) + reused, output, reused)

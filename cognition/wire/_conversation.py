@@ -14,12 +14,13 @@ from zlib import crc32
 
 from attrs import frozen
 
-from cognition.base.strict_json import NUMBERS
+from cognition.base.encoding import bounded
+from cognition.base.strict_json import DEEPEST, LENIENT, NUMBERS
 from cognition.steps.requests import ModelRequest
 from cognition.values.content import Part, TextPart
 from cognition.values.messages import AssistantMessage, Message, ToolMessage, UserMessage, read_arguments
 from cognition.wire._names import Ids, Names
-from cognition.wire._quirks import Dialect, Habits
+from cognition.wire._quirks import Dialect, Quirks
 
 DATED = re.compile(r"(?:[-@:]\d[-\d]*)?")
 """The suffix that a server may add to the requested model's name, such as a date."""
@@ -32,14 +33,14 @@ RESULT_NOTE = "Result of {name}:\n{content}"
 
 
 @frozen
-class Said:
+class UserTurn:
     """A message in the user's role."""
 
     parts: tuple[Part, ...]
 
 
 @frozen
-class Called:
+class CallTurn:
     """A call in a reply, with its id and name on the wire."""
 
     id: str
@@ -49,18 +50,18 @@ class Called:
 
 
 @frozen
-class Replied:
+class ReplyTurn:
     """A reply of the model."""
 
     text: str = ""
     reasoning: str = ""
-    calls: tuple[Called, ...] = ()
+    calls: tuple[CallTurn, ...] = ()
     kept: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     """The values that the server wants back, each with its place (``_replies.Kept``)."""
 
 
 @frozen
-class Resulted:
+class ResultTurn:
     """The result of a call of the preceding reply."""
 
     id: str
@@ -69,39 +70,39 @@ class Resulted:
     failed: bool = False
 
 
-Turn = Said | Replied | Resulted
+Turn = UserTurn | ReplyTurn | ResultTurn
 
 
-def turns_of(request: ModelRequest, habits: Habits, names: Names, model: str) -> list[Turn]:
+def turns_of(request: ModelRequest, quirks: Quirks, names: Names, model: str) -> list[Turn]:
     """Return the messages of a request as turns, in order. With a text protocol, calls and results are texts."""
     if request.protocol != "native":
         return [_as_text(message) for message in request.messages]
-    turns = _native_turns(request, habits, names, model)
-    return list(_with_replies(turns)) if habits.reply_before_user else turns
+    turns = _native_turns(request, quirks, names, model)
+    return list(_with_replies(turns)) if quirks.reply_before_user else turns
 
 
-def _native_turns(request: ModelRequest, habits: Habits, names: Names, model: str) -> list[Turn]:
+def _native_turns(request: ModelRequest, quirks: Quirks, names: Names, model: str) -> list[Turn]:
     """Return the messages as turns, with a result for each call."""
     turns: list[Turn] = []
-    ids = Ids(habits)
-    waiting: dict[str, Called] = {}  # calls of the newest reply, by their own ids, that have no result yet
+    ids = Ids(quirks)
+    waiting: dict[str, CallTurn] = {}  # calls of the newest reply, by their own ids, that have no result yet
     for message in request.messages:
         if isinstance(message, ToolMessage) and message.call_id in waiting:
             call = waiting.pop(message.call_id)
-            turns.append(Resulted(call.id, call.name, message.content, message.status != "ok"))
+            turns.append(ResultTurn(call.id, call.name, message.content, message.status != "ok"))
             continue
-        turns += _unanswered(waiting)
+        turns += _take_unanswered(waiting)
         if isinstance(message, AssistantMessage):
             calls = {
-                call.id: Called(ids[call.id], names.to_wire[call.name], _object_text(call.arguments_json))
+                call.id: CallTurn(ids[call.id], names.to_wire[call.name], _object_text(call.arguments_json))
                 for call in message.calls
             }
             waiting = dict(calls)
-            kept = continued(message.continuation, habits.dialect, model)
-            turns.append(Replied(message.text, message.reasoning, tuple(calls.values()), kept))
+            kept = read_continuation(message.continuation, quirks.dialect, model)
+            turns.append(ReplyTurn(message.text, message.reasoning, tuple(calls.values()), kept))
         else:
             turns.append(_as_text(message))
-    return turns + _unanswered(waiting)
+    return turns + _take_unanswered(waiting)
 
 
 def continuation_of(dialect: Dialect, model: str, kept: Iterable[tuple[int, Mapping[str, Any]]]) -> str:
@@ -110,13 +111,13 @@ def continuation_of(dialect: Dialect, model: str, kept: Iterable[tuple[int, Mapp
     if not items:
         return ""
     try:
-        text = json.dumps(items, allow_nan=False)
+        text = bounded(json.dumps(items, allow_nan=False), DEEPEST)
     except (ValueError, RecursionError):  # no server means what is no number, or is nested that deep
         return ""
     return json.dumps({"dialect": dialect, "model": model, "kept": text, "checksum": _checksum(text)})
 
 
-def continued(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+def read_continuation(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
     """Return the stored parts if they belong to the same model and wire format; else an empty tuple, as no other
     accepts them.
 
@@ -125,7 +126,7 @@ def continued(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[in
     if not continuation:
         return ()
     try:
-        known = json.loads(continuation)
+        known = LENIENT.decode(continuation)
         name = known["model"]
         if known["dialect"] != dialect or not name.startswith(model) or not DATED.fullmatch(name, len(model)):
             return ()
@@ -140,8 +141,8 @@ def _checksum(text: str) -> int:
     return crc32(text.encode())
 
 
-def _unanswered(waiting: dict[str, Called]) -> list[Turn]:
-    left: list[Turn] = [Resulted(call.id, call.name, NO_RESULT, failed=True) for call in waiting.values()]
+def _take_unanswered(waiting: dict[str, CallTurn]) -> list[Turn]:
+    left: list[Turn] = [ResultTurn(call.id, call.name, NO_RESULT, failed=True) for call in waiting.values()]
     waiting.clear()
     return left
 
@@ -150,22 +151,22 @@ def _with_replies(turns: Iterable[Turn]) -> Iterator[Turn]:
     """Insert a reply wherever a user message would follow results directly."""
     before: Turn | None = None
     for turn in turns:
-        if isinstance(turn, Said) and isinstance(before, Resulted):
-            yield Replied(SEEN)
+        if isinstance(turn, UserTurn) and isinstance(before, ResultTurn):
+            yield ReplyTurn(SEEN)
         yield turn
         before = turn
 
 
 def _as_text(message: Message) -> Turn:
     if isinstance(message, UserMessage):
-        return Said(message.parts or (TextPart(message.text),))
+        return UserTurn(message.parts or (TextPart(message.text),))
     if isinstance(message, ToolMessage):
-        return Said((TextPart(RESULT_NOTE.format(name=message.name, content=message.content)),))
+        return UserTurn((TextPart(RESULT_NOTE.format(name=message.name, content=message.content)),))
     told = (f"Call of {call.name}: {call.arguments_json}" for call in message.calls)
-    return Replied(message.text or "\n".join(told), message.reasoning)
+    return ReplyTurn(message.text or "\n".join(told), message.reasoning)
 
 
-def placed(
+def insert_parts(
     told: list[dict[str, Any]], before: int, kept: Iterable[tuple[int, Mapping[str, Any]]]
 ) -> list[dict[str, Any]]:
     """Return ``told``, text first (``before`` items) and then calls, with the ``kept`` values inserted at

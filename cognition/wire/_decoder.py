@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 
 from cognition.parsing.outputs import Output
-from cognition.parsing.rope import joined
+from cognition.parsing.rope import join_pieces
 from cognition.steps.requests import ModelRequest
 from cognition.values.messages import Usage
 from cognition.values.outcomes import Failure, FinishReason
@@ -24,16 +24,16 @@ from cognition.wire import (
 from cognition.wire._conversation import continuation_of
 from cognition.wire._errors import failure_in
 from cognition.wire._fields import BadOutputError, Object, object_of, without_halves
-from cognition.wire._inline_markup import Writing, WrittenState, ended, fresh, read, writing_of
+from cognition.wire._inline_markup import MarkupPlan, MarkupState, finish_markup, initial_state, markup_plan, read
 from cognition.wire._lines import LONGEST_LINE, Lines, LineState
 from cognition.wire._names import Names, names_of
-from cognition.wire._quirks import DEFAULTS, Dialect, Habits
-from cognition.wire._replies import Gathering, ReplyState, WireReply
+from cognition.wire._quirks import DEFAULTS, Dialect, Quirks
+from cognition.wire._replies import ReplyBuilder, ReplyState, WireReply
 from cognition.wire._sse import Event, Events, EventState
 
 Outputs = tuple[Output, ...]
 
-READERS: Mapping[Dialect, Callable[[Gathering, Object], None]] = {
+READERS: Mapping[Dialect, Callable[[ReplyBuilder, Object], None]] = {
     "openai": openai_chat.read,
     "responses": responses.read,
     "anthropic": anthropic.read,
@@ -87,14 +87,14 @@ class WirePlan:
     names: Names
     model: str = ""
     blank_behind_thoughts: bool = False
-    """See ``Habits``, also for ``says_why`` and ``refuses_silently``."""
+    """See ``Quirks``, also for ``says_why`` and ``refuses_silently``."""
     cut_at: int | None = None
     """For a server that does not report truncation: the output tokens at which a reply counts as truncated. None: the
     server reports it, or there is no limit.
     """
     says_why: bool = False
     refuses_silently: bool = False
-    writing: Writing | None = None
+    markup: MarkupPlan | None = None
     """How to parse the text of a server that leaves reasoning and calls in it."""
 
 
@@ -107,36 +107,36 @@ class WireState:
     reply: ReplyState = ReplyState()
     stray: tuple[bytes, ...] = ()
     events: bool = False
-    written: WrittenState | None = None
+    written: MarkupState | None = None
     """The state of parsing the reply's text, if the plan asks for it and text has come."""
 
 
-def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = "") -> WirePlan:
-    """Return the plan for reading the reply to a request. Encode the request with the same habits, for the
+def plan_of(dialect: Dialect, request: ModelRequest, quirks: Quirks | None = None, *, model: str = "") -> WirePlan:
+    """Return the plan for reading the reply to a request. Encode the request with the same quirks, for the
     same model.
     """
-    held = habits or DEFAULTS[dialect]
+    held = quirks or DEFAULTS[dialect]
     cut_at = None if held.tells_cuts else request.options.max_tokens
     names = names_of(request, held)
-    writing = None if held.format is None else writing_of(held.format, names, request)
+    markup = None if held.format is None else markup_plan(held.format, names, request)
     return WirePlan(
-        dialect, names, model, held.blank_behind_thoughts, cut_at, held.says_why, held.refuses_silently, writing
+        dialect, names, model, held.blank_behind_thoughts, cut_at, held.says_why, held.refuses_silently, markup
     )
 
 
 def advance(plan: WirePlan, state: WireState, data: bytes) -> tuple[WireState, Outputs]:
     """Read the next bytes of a reply. Accepts any bytes and never raises."""
-    run = Run(plan, state)
+    run = DecoderRun(plan, state)
     outputs = run.feed(data)
     return run.state, outputs
 
 
 def finish(plan: WirePlan, state: WireState, cut: Failure | None = None) -> WireReply:
     """Return the reply after its last bytes. ``cut``: see ``Decoder.finish``."""
-    return Run(plan, state).finish(cut)
+    return DecoderRun(plan, state).finish(cut)
 
 
-class Run:
+class DecoderRun:
     """A reply being read. It changes in place, for speed; its ``state`` is frozen."""
 
     def __init__(self, plan: WirePlan, state: WireState = WireState()) -> None:
@@ -144,11 +144,11 @@ class Run:
         self._read = READERS[plan.dialect]
         self._lines = Lines(state.lines)
         self._events = Events(state.event)
-        self._reply = Gathering.of(plan.names, state.reply, plan.blank_behind_thoughts)
+        self._reply = ReplyBuilder.of(plan.names, state.reply, plan.blank_behind_thoughts)
         self._stray = list(state.stray)
         self._room = MOST_STRAY - sum(len(line) + 1 for line in state.stray)
         self._any = state.events
-        self._writing = plan.writing
+        self._markup = plan.markup
         self._written = state.written
         self._by_line = plan.dialect == "ollama"
 
@@ -170,7 +170,7 @@ class Run:
             self._line(line)
         if too_long or self._events.too_long:
             self._fail(f"the server sent a line of more than {LONGEST_LINE} bytes")
-        return self._taken()
+        return self._take_outputs()
 
     def finish(self, cut: Failure | None) -> WireReply:
         reply = self._reply
@@ -186,10 +186,10 @@ class Run:
             self._read_stray()
         if self._plan.refuses_silently and not self._any and cut is None:
             reply.fail(REFUSED_SILENTLY)
-        whole = finished(self._plan, reply, cut)
-        if self._writing is None:
+        whole = finish_reply(self._plan, reply, cut)
+        if self._markup is None:
             return whole
-        return ended(self._writing, self._written or fresh(self._writing), whole)
+        return finish_markup(self._markup, self._written or initial_state(self._markup), whole)
 
     # ------------------------------------------------------------------------------------------------------ events
 
@@ -249,18 +249,18 @@ class Run:
     def _fail(self, message: str) -> None:
         self._reply.fail(Failure(message, "bad_output"))
 
-    def _taken(self) -> Outputs:
+    def _take_outputs(self) -> Outputs:
         outputs = self._reply.outputs
         if not outputs:
             return ()
         self._reply.outputs = []
-        if self._writing is None:
+        if self._markup is None:
             return tuple(outputs)
-        self._written, told = read(self._writing, self._written or fresh(self._writing), outputs)
+        self._written, told = read(self._markup, self._written or initial_state(self._markup), outputs)
         return told
 
 
-def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply:
+def finish_reply(plan: WirePlan, reply: ReplyBuilder, cut: Failure | None) -> WireReply:
     """Return the finished reply: with the server's finish reason, or else as a failure."""
     reason: FinishReason = "stop"
     if reply.reason:
@@ -288,8 +288,8 @@ def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply
     elif reason != "length":
         reason = "tool_calls" if calls else reason if malformed else "stop"
     return WireReply(
-        joined(reply.text),
-        joined(reply.reasoning),
+        join_pieces(reply.text),
+        join_pieces(reply.reasoning),
         calls,
         malformed,
         reason,
@@ -298,7 +298,7 @@ def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply
         reply.warnings,
         without_halves(reply.model),
         without_halves(reply.response_id),
-        continuation_of(plan.dialect, plan.model or reply.model, reply.sent_back),
+        continuation_of(plan.dialect, plan.model or reply.model, reply.parts_to_send),
         tuple(reply.outputs),
     )
 
@@ -307,14 +307,14 @@ class Decoder:
     """Reads one reply that arrives in pieces."""
 
     def __init__(
-        self, dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = ""
+        self, dialect: Dialect, request: ModelRequest, quirks: Quirks | None = None, *, model: str = ""
     ) -> None:
         """Create a decoder with the same arguments as ``encode``.
 
         Without ``model``, ``continuation`` names the model as the server does.
         """
-        self.plan = plan_of(dialect, request, habits, model=model)
-        self._run = Run(self.plan)
+        self.plan: WirePlan = plan_of(dialect, request, quirks, model=model)
+        self._run = DecoderRun(self.plan)
 
     def feed(self, data: bytes) -> Outputs:
         """Read the next bytes of the body. Joined, the outputs are the same for any chunking. Never raises."""
@@ -342,16 +342,16 @@ class Decoder:
 
 
 def decode_body(
-    dialect: Dialect, request: ModelRequest, body: bytes, habits: Habits | None = None, *, model: str = ""
+    dialect: Dialect, request: ModelRequest, body: bytes, quirks: Quirks | None = None, *, model: str = ""
 ) -> WireReply:
     """Decode an answer that is not a stream. Its ``outputs`` are all that a stream of it would give.
 
     Args:
-        dialect: as for ``Decoder``; also ``request``, ``habits`` and ``model``.
+        dialect: as for ``Decoder``; also ``request``, ``quirks`` and ``model``.
         body: the whole body.
     """
-    plan = plan_of(dialect, request, habits, model=model)
-    reply = Gathering.of(plan.names, ReplyState(), plan.blank_behind_thoughts)
+    plan = plan_of(dialect, request, quirks, model=model)
+    reply = ReplyBuilder.of(plan.names, ReplyState(), plan.blank_behind_thoughts)
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     try:
         if len(body) > LONGEST_LINE:
@@ -361,5 +361,5 @@ def decode_body(
         READERS[dialect](reply, value)
     except BadOutputError as error:
         reply.fail(Failure(str(error), "bad_output"))
-    whole = finished(plan, reply, None)
-    return whole if plan.writing is None else ended(plan.writing, fresh(plan.writing), whole)
+    whole = finish_reply(plan, reply, None)
+    return whole if plan.markup is None else finish_markup(plan.markup, initial_state(plan.markup), whole)

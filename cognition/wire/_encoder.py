@@ -12,10 +12,10 @@ from cognition.wire import (
     _openai_chat as openai_chat,
     _responses as responses,
 )
-from cognition.wire._quirks import DEFAULTS, Dialect, Habits
-from cognition.wire._request_builder import Making, UnsayableError, WireRequest
+from cognition.wire._quirks import DEFAULTS, Dialect, Quirks
+from cognition.wire._request_builder import RequestBuilder, UnsupportedRequestError, WireRequest
 
-ENCODERS: Mapping[Dialect, Callable[[Making], WireRequest]] = {
+ENCODERS: Mapping[Dialect, Callable[[RequestBuilder], WireRequest]] = {
     "openai": openai_chat.encode,
     "responses": responses.encode,
     "anthropic": anthropic.encode,
@@ -24,7 +24,7 @@ ENCODERS: Mapping[Dialect, Callable[[Making], WireRequest]] = {
 
 
 def encode(
-    dialect: Dialect, request: ModelRequest, model: str, *, stream: bool = True, habits: Habits | None = None
+    dialect: Dialect, request: ModelRequest, model: str, *, stream: bool = True, quirks: Quirks | None = None
 ) -> WireRequest:
     """Return the HTTP request. Equal model requests always give equal HTTP requests.
 
@@ -33,13 +33,13 @@ def encode(
         request: the model request.
         model: the model's name, as the server knows it.
         stream: whether to ask for the reply as a stream.
-        habits: the features that the server accepts, one of ``HABITS``; None: the habits of the format's own server.
+        quirks: the features that the server accepts, one of ``QUIRKS``; None: the quirks of the format's own server.
 
     Raises:
         UnsayableError: the server can't process this request, for example an image without image support.
     """
     try:
-        return ENCODERS[dialect](Making(request, habits or DEFAULTS[dialect], model, stream))
+        return ENCODERS[dialect](RequestBuilder(request, quirks or DEFAULTS[dialect], model, stream))
     except RecursionError:
         failure = Failure("the conversation holds JSON that is nested too deeply to be sent", "fatal")
-        raise UnsayableError(failure) from None
+        raise UnsupportedRequestError(failure) from None

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from math import isfinite
@@ -19,12 +18,25 @@ from typing import Any
 
 from attrs import evolve
 
+from cognition.base.strict_json import LENIENT
 from cognition.steps.retry import classify
 from cognition.values.counts import MOST_TOKENS
 from cognition.values.outcomes import Failure
-from cognition.wire._dates import http_date
 from cognition.wire._fields import Object, without_halves
 from cognition.wire._quirks import Dialect
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+FORMS = (
+    re.compile(rf"[a-z]+, (?P<day>\d\d?)[ -](?P<month>[a-z]{{3}})[ -](?P<year>\d{{2}}|\d{{4}}) {_TIME} (?:gmt|utc)"),
+    re.compile(rf"[a-z]+ (?P<month>[a-z]{{3}})  ?(?P<day>\d\d?) {_TIME} (?P<year>\d{{4}})"),
+)
+"""All three forms of a date of RFC 9110 5.6.7::
+
+    Sun, 06 Nov 1994 08:49:37 GMT
+    Sunday, 06-Nov-94 08:49:37 GMT
+    Sun Nov  6 08:49:37 1994
+"""
 
 LONGEST_MESSAGE = 1000
 """Characters retained of a server's message: some repeat the whole request."""
@@ -90,7 +102,7 @@ def decode_error(dialect: Dialect, status: int, headers: Mapping[str, str], body
     known = {name.lower(): value for name, value in headers.items()}
     text = body[:LARGEST_BODY].decode("utf-8", "replace")
     try:
-        value: Any = json.loads(text)
+        value: Any = LENIENT.decode(text)
     except (ValueError, RecursionError):
         value = TAG.sub(" ", text)
     return _failure(value, status, _retry_after(known))
@@ -119,7 +131,7 @@ def _failure(value: Any, status: int | None, retry_after: float | None) -> Failu
         said = f"the server answered with status {status}" if status else "the server reported an error"
     needed, available = _sizes(error, message)
     if retry_after is None:
-        retry_after = _told_wait(error, message)
+        retry_after = _wait_in_message(error, message)
     return Failure(said, None, status, code, retry_after, needed, available)
 
 
@@ -206,7 +218,7 @@ def _seconds(text: str) -> float | None:
     return max(seconds, 0.0) if isfinite(seconds) else None
 
 
-def _told_wait(error: Any, message: str) -> float | None:
+def _wait_in_message(error: Any, message: str) -> float | None:
     details = error.get("details") if isinstance(error, dict) else None  # Google's RetryInfo
     for detail in details if isinstance(details, list) else ():
         told = detail.get("retryDelay") if isinstance(detail, dict) else None
@@ -218,3 +230,26 @@ def _told_wait(error: Any, message: str) -> float | None:
             seconds = float(number or 0) / (1000 if unit and unit.lower() == "ms" else 1)
             return int(hours or 0) * 3600 + int(minutes or 0) * 60 + seconds
     return None
+
+
+def http_date(text: str) -> int | None:
+    """Return the seconds since the beginning of the year 0 in the Gregorian calendar, or None if ``text`` is not a
+    date.
+    """
+    for form in FORMS:
+        found = form.fullmatch(text.strip().lower())
+        if found and found["month"] in MONTHS:
+            year = int(found["year"])
+            if year < 100:  # of two digits: those of this century, until they are far ahead (RFC 9110)
+                year += 1900 if year >= 70 else 2000
+            days = _days(year, MONTHS.index(found["month"]) + 1, int(found["day"]))
+            return ((days * 24 + int(found["hour"])) * 60 + int(found["minute"])) * 60 + int(found["second"])
+    return None
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Return the days since the beginning of the year 0. Years start in March, so that a leap day is the last of a
+    year.
+    """
+    year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
+    return year * 365 + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 + day - 1

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from cognition.base.display import shown_name
+from cognition.base.strict_json import LENIENT
 from cognition.values.counts import MOST_TOKENS
 from cognition.values.messages import Usage
 
@@ -36,7 +37,7 @@ def object_of(text: str) -> Object:
         BadOutputError: ``text`` is not a JSON object.
     """
     try:
-        value = json.loads(text)
+        value = LENIENT.decode(text)
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, json.JSONDecodeError) else "it can't be decoded"
         raise BadOutputError(f"the server sent no JSON where it should: {shown_name(text, SHOWN)} ({why})") from None
@@ -101,7 +102,7 @@ def _wrong(key: str, expected: str, got: object) -> BadOutputError:
     return BadOutputError(f"the server sent {key!r} as {shown_name(repr(got)[:SHOWN], SHOWN)}, which is not {expected}")
 
 
-def counted(input_tokens: int, output_tokens: int, reused: int, cost: object = None) -> Usage:
+def make_usage(input_tokens: int, output_tokens: int, reused: int, cost: object = None) -> Usage:
     """Return the usage, with ``reused`` limited to the input tokens."""
     paid = float(cost) if type(cost) in (int, float) and 0 <= cost < 1e12 else 0.0  # type: ignore[operator,arg-type]
     return Usage(input_tokens, output_tokens, min(reused, input_tokens), paid)

@@ -19,7 +19,7 @@ from cognition.parsing.outputs import (
     TextDelta,
 )
 from cognition.parsing.parser import advance, finish, start
-from cognition.parsing.rope import EMPTY, Rope, added, joined
+from cognition.parsing.rope import EMPTY, Rope, append_text, join_pieces
 from cognition.parsing.spec import FormatSpec
 from cognition.parsing.state import ParserState
 from cognition.parsing.typed_values import NO_TYPES, ParameterTypes, types_of
@@ -33,7 +33,7 @@ Closing = CallFinished | CallMalformed
 
 
 @frozen
-class Writing:
+class MarkupPlan:
     """How to parse the text of a reply."""
 
     format: FormatSpec
@@ -42,7 +42,7 @@ class Writing:
 
 
 @frozen
-class WrittenState:
+class MarkupState:
     """The parser's state and the results so far."""
 
     parser: ParserState
@@ -54,44 +54,44 @@ class WrittenState:
     """Whether the server has parsed a call itself."""
 
 
-def writing_of(format: FormatSpec, names: Names, request: ModelRequest) -> Writing:
+def markup_plan(format: FormatSpec, names: Names, request: ModelRequest) -> MarkupPlan:
     """Return how to parse the text of the reply to a request."""
     nested = format.calls is not None and format.calls.shape == "nested_tags"
-    return Writing(format, names, types_of(request.tools, nested=nested))
+    return MarkupPlan(format, names, types_of(request.tools, nested=nested))
 
 
-def fresh(writing: Writing) -> WrittenState:
-    return WrittenState(start(writing.format))
+def initial_state(plan: MarkupPlan) -> MarkupState:
+    return MarkupState(start(plan.format))
 
 
-def read(writing: Writing, state: WrittenState, outputs: Iterable[Output]) -> tuple[WrittenState, tuple[Output, ...]]:
+def read(plan: MarkupPlan, state: MarkupState, outputs: Iterable[Output]) -> tuple[MarkupState, tuple[Output, ...]]:
     """Return the outputs with reasoning and calls parsed from their text."""
     told: list[Output] = []
     for output in outputs:
         if isinstance(output, TextDelta) and not state.passing:
-            parser, found = advance(writing.format, state.parser, output.text, writing.types)
-            state = _taken(writing, evolve(state, parser=parser), found, told)
+            parser, found = advance(plan.format, state.parser, output.text, plan.types)
+            state = _take_outputs(plan, evolve(state, parser=parser), found, told)
         elif isinstance(output, TextDelta | ReasoningDelta):
-            state = _taken(writing, state, (output,), told)
+            state = _take_outputs(plan, state, (output,), told)
         else:
             if not state.passing:
-                state = evolve(_ended(writing, state, "stop", told), passing=True)
+                state = evolve(_end_parser(plan, state, "stop", told), passing=True)
             told.append(evolve(output, index=output.index + state.parser.calls))
     return state, tuple(told)
 
 
-def ended(writing: Writing, state: WrittenState, reply: WireReply) -> WireReply:
+def finish_markup(plan: MarkupPlan, state: MarkupState, reply: WireReply) -> WireReply:
     """Return ``reply`` with reasoning and calls parsed from its text; show its ``outputs`` after those of ``read``."""
     told: list[Output] = []
     texts = [one for one in reply.outputs if isinstance(one, TextDelta | ReasoningDelta)]
-    state, outputs = read(writing, state, texts)
+    state, outputs = read(plan, state, texts)
     told += outputs
     reason: FinishReason = reply.finish_reason
     if not state.passing:
-        state = _ended(writing, state, reason, told)
+        state = _end_parser(plan, state, reason, told)
     closings = state.closings
     if reply.failure is not None:  # as of the calls that a server has read: none of a reply that failed counts
-        closings = tuple(map(_broken_off, closings))
+        closings = tuple(map(_mark_broken, closings))
     told += closings
     for one in reply.outputs:
         if not isinstance(one, TextDelta | ReasoningDelta):
@@ -100,8 +100,8 @@ def ended(writing: Writing, state: WrittenState, reply: WireReply) -> WireReply:
     malformed = tuple([one.malformed for one in closings if isinstance(one, CallMalformed)]) + reply.malformed
     return evolve(
         reply,
-        text=joined(state.text),
-        reasoning=joined(state.reasoning),
+        text=join_pieces(state.text),
+        reasoning=join_pieces(state.reasoning),
         calls=calls,
         malformed=malformed,
         finish_reason="tool_calls" if reason == "stop" and calls else reason,
@@ -109,35 +109,35 @@ def ended(writing: Writing, state: WrittenState, reply: WireReply) -> WireReply:
     )
 
 
-def _ended(writing: Writing, state: WrittenState, reason: FinishReason, told: list[Output]) -> WrittenState:
+def _end_parser(plan: MarkupPlan, state: MarkupState, reason: FinishReason, told: list[Output]) -> MarkupState:
     """End the parser, and output the text that it held back."""
-    parser, found = finish(writing.format, state.parser, reason, writing.types)
-    return _taken(writing, evolve(state, parser=parser), found, told)
+    parser, found = finish(plan.format, state.parser, reason, plan.types)
+    return _take_outputs(plan, evolve(state, parser=parser), found, told)
 
 
-def _taken(writing: Writing, state: WrittenState, found: Iterable[Output], told: list[Output]) -> WrittenState:
+def _take_outputs(plan: MarkupPlan, state: MarkupState, found: Iterable[Output], told: list[Output]) -> MarkupState:
     text, reasoning, closings = state.text, state.reasoning, list[Closing]()
     for output in found:
         match output:
             case CallFinished(_, call):
-                closings.append(evolve(output, call=evolve(call, name=writing.names.of_wire(call.name))))
+                closings.append(evolve(output, call=evolve(call, name=plan.names.of_wire(call.name))))
                 continue
             case CallMalformed():
                 closings.append(output)
                 continue
             case CallStarted():
-                output = evolve(output, name=writing.names.of_wire(output.name))
+                output = evolve(output, name=plan.names.of_wire(output.name))
             case TextDelta():
-                text = added(text, output.text)
+                text = append_text(text, output.text)
             case ReasoningDelta():
-                reasoning = added(reasoning, output.text)
+                reasoning = append_text(reasoning, output.text)
             case _:
                 pass  # a call's arguments, as they are written
         told.append(output)
     return evolve(state, text=text, reasoning=reasoning, closings=(*state.closings, *closings))
 
 
-def _broken_off(closing: Closing) -> Closing:
+def _mark_broken(closing: Closing) -> Closing:
     if isinstance(closing, CallMalformed):
         return closing
     call: ProposedCall = closing.call

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from cognition.steps.requests import ModelRequest
 from cognition.values.messages import AssistantMessage
-from cognition.wire._quirks import Habits
+from cognition.wire._quirks import Quirks
 
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]")
@@ -46,11 +46,11 @@ class Names:
         return self._back.get(wire, wire)
 
 
-def names_of(request: ModelRequest, habits: Habits) -> Names:
+def names_of(request: ModelRequest, quirks: Quirks) -> Names:
     """Return the names of the tools that a request offers, and of those that its messages call."""
     called = (call.name for one in request.messages if isinstance(one, AssistantMessage) for call in one.calls)
     wanted = dict.fromkeys([*(tool.name for tool in request.tools), *called])
-    if habits.any_names:
+    if quirks.any_names:
         return Names({name: name for name in wanted})
     made = {name: name for name in wanted if WIRE_NAME.fullmatch(name)}
     taken = set(made)
@@ -70,8 +70,8 @@ def names_of(request: ModelRequest, habits: Habits) -> Names:
 class Ids:
     """Maps each call id of a conversation to its wire id, in order: unchanged if the wire format accepts it."""
 
-    def __init__(self, habits: Habits) -> None:
-        self._allowed = NINE if habits.nine_ids else ANY_ID
+    def __init__(self, quirks: Quirks) -> None:
+        self._allowed = NINE if quirks.nine_ids else ANY_ID
         self._given: dict[str, str] = {}
         self._taken: set[str] = set()
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import json
 
 from cognition.values.content import images_of, text_of
-from cognition.wire._conversation import Replied, Resulted, Turn, arguments_object
+from cognition.wire._conversation import ReplyTurn, ResultTurn, Turn, arguments_object
 from cognition.wire._errors import failure_in
-from cognition.wire._fields import Object, counted, object_in, objects_in, text_in, tokens_in
+from cognition.wire._fields import Object, make_usage, object_in, objects_in, text_in, tokens_in
 from cognition.wire._openai_chat import function
-from cognition.wire._replies import Gathering
-from cognition.wire._request_builder import Making, WireRequest
+from cognition.wire._replies import ReplyBuilder
+from cognition.wire._request_builder import RequestBuilder, WireRequest
 
 PATH = "/chat"
 """Its base URL ends with ``/api``, unlike ``/v1`` of the other formats."""
@@ -27,38 +27,38 @@ PATH = "/chat"
 # ------------------------------------------------------------------------------------------------------- a request
 
 
-def encode(making: Making) -> WireRequest:
-    body, request = making.body, making.request
-    body["model"] = making.model
-    messages = [_message(making, turn) for turn in making.turns()]
+def encode(builder: RequestBuilder) -> WireRequest:
+    body, request = builder.body, builder.request
+    body["model"] = builder.model
+    messages = [_message(builder, turn) for turn in builder.turns()]
     if request.system:
         messages.insert(0, {"role": "system", "content": request.system})
     body["messages"] = messages
-    body["stream"] = making.stream
-    if tools := making.offered():
+    body["stream"] = builder.stream
+    if tools := builder.offered_tools():
         body["tools"] = [
-            {"type": "function", "function": function(making, tool.name, tool.description, tool.parameters)}
+            {"type": "function", "function": function(builder, tool.name, tool.description, tool.parameters)}
             for tool in tools
         ]
-        making.choice()
-        making.one_call()
+        builder.choice()
+        builder.one_call()
     if request.options.response_format:
-        if making.habits.response_format == "schema":
+        if builder.quirks.response_format == "schema":
             body["format"] = json.loads(request.options.response_format)
         else:
-            making.refuse("response_format")
-    making.sampling()
-    making.thinking()
-    return making.sent(PATH)
+            builder.refuse("response_format")
+    builder.sampling()
+    builder.thinking()
+    return builder.build(PATH)
 
 
-def _message(making: Making, turn: Turn) -> Object:
-    if isinstance(turn, Resulted):
+def _message(builder: RequestBuilder, turn: Turn) -> Object:
+    if isinstance(turn, ResultTurn):
         return {"role": "tool", "tool_call_id": turn.id, "tool_name": turn.name, "content": turn.content}
-    if isinstance(turn, Replied):
+    if isinstance(turn, ReplyTurn):
         message: Object = {"role": "assistant", "content": turn.text}
-        if turn.reasoning and making.habits.reasoning_back == "always":
-            message[making.habits.reasoning_field] = turn.reasoning
+        if turn.reasoning and builder.quirks.reasoning_back == "always":
+            message[builder.quirks.reasoning_field] = turn.reasoning
         if turn.calls:
             message["tool_calls"] = [
                 {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
@@ -67,7 +67,7 @@ def _message(making: Making, turn: Turn) -> Object:
         return message
     message = {"role": "user", "content": text_of(turn.parts)}
     for part in turn.parts:
-        making.check_image(part)
+        builder.check_image(part)
     if images := images_of(turn.parts):
         message["images"] = [image.data for image in images]
     return message
@@ -76,19 +76,19 @@ def _message(making: Making, turn: Turn) -> Object:
 # --------------------------------------------------------------------------------------------------------- a reply
 
 
-def read(reply: Gathering, event: Object) -> None:
+def read(reply: ReplyBuilder, event: Object) -> None:
     if event.get("error"):
         reply.fail(failure_in(event))
         return
     if not reply.model:
         reply.model = text_in(event, "model")
     message = object_in(event, "message")
-    reply.think(text_in(message, "thinking"))
-    reply.say(text_in(message, "content"))
+    reply.add_reasoning(text_in(message, "thinking"))
+    reply.add_text(text_in(message, "content"))
     for call in objects_in(message, "tool_calls"):
         told = object_in(call, "function")
         reply.call_with_object(f"#{len(reply.calls)}", text_in(told, "name"), object_in(told, "arguments"))
     if event.get("done") is True:
         reply.ended = True
         reply.reason = text_in(event, "done_reason") or "stop"
-        reply.usage = counted(tokens_in(event, "prompt_eval_count"), tokens_in(event, "eval_count"), 0)
+        reply.usage = make_usage(tokens_in(event, "prompt_eval_count"), tokens_in(event, "eval_count"), 0)

@@ -28,22 +28,22 @@ import json
 from typing import Any
 
 from cognition.values.content import Image, Part, TextPart, text_of
-from cognition.wire._conversation import Replied, Resulted, Said, Turn
+from cognition.wire._conversation import ReplyTurn, ResultTurn, Turn, UserTurn
 from cognition.wire._errors import failure_in
 from cognition.wire._fields import (
     BadOutputError,
     Object,
-    counted,
     inner_of,
+    make_usage,
     number_in,
     object_in,
     objects_in,
     text_in,
     tokens_in,
 )
-from cognition.wire._quirks import Habits
-from cognition.wire._replies import Gathering
-from cognition.wire._request_builder import Making, WireRequest
+from cognition.wire._quirks import Quirks
+from cognition.wire._replies import ReplyBuilder
+from cognition.wire._request_builder import RequestBuilder, WireRequest
 
 PATH = "/chat/completions"
 DONE = "[DONE]"
@@ -53,92 +53,92 @@ GROWING = ("text", "summary", "data", "signature")
 # ------------------------------------------------------------------------------------------------------- a request
 
 
-def encode(making: Making) -> WireRequest:
-    body, request = making.body, making.request
-    body["model"] = making.model
-    body["messages"] = _messages(making)
-    if making.stream:
+def encode(builder: RequestBuilder) -> WireRequest:
+    body, request = builder.body, builder.request
+    body["model"] = builder.model
+    body["messages"] = _messages(builder)
+    if builder.stream:
         body["stream"] = True
-        if making.habits.usage_option:
+        if builder.quirks.usage_option:
             body["stream_options"] = {"include_usage": True}
-    if tools := making.offered():
+    if tools := builder.offered_tools():
         body["tools"] = [
-            {"type": "function", "function": function(making, tool.name, tool.description, tool.parameters)}
+            {"type": "function", "function": function(builder, tool.name, tool.description, tool.parameters)}
             for tool in tools
         ]
-        choice = making.choice()
+        choice = builder.choice()
         if choice in ("none", "required"):
             body["tool_choice"] = choice
         elif choice != "auto":
             body["tool_choice"] = {"type": "function", "function": {"name": choice}}
-        if making.one_call():
+        if builder.one_call():
             body["parallel_tool_calls"] = False
     if request.options.response_format:
-        _put_format(making, json.loads(request.options.response_format))
-    making.sampling()
-    making.thinking()
-    return making.sent(PATH)
+        _put_format(builder, json.loads(request.options.response_format))
+    builder.sampling()
+    builder.thinking()
+    return builder.build(PATH)
 
 
-def function(making: Making, name: str, description: str, parameters: Object) -> Object:
-    told: Object = {"name": making.names.to_wire[name], "description": description, "parameters": parameters}
-    if making.strict(parameters):
+def function(builder: RequestBuilder, name: str, description: str, parameters: Object) -> Object:
+    told: Object = {"name": builder.names.to_wire[name], "description": description, "parameters": parameters}
+    if builder.strict(parameters):
         told["strict"] = True
     return told
 
 
-def _put_format(making: Making, schema: Object) -> None:
-    match making.habits.response_format:
+def _put_format(builder: RequestBuilder, schema: Object) -> None:
+    match builder.quirks.response_format:
         case "schema":
             inner: Object = {"name": "reply", "schema": schema}
-            if making.strict(schema):
+            if builder.strict(schema):
                 inner["strict"] = True
-            making.body["response_format"] = {"type": "json_schema", "json_schema": inner}
+            builder.body["response_format"] = {"type": "json_schema", "json_schema": inner}
         case "object_schema":
-            making.body["response_format"] = {"type": "json_object", "schema": schema}
+            builder.body["response_format"] = {"type": "json_object", "schema": schema}
         case "object":
-            making.body["response_format"] = {"type": "json_object"}
-            making.warn("this server holds replies to JSON, and not to the schema of response_format")
+            builder.body["response_format"] = {"type": "json_object"}
+            builder.warn("this server holds replies to JSON, and not to the schema of response_format")
         case _:
-            making.refuse("response_format")
+            builder.refuse("response_format")
 
 
-def _messages(making: Making) -> list[Object]:
-    habits, system = making.habits, making.request.system
-    turns = making.turns()
-    if system and habits.system_role == "user":
+def _messages(builder: RequestBuilder) -> list[Object]:
+    quirks, system = builder.quirks, builder.request.system
+    turns = builder.turns()
+    if system and quirks.system_role == "user":
         first = turns[0] if turns else None
-        if isinstance(first, Said):
-            turns[0] = Said((TextPart(system), *first.parts))
+        if isinstance(first, UserTurn):
+            turns[0] = UserTurn((TextPart(system), *first.parts))
         else:
-            turns.insert(0, Said((TextPart(system),)))
-    messages = [_message(making, turn) for turn in turns]
-    if system and habits.system_role != "user":
-        messages.insert(0, {"role": habits.system_role, "content": system})
+            turns.insert(0, UserTurn((TextPart(system),)))
+    messages = [_message(builder, turn) for turn in turns]
+    if system and quirks.system_role != "user":
+        messages.insert(0, {"role": quirks.system_role, "content": system})
     return messages
 
 
-def _message(making: Making, turn: Turn) -> Object:
-    if isinstance(turn, Replied):
-        return _reply(making.habits, turn)
-    if isinstance(turn, Resulted):
+def _message(builder: RequestBuilder, turn: Turn) -> Object:
+    if isinstance(turn, ReplyTurn):
+        return _reply(builder.quirks, turn)
+    if isinstance(turn, ResultTurn):
         return {"role": "tool", "tool_call_id": turn.id, "content": turn.content}
-    return {"role": "user", "content": _content(making, turn.parts)}
+    return {"role": "user", "content": _content(builder, turn.parts)}
 
 
-def _reply(habits: Habits, turn: Replied) -> Object:
+def _reply(quirks: Quirks, turn: ReplyTurn) -> Object:
     message: Object = {"role": "assistant", "content": turn.text}
-    back = habits.reasoning_back
+    back = quirks.reasoning_back
     if (back == "always" and turn.reasoning) or (back == "calls" and turn.calls):
-        message[habits.reasoning_field] = turn.reasoning
+        message[quirks.reasoning_field] = turn.reasoning
     if turn.calls:
         message["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in turn.calls
         ]
         signed = {at - 2: value["extra_content"] for at, value in turn.kept if "extra_content" in value}
-        if habits.signature and 0 not in signed:  # the first call alone is signed
-            signed[0] = {"google": {"thought_signature": habits.signature}}
+        if quirks.signature and 0 not in signed:  # the first call alone is signed
+            signed[0] = {"google": {"thought_signature": quirks.signature}}
         for place, extra in signed.items():
             if 0 <= place < len(turn.calls):
                 message["tool_calls"][place]["extra_content"] = extra
@@ -148,13 +148,13 @@ def _reply(habits: Habits, turn: Replied) -> Object:
     return message
 
 
-def _content(making: Making, parts: tuple[Part, ...]) -> Any:
+def _content(builder: RequestBuilder, parts: tuple[Part, ...]) -> Any:
     """Return plain text if there are no other parts: some servers don't support parts."""
     if not any(isinstance(part, Image) for part in parts):
         return text_of(parts)
     content = []
     for part in parts:
-        making.check_image(part)
+        builder.check_image(part)
         if isinstance(part, Image):
             content.append({"type": "image_url", "image_url": {"url": data_url(part)}})
         else:
@@ -169,7 +169,7 @@ def data_url(image: Image) -> str:
 # --------------------------------------------------------------------------------------------------------- a reply
 
 
-def read(reply: Gathering, event: Object) -> None:
+def read(reply: ReplyBuilder, event: Object) -> None:
     if event.get("error"):
         reply.fail(failure_in(event))
         return
@@ -185,21 +185,21 @@ def read(reply: Gathering, event: Object) -> None:
         _read_usage(reply, usage)
 
 
-def _read_choice(reply: Gathering, choice: Object) -> None:
+def _read_choice(reply: ReplyBuilder, choice: Object) -> None:
     delta = object_in(choice, "delta") or object_in(choice, "message")
     if choice.get("error"):  # OpenRouter
         reply.fail(failure_in(choice))
         return
-    reply.think(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
+    reply.add_reasoning(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
     if delta.get("reasoning_details"):
         _keep_details(reply, objects_in(delta, "reasoning_details"))
     content = delta.get("content")
     if isinstance(content, list):
         _read_parts(reply, content)
     elif content is not None:
-        reply.say(text_in(delta, "content"))
+        reply.add_text(text_in(delta, "content"))
     if delta.get("refusal"):
-        reply.say(text_in(delta, "refusal"))
+        reply.add_text(text_in(delta, "refusal"))
         reply.warn("the model refused to answer: its text says why")
     for place, call in enumerate(objects_in(delta, "tool_calls")):
         _read_call(reply, call, place)
@@ -211,7 +211,7 @@ def _read_choice(reply: Gathering, choice: Object) -> None:
         _read_usage(reply, usage)
 
 
-def _keep_details(reply: Gathering, details: list[Object]) -> None:
+def _keep_details(reply: ReplyBuilder, details: list[Object]) -> None:
     """Store OpenRouter's record of the reasoning, which it wants back unchanged. Pieces with one index are
     one detail.
     """
@@ -221,18 +221,18 @@ def _keep_details(reply: Gathering, details: list[Object]) -> None:
         reply.keep(key, {name: value for name, value in detail.items() if name not in GROWING}, **pieces)
 
 
-def _read_parts(reply: Gathering, parts: list[Any]) -> None:
+def _read_parts(reply: ReplyBuilder, parts: list[Any]) -> None:
     for part in parts:
         if not isinstance(part, dict):
             raise BadOutputError("the server sent content with parts that are no objects")
         if part.get("type") == "thinking":
             for inner in objects_in(part, "thinking"):
-                reply.think(text_in(inner, "text"))
+                reply.add_reasoning(text_in(inner, "text"))
         else:
-            reply.say(text_in(part, "text"))
+            reply.add_text(text_in(part, "text"))
 
 
-def _read_call(reply: Gathering, call: Object, place: int) -> None:
+def _read_call(reply: ReplyBuilder, call: Object, place: int) -> None:
     """Read a piece of a call, identified by its index, else by its id. A piece without both continues the last call."""
     if call.get("index") is not None:
         key = f"#{number_in(call, 'index')}"
@@ -247,7 +247,7 @@ def _read_call(reply: Gathering, call: Object, place: int) -> None:
         reply.keep(f"extra {key}", {"extra_content": object_in(call, "extra_content")})
 
 
-def _read_function(reply: Gathering, key: str, function: Object) -> None:
+def _read_function(reply: ReplyBuilder, key: str, function: Object) -> None:
     arguments = function.get("arguments")
     if isinstance(arguments, dict):
         reply.call_with_object(key, text_in(function, "name"), arguments)
@@ -255,11 +255,11 @@ def _read_function(reply: Gathering, key: str, function: Object) -> None:
         reply.call(key, text_in(function, "name"), text_in(function, "arguments"))
 
 
-def _read_usage(reply: Gathering, usage: Object) -> None:
+def _read_usage(reply: ReplyBuilder, usage: Object) -> None:
     """Read the counts of the whole reply; a later report replaces an earlier one."""
     cached = tokens_in(inner_of(usage, "prompt_tokens_details"), "cached_tokens") or tokens_in(
         usage, "prompt_cache_hit_tokens"
     )
-    reply.usage = counted(
+    reply.usage = make_usage(
         tokens_in(usage, "prompt_tokens"), tokens_in(usage, "completion_tokens"), cached, usage.get("cost")
     )

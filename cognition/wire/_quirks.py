@@ -1,9 +1,9 @@
 """Differences between servers and the documented API that they implement: data, one entry per server.
 
 A request omits any feature that its server is not known to accept, with a warning that names it: some servers refuse
-unknown fields and others ignore them. For a server not listed here, adapt the habits of the most similar server::
+unknown fields and others ignore them. For a server not listed here, adapt the quirks of the most similar server::
 
-    evolve(HABITS["vllm"], images=False, extra='{"top_n_sigma": 1}')
+    evolve(QUIRKS["vllm"], images=False, extra='{"top_n_sigma": 1}')
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from cognition.base.checking import checked
+from cognition.base.encoding import bounded
 from cognition.base.errors import ConfigError
+from cognition.base.strict_json import DEEPEST, LENIENT
 from cognition.parsing.formats import HERMES
 from cognition.parsing.spec import FormatSpec
 
@@ -46,10 +48,10 @@ ReasoningBack = Literal["never", "calls", "always"]
 def _body(text: str | Mapping[str, Any]) -> str:
     """Return JSON text of an object; an empty ``text`` means ``{}``."""
     try:
-        value = json.loads(text or "{}") if isinstance(text, str) else text
+        value = LENIENT.decode(text or "{}") if isinstance(text, str) else text
         if not isinstance(value, Mapping):
             raise ValueError("it is no object")
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return bounded(json.dumps(value, ensure_ascii=False, allow_nan=False), DEEPEST)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"what a request's body has besides must be a JSON object: {error}") from error
 
@@ -70,7 +72,7 @@ PLAIN = names(
 
 @checked
 @frozen(kw_only=True)
-class Habits:
+class Quirks:
     """The features that a server accepts, and their field names. The defaults are those of OpenAI's chat
     completions.
     """
@@ -142,7 +144,7 @@ class Habits:
     """Headers of the format. Never API keys: the caller adds those."""
 
 
-OPENAI = Habits(
+OPENAI = Quirks(
     max_tokens="max_completion_tokens",
     most_stops=4,
     strict=True,
@@ -151,7 +153,7 @@ OPENAI = Habits(
 )
 """https://platform.openai.com/docs/api-reference/chat"""
 
-ANTHROPIC = Habits(
+ANTHROPIC = Quirks(
     dialect="anthropic",
     sampling=(),  # of the models from Claude Opus 4.7 on, which take none
     most_tokens=32_000,
@@ -169,9 +171,9 @@ _TEMPLATE_SWITCH: dict[str, Any] = {
     "thinking_off": {"chat_template_kwargs": {"enable_thinking": False}},
 }
 
-HABITS: Mapping[str, Habits] = {
+QUIRKS: Mapping[str, Quirks] = {
     "openai": OPENAI,
-    "responses": Habits(
+    "responses": Quirks(
         dialect="responses",
         sampling=names(temperature="temperature", top_p="top_p"),
         max_tokens="max_output_tokens",
@@ -186,7 +188,7 @@ HABITS: Mapping[str, Habits] = {
         sampling=names(temperature="temperature", top_p="top_p", top_k="top_k"),
         thinking_on={"thinking": {"type": "enabled", "budget_tokens": 8192}},
     ),
-    "ollama": Habits(
+    "ollama": Quirks(
         dialect="ollama",
         sampling=names(
             temperature="options.temperature",
@@ -211,7 +213,7 @@ HABITS: Mapping[str, Habits] = {
         # A prompt that is too long would be cut silently, and the oldest part of a long reply forgotten.
         extra={"truncate": False, "shift": False},
     ),  # https://github.com/ollama/ollama/blob/main/docs/api.md
-    "ollama-openai": Habits(
+    "ollama-openai": Quirks(
         sampling=PLAIN,
         tool_choice="none",
         parallel_field=False,
@@ -221,7 +223,7 @@ HABITS: Mapping[str, Habits] = {
         thinking_on={"reasoning_effort": "medium"},
         thinking_off={"reasoning_effort": "none"},
     ),  # https://github.com/ollama/ollama/blob/main/docs/openai.md
-    "llama-server": Habits(
+    "llama-server": Quirks(
         sampling=(
             *OPENAI.sampling,
             *names(top_k="top_k", min_p="min_p", typical_p="typical_p", repeat_penalty="repeat_penalty"),
@@ -231,7 +233,7 @@ HABITS: Mapping[str, Habits] = {
         reasoning_back="always",
         **_TEMPLATE_SWITCH,
     ),  # https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
-    "llama-server-responses": Habits(
+    "llama-server-responses": Quirks(
         dialect="responses",
         sampling=(
             *PLAIN,
@@ -244,7 +246,7 @@ HABITS: Mapping[str, Habits] = {
         tells_cuts=False,  # each reply is "completed"
         **_TEMPLATE_SWITCH,
     ),  # the same server's route /v1/responses
-    "llama-cpp-python": Habits(
+    "llama-cpp-python": Quirks(
         sampling=(
             *OPENAI.sampling,
             *names(top_k="top_k", min_p="min_p", repeat_penalty="repeat_penalty"),
@@ -257,7 +259,7 @@ HABITS: Mapping[str, Habits] = {
         says_why=True,
         refuses_silently=True,
     ),  # https://github.com/abetlen/llama-cpp-python
-    "vllm": Habits(
+    "vllm": Quirks(
         sampling=(
             *OPENAI.sampling,
             *names(top_k="top_k", min_p="min_p", repeat_penalty="repetition_penalty"),
@@ -268,7 +270,7 @@ HABITS: Mapping[str, Habits] = {
         reasoning_back="always",
         **_TEMPLATE_SWITCH,
     ),  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
-    "mlx": Habits(
+    "mlx": Quirks(
         sampling=(
             *OPENAI.sampling,
             *names(top_k="top_k", min_p="min_p", repeat_penalty="repetition_penalty"),
@@ -283,7 +285,7 @@ HABITS: Mapping[str, Habits] = {
         reasoning_back="always",
         **_TEMPLATE_SWITCH,
     ),  # https://github.com/ml-explore/mlx-lm/blob/main/mlx_lm/SERVER.md
-    "deepseek": Habits(
+    "deepseek": Quirks(
         sampling=names(
             temperature="temperature",
             top_p="top_p",
@@ -298,7 +300,7 @@ HABITS: Mapping[str, Habits] = {
         thinking_on={"thinking": {"type": "enabled"}},
         thinking_off={"thinking": {"type": "disabled"}},
     ),  # https://api-docs.deepseek.com
-    "openrouter": Habits(
+    "openrouter": Quirks(
         sampling=(
             *OPENAI.sampling,
             *names(top_k="top_k", min_p="min_p", repeat_penalty="repetition_penalty"),
@@ -310,14 +312,14 @@ HABITS: Mapping[str, Habits] = {
         thinking_off={"reasoning": {"enabled": False}},
         extra={"usage": {"include": True}},  # what a reply cost
     ),  # https://openrouter.ai/docs/api-reference/overview
-    "groq": Habits(
+    "groq": Quirks(
         sampling=PLAIN,
         max_tokens="max_completion_tokens",
         most_stops=4,
         thinking_on={"reasoning_effort": "default"},
         thinking_off={"reasoning_effort": "none"},
     ),  # https://console.groq.com/docs/api-reference
-    "mistral": Habits(
+    "mistral": Quirks(
         sampling=names(
             temperature="temperature",
             top_p="top_p",
@@ -329,7 +331,7 @@ HABITS: Mapping[str, Habits] = {
         nine_ids=True,
         reply_before_user=True,
     ),  # https://docs.mistral.ai/api
-    "gemini": Habits(
+    "gemini": Quirks(
         sampling=PLAIN,
         parallel_field=False,
         thinking_on={"reasoning_effort": "medium"},
@@ -337,12 +339,12 @@ HABITS: Mapping[str, Habits] = {
         signature="skip_thought_signature_validator",
     ),  # https://ai.google.dev/gemini-api/docs/openai
 }
-"""Habits by the server's name, as used in ``dialect/model``."""
+"""Quirks by the server's name, as used in ``dialect/model``."""
 
-DEFAULTS: Mapping[Dialect, Habits] = {
-    "openai": HABITS["openai"],
-    "responses": HABITS["responses"],
-    "anthropic": HABITS["anthropic"],
-    "ollama": HABITS["ollama"],
+DEFAULTS: Mapping[Dialect, Quirks] = {
+    "openai": QUIRKS["openai"],
+    "responses": QUIRKS["responses"],
+    "anthropic": QUIRKS["anthropic"],
+    "ollama": QUIRKS["ollama"],
 }
-"""The habits of each format's own server."""
+"""The quirks of each format's own server."""

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from attrs import define, field, fields_dict, frozen
 
 from cognition.base.strict_json import DECODER, DuplicateKeyError
+from cognition.parsing.call_builder import call_of
+from cognition.parsing.literals import UnreadableCallError
 from cognition.parsing.outputs import (
     ArgumentsDelta,
     CallFinished,
@@ -22,10 +24,10 @@ from cognition.parsing.outputs import (
     ReasoningDelta,
     TextDelta,
 )
-from cognition.parsing.rope import EMPTY, Rope, added, joined
+from cognition.parsing.rope import EMPTY, Rope, append_text, join_pieces
+from cognition.parsing.values import Value, json_values
 from cognition.values.messages import MalformedToolCall, ProposedCall, Usage
 from cognition.values.outcomes import Failure, FinishReason
-from cognition.wire._call_decoding import read_call
 from cognition.wire._fields import HALF, SURROGATE, BadOutputError, without_halves
 from cognition.wire._names import Names
 
@@ -66,7 +68,7 @@ class WireReply:
     """The outputs that only the end produced. Show them after those of ``feed``."""
 
 
-class OpenCall(NamedTuple):
+class PartialCall(NamedTuple):
     """A call being written. A tuple for speed, as each piece creates one."""
 
     name: str = ""
@@ -74,12 +76,12 @@ class OpenCall(NamedTuple):
     arguments: Rope = EMPTY
     place: int = 0
     """Its index among the calls of the reply."""
-    told: bool = False
+    announced: bool = False
     half: str = ""
     """An unpaired surrogate at the end of the received text."""
 
 
-class Kept(NamedTuple):
+class StoredPart(NamedTuple):
     """A part of a reply that the server wants back."""
 
     at: int
@@ -91,7 +93,7 @@ class Kept(NamedTuple):
 
     @property
     def whole(self) -> dict[str, Any]:
-        texts = {name: whole_characters("", joined(text)) for name, text in self.grown}
+        texts = {name: whole_characters("", join_pieces(text)) for name, text in self.grown}
         return {**self.value, **{name: ready + HALF * len(half) for name, (ready, half) in texts.items()}}
 
 
@@ -103,7 +105,7 @@ class ReplyState:
     reasoning: Rope = EMPTY
     half_text: str = ""
     half_reasoning: str = ""
-    calls: tuple[tuple[str, OpenCall], ...] = ()
+    calls: tuple[tuple[str, PartialCall], ...] = ()
     """Calls by the server's key for them: an index, an id or the like."""
     size: int = 0
     reason: str = ""
@@ -116,14 +118,14 @@ class ReplyState:
     model: str = ""
     response_id: str = ""
     warnings: tuple[str, ...] = ()
-    kept: tuple[tuple[str, Kept], ...] = ()
+    kept: tuple[tuple[str, StoredPart], ...] = ()
     """The parts to send back to the server, by the server's key for them."""
     seen: frozenset[str] = frozenset()
     """Parts of the reply already read, for formats that send them twice."""
 
 
 @define
-class Gathering:
+class ReplyBuilder:
     """A reply being collected: ``ReplyState``, mutable for speed, and its outputs."""
 
     names: Names
@@ -133,7 +135,7 @@ class Gathering:
     reasoning: Rope
     half_text: str
     half_reasoning: str
-    calls: dict[str, OpenCall]
+    calls: dict[str, PartialCall]
     size: int
     reason: str
     ended: bool
@@ -143,13 +145,13 @@ class Gathering:
     model: str
     response_id: str
     warnings: tuple[str, ...]
-    kept: dict[str, Kept]
+    kept: dict[str, StoredPart]
     seen: frozenset[str]
     blank_behind_thoughts: bool = False
 
     @classmethod
-    def of(cls, names: Names, state: ReplyState, blank_behind_thoughts: bool = False) -> Gathering:
-        """Continue from a state. ``blank_behind_thoughts``: see ``Habits``."""
+    def of(cls, names: Names, state: ReplyState, blank_behind_thoughts: bool = False) -> ReplyBuilder:
+        """Continue from a state. ``blank_behind_thoughts``: see ``Quirks``."""
         fields: dict[str, Any] = {name: getattr(state, name) for name in _FIELDS}
         fields |= {"calls": dict(state.calls), "kept": dict(state.kept)}
         return cls(names, [], "", **fields, blank_behind_thoughts=blank_behind_thoughts)
@@ -161,20 +163,20 @@ class Gathering:
 
     # ------------------------------------------------------------------------------------------- what a reader says
 
-    def say(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         text, self.half_text = whole_characters(self.half_text, text)
         if self.blank_behind_thoughts and self.reasoning and not self.text:
             text = text.lstrip()
         if text:
             self._grow(text)
-            self.text = added(self.text, text)
+            self.text = append_text(self.text, text)
             self.outputs.append(TextDelta(text))
 
-    def think(self, text: str) -> None:
+    def add_reasoning(self, text: str) -> None:
         text, self.half_reasoning = whole_characters(self.half_reasoning, text)
         if text:
             self._grow(text)
-            self.reasoning = added(self.reasoning, text)
+            self.reasoning = append_text(self.reasoning, text)
             self.outputs.append(ReasoningDelta(text))
 
     def call(self, key: str, name: str = "", arguments: str = "") -> None:
@@ -184,17 +186,17 @@ class Gathering:
             if len(self.calls) >= MOST_CALLS:
                 raise BadOutputError(f"the reply has more than {MOST_CALLS} calls")
             for other, before in self.calls.items():  # nothing more of its name comes
-                if not before.told and before.name.strip():
-                    self.calls[other] = self._announced(before)
-            call = OpenCall(place=len(self.calls))
+                if not before.announced and before.name.strip():
+                    self.calls[other] = self._announce(before)
+            call = PartialCall(place=len(self.calls))
         if name or arguments:
             self._grow(name + arguments)
         if name:
             call = call._replace(name=self._longer_name(call, without_halves(name)))
         if arguments:
             call = self._more_arguments(call, arguments)
-        elif not call.told and self._certain(call.name):
-            call = self._announced(call)
+        elif not call.announced and self._certain(call.name):
+            call = self._announce(call)
         self.calls[key] = call
 
     def call_with_object(self, key: str, name: str, arguments: Mapping[str, Any]) -> None:
@@ -217,8 +219,8 @@ class Gathering:
         Raises:
             BadOutputError: they differ from the arguments received.
         """
-        call = self.calls.get(key, OpenCall())
-        so_far = joined(call.arguments) + call.half
+        call = self.calls.get(key, PartialCall())
+        so_far = join_pieces(call.arguments) + call.half
         if not arguments.startswith(so_far):
             raise BadOutputError("the server told two different texts as the arguments of one call")
         self.call(key, "", arguments[len(so_far) :])
@@ -244,11 +246,11 @@ class Gathering:
         if known is None:
             if len(self.kept) >= MOST_KEPT:
                 raise BadOutputError(f"the reply has more than {MOST_KEPT} parts that are to be sent back")
-            known = Kept(1 + len(self.calls) if self.text or self.calls else 0, value, needs)
+            known = StoredPart(1 + len(self.calls) if self.text or self.calls else 0, value, needs)
         grown = dict(known.grown)
         for name, piece in pieces.items():
             self._grow(piece)
-            grown[name] = added(grown.get(name, EMPTY), piece)
+            grown[name] = append_text(grown.get(name, EMPTY), piece)
         merged = {**known.value, **value}
         if merged != known.value or key not in self.kept:
             self._grow(repr(value))
@@ -262,7 +264,7 @@ class Gathering:
         return True
 
     @property
-    def sent_back(self) -> list[tuple[int, dict[str, Any]]]:
+    def parts_to_send(self) -> list[tuple[int, dict[str, Any]]]:
         """All stored parts that can be sent back, each with its place."""
         found = [(kept.at, kept.whole, kept.needs) for kept in self.kept.values()]
         return [(at, value) for at, value, needs in found if not needs or value.get(needs)]
@@ -275,22 +277,22 @@ class Gathering:
         malformed: list[MalformedToolCall] = []
         if self.half_text:
             self.half_text = ""
-            self.say(HALF)
+            self.add_text(HALF)
         if self.half_reasoning:
             self.half_reasoning = ""
-            self.think(HALF)
+            self.add_reasoning(HALF)
         for call in self.calls.values():
             if call.half:
                 call = self._more_arguments(call._replace(half=""), HALF)
             open_end = cut and call.place == len(self.calls) - 1
-            name, text = self.names.of_wire(call.name.strip()), joined(call.arguments)
+            name, text = self.names.of_wire(call.name.strip()), join_pieces(call.arguments)
             read: ProposedCall | MalformedToolCall
             if self.failure is None:
                 read = read_call(name, text, complete=not open_end)
             else:
                 read = MalformedToolCall(f"{name} {text}".strip(), BROKE_OFF)
-            if not call.told and call.name.strip():
-                self._announced(call)
+            if not call.announced and call.name.strip():
+                self._announce(call)
             if isinstance(read, ProposedCall):
                 calls.append(read)
                 self.outputs.append(CallFinished(call.place, read, terminated=not open_end))
@@ -301,9 +303,9 @@ class Gathering:
 
     # --------------------------------------------------------------------------------------------------------- calls
 
-    def _longer_name(self, call: OpenCall, piece: str) -> str:
+    def _longer_name(self, call: PartialCall, piece: str) -> str:
         """Return the name with this piece added. Some servers repeat the whole name with each piece of arguments."""
-        if call.told or (piece == call.name and call.name in self.names.on_wire):
+        if call.announced or (piece == call.name and call.name in self.names.on_wire):
             return call.name
         if len(call.name) + len(piece) > LONGEST_NAME:
             raise BadOutputError(f"the reply has a call whose name has more than {LONGEST_NAME} characters")
@@ -314,20 +316,20 @@ class Gathering:
         known = self.names.on_wire
         return name in known and not any(other != name and other.startswith(name) for other in known)
 
-    def _more_arguments(self, call: OpenCall, arguments: str) -> OpenCall:
+    def _more_arguments(self, call: PartialCall, arguments: str) -> PartialCall:
         ready, half = whole_characters(call.half, arguments)
-        if not call.told and call.name.strip():
-            call = self._announced(call)
-        if ready and call.told:
+        if not call.announced and call.name.strip():
+            call = self._announce(call)
+        if ready and call.announced:
             self.outputs.append(ArgumentsDelta(call.place, ready))
-        return call._replace(arguments=added(call.arguments, ready), half=half)
+        return call._replace(arguments=append_text(call.arguments, ready), half=half)
 
-    def _announced(self, call: OpenCall) -> OpenCall:
+    def _announce(self, call: PartialCall) -> PartialCall:
         """Output the call's name and the arguments that waited for it."""
         self.outputs.append(CallStarted(call.place, self.names.of_wire(call.name.strip())))
         if call.arguments:
-            self.outputs.append(ArgumentsDelta(call.place, joined(call.arguments)))
-        return call._replace(told=True)
+            self.outputs.append(ArgumentsDelta(call.place, join_pieces(call.arguments)))
+        return call._replace(announced=True)
 
     def _grow(self, text: str) -> None:
         self.size += len(text)
@@ -351,3 +353,29 @@ def whole_characters(half: str, text: str) -> tuple[str, str]:
     text = (half + text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
     return SURROGATE.sub(HALF, text[: len(text) - len(half)]), half
+
+
+def read_call(name: str, text: str, *, complete: bool) -> ProposedCall | MalformedToolCall:
+    """Return the call, or a malformed call with the reason.
+
+    Args:
+        name: the tool's name.
+        text: the arguments; they stay unchanged to the byte unless they need repair.
+        complete: whether the reply is known to have continued after them. Otherwise they may not have begun.
+    """
+    raw = f"{name} {text}".strip()
+    try:
+        stripped = text.strip()
+        if not stripped:
+            if not complete:
+                raise UnreadableCallError("its arguments are missing")
+            return call_of(name, Value({}, "{}"), ())  # servers write a call without arguments so
+        if stripped.startswith("["):
+            raise UnreadableCallError("the arguments have to be a JSON object, not a list")
+        # A brace that is missing is never made up: it may have been lost on the way, and more with it.
+        values, repairs, _ = json_values(stripped, complete=False)
+        if len(values) != 1:
+            raise UnreadableCallError("the arguments have to be one JSON object")
+        return call_of(name, values[0], repairs)
+    except UnreadableCallError as error:
+        return MalformedToolCall(raw, str(error))

@@ -17,7 +17,7 @@ from cognition.values.tools import ToolSpec
 from cognition.wire._conversation import Turn, turns_of
 from cognition.wire._fields import without_halves
 from cognition.wire._names import Names, names_of
-from cognition.wire._quirks import Habits
+from cognition.wire._quirks import Quirks
 
 ENCODE = encoder(ascii_only=False, allow_nan=False)
 
@@ -37,7 +37,7 @@ DEEPEST_STRICT = 5
 """Depth of nested objects that all of them accept."""
 
 
-class UnsayableError(CogstepError):
+class UnsupportedRequestError(CogstepError):
     """The server can't process this request at all.
 
     Attributes:
@@ -64,11 +64,11 @@ class WireRequest:
 
 
 @define
-class Making:
+class RequestBuilder:
     """The body of a request under construction, and warnings for options that it can't express."""
 
     request: ModelRequest
-    habits: Habits
+    quirks: Quirks
     model: str
     stream: bool
     names: Names = field(init=False)
@@ -76,10 +76,10 @@ class Making:
     warnings: list[str] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
-        self.names = names_of(self.request, self.habits)
+        self.names = names_of(self.request, self.quirks)
 
     def turns(self) -> list[Turn]:
-        return turns_of(self.request, self.habits, self.names, self.model)
+        return turns_of(self.request, self.quirks, self.names, self.model)
 
     def put(self, path: str, value: Any) -> None:
         """Set a field; a dot in ``path`` leads into an object."""
@@ -99,7 +99,7 @@ class Making:
     # ------------------------------------------------------------------------------------------------------ options
 
     def sampling(self) -> None:
-        options, habits = self.request.options, self.habits
+        options, quirks = self.request.options, self.quirks
         asked: dict[str, Any] = {
             name: value for name in WHOLE_SAMPLING if (value := getattr(options, name)) is not None
         }
@@ -108,88 +108,88 @@ class Making:
             asked["logit_bias"] = {
                 str(token): int(bias) if bias == int(bias) else bias for token, bias in options.logit_bias
             }
-        fields = dict(habits.sampling)
+        fields = dict(quirks.sampling)
         for name, value in asked.items():
             if name not in fields:
                 self.refuse(name)
-            elif options.thinking and not habits.thinking_takes_sampling:
+            elif options.thinking and not quirks.thinking_takes_sampling:
                 self.warn(f"while it thinks, the model takes no {name}: it is left out")
             else:
                 self.put(fields[name], value)
-        most = options.max_tokens if options.max_tokens is not None else habits.most_tokens
+        most = options.max_tokens if options.max_tokens is not None else quirks.most_tokens
         if most is not None:
-            self.put(habits.max_tokens, most)
+            self.put(quirks.max_tokens, most)
         if options.stop:
             self._stop(options.stop)
 
     def _stop(self, stop: tuple[str, ...]) -> None:
-        habits = self.habits
-        if not habits.stop:
+        quirks = self.quirks
+        if not quirks.stop:
             self.refuse("stop")
             return
-        most = len(stop) if habits.most_stops is None else habits.most_stops
+        most = len(stop) if quirks.most_stops is None else quirks.most_stops
         if most < len(stop):
             self.warn(f"this server takes {most} stop texts and no more: the others are left out")
-        self.put(habits.stop, list(stop[:most]))
+        self.put(quirks.stop, list(stop[:most]))
 
     def thinking(self) -> None:
         """Set whether the model reasons first."""
         wish = self.request.options.thinking
         if wish is None:
             return
-        said = json.loads(self.habits.thinking_on if wish else self.habits.thinking_off)
+        said = json.loads(self.quirks.thinking_on if wish else self.quirks.thinking_off)
         if not said:
             self.refuse(f"thinking={wish}")
         merge(self.body, said)
 
     # -------------------------------------------------------------------------------------------------------- tools
 
-    def offered(self) -> tuple[ToolSpec, ...]:
+    def offered_tools(self) -> tuple[ToolSpec, ...]:
         """Return the tools to send.
 
         No tools if calls are disabled and ``tool_choice`` can't express that. Only the tool to call if ``tool_choice``
         can't express a name.
         """
-        request, habits = self.request, self.habits
+        request, quirks = self.request, self.quirks
         if request.protocol != "native" or not request.tools:
             return ()
-        if not habits.tools:
+        if not quirks.tools:
             self.warn("this server takes no tools: they are left out")
             return ()
         choice = request.options.tool_choice
-        if choice == "none" and habits.tool_choice in ("names", "none"):
+        if choice == "none" and quirks.tool_choice in ("names", "none"):
             return ()
-        if choice not in ("auto", "none", "required") and habits.tool_choice in ("words", "none"):
+        if choice not in ("auto", "none", "required") and quirks.tool_choice in ("words", "none"):
             return tuple(tool for tool in request.tools if tool.name == choice)
         return request.tools
 
     def choice(self) -> str:
         """Return ``auto``, ``none``, ``required``, or the wire name of a tool, as far as the server supports it."""
-        choice, habits = self.request.options.tool_choice, self.habits
+        choice, quirks = self.request.options.tool_choice, self.quirks
         forced = choice not in ("auto", "none")
-        unsayable = habits.tool_choice == "none" or (habits.tool_choice == "names" and choice == "required")
+        unsayable = quirks.tool_choice == "none" or (quirks.tool_choice == "names" and choice == "required")
         if forced and (unsayable or (self.request.options.thinking and not self._may_force)):
             self.warn("a call can't be forced here: the model may answer without one")
             return "auto"
         if forced and choice != "required":
-            return "required" if habits.tool_choice == "words" else self.names.to_wire.get(choice, choice)
+            return "required" if quirks.tool_choice == "words" else self.names.to_wire.get(choice, choice)
         return choice
 
     @property
     def _may_force(self) -> bool:
-        return self.habits.thinking_takes_sampling
+        return self.quirks.thinking_takes_sampling
 
     def one_call(self) -> bool:
         """Return whether to limit the reply to one call, if the server supports that limit."""
         if self.request.options.parallel_calls:
             return False
-        if not self.habits.parallel_field:
+        if not self.quirks.parallel_field:
             self.refuse("parallel_calls=False")
-        return self.habits.parallel_field
+        return self.quirks.parallel_field
 
     def strict(self, schema: Mapping[str, Any]) -> bool:
         """Return whether to send ``strict`` with this schema."""
-        return self.habits.strict and self.request.options.constrain and fits_strict(schema)
+        return self.quirks.strict and self.request.options.constrain and fits_strict(schema)
 
     # ------------------------------------------------------------------------------------------------------- images
 
@@ -199,8 +199,8 @@ class Making:
         Raises:
             UnsayableError: the server accepts only text.
         """
-        if isinstance(part, Image) and not self.habits.images:
-            raise UnsayableError(
+        if isinstance(part, Image) and not self.quirks.images:
+            raise UnsupportedRequestError(
                 Failure(
                     f"the conversation holds {part}, and this server takes text alone; use a model that takes images",
                     kind="modality",
@@ -209,18 +209,18 @@ class Making:
 
     # ------------------------------------------------------------------------------------------------------ the end
 
-    def sent(self, path: str) -> WireRequest:
-        merge(self.body, json.loads(self.habits.extra))
-        accept = "application/x-ndjson" if self.habits.dialect == "ollama" else "text/event-stream"
+    def build(self, path: str) -> WireRequest:
+        merge(self.body, json.loads(self.quirks.extra))
+        accept = "application/x-ndjson" if self.quirks.dialect == "ollama" else "text/event-stream"
         headers = (
             ("content-type", "application/json"),
             ("accept", accept if self.stream else "application/json"),
-            *self.habits.headers,
+            *self.quirks.headers,
         )
-        return WireRequest(path, headers, written(self.body), tuple(dict.fromkeys(self.warnings)))
+        return WireRequest(path, headers, encode_body(self.body), tuple(dict.fromkeys(self.warnings)))
 
 
-def written(body: Any) -> str:
+def encode_body(body: Any) -> str:
     """Return a body as JSON text, with unpaired surrogates replaced, as UTF-8 can't encode them."""
     return without_halves(ENCODE(body))
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 import json
 
 from cognition.values.content import Image, Part
-from cognition.wire._conversation import Replied, Resulted, Turn, placed
+from cognition.wire._conversation import ReplyTurn, ResultTurn, Turn, insert_parts
 from cognition.wire._errors import failure_in
-from cognition.wire._fields import Object, counted, inner_of, number_in, object_in, objects_in, text_in, tokens_in
+from cognition.wire._fields import Object, inner_of, make_usage, number_in, object_in, objects_in, text_in, tokens_in
 from cognition.wire._openai_chat import data_url
-from cognition.wire._replies import Gathering
-from cognition.wire._request_builder import Making, WireRequest
+from cognition.wire._replies import ReplyBuilder
+from cognition.wire._request_builder import RequestBuilder, WireRequest
 
 PATH = "/responses"
 KNOWN_CUTS = ("", "max_output_tokens", "content_filter")
@@ -33,66 +33,66 @@ KNOWN_CUTS = ("", "max_output_tokens", "content_filter")
 # ------------------------------------------------------------------------------------------------------- a request
 
 
-def encode(making: Making) -> WireRequest:
-    body, request = making.body, making.request
-    body["model"] = making.model
+def encode(builder: RequestBuilder) -> WireRequest:
+    body, request = builder.body, builder.request
+    body["model"] = builder.model
     body["store"] = False
     if request.system:
         body["instructions"] = request.system
-    body["input"] = [item for turn in making.turns() for item in _items(making, turn)]
-    if making.stream:
+    body["input"] = [item for turn in builder.turns() for item in _items(builder, turn)]
+    if builder.stream:
         body["stream"] = True
-    if tools := making.offered():
+    if tools := builder.offered_tools():
         body["tools"] = [
             {
                 "type": "function",
-                "name": making.names.to_wire[tool.name],
+                "name": builder.names.to_wire[tool.name],
                 "description": tool.description,
                 "parameters": tool.parameters,
-                "strict": making.strict(tool.parameters),  # without it the server makes the schema another one
+                "strict": builder.strict(tool.parameters),  # without it the server makes the schema another one
             }
             for tool in tools
         ]
-        choice = making.choice()
+        choice = builder.choice()
         if choice in ("none", "required"):
             body["tool_choice"] = choice
         elif choice != "auto":
             body["tool_choice"] = {"type": "function", "name": choice}
-        if making.one_call():
+        if builder.one_call():
             body["parallel_tool_calls"] = False
     if request.options.response_format:
-        _put_format(making, json.loads(request.options.response_format))
-    making.sampling()
-    making.thinking()
+        _put_format(builder, json.loads(request.options.response_format))
+    builder.sampling()
+    builder.thinking()
     if request.options.thinking:
         body["include"] = ["reasoning.encrypted_content"]
-    return making.sent(PATH)
+    return builder.build(PATH)
 
 
-def _put_format(making: Making, schema: Object) -> None:
-    if making.habits.response_format == "schema":
-        inner = {"type": "json_schema", "name": "reply", "schema": schema, "strict": making.strict(schema)}
-        making.put("text.format", inner)
+def _put_format(builder: RequestBuilder, schema: Object) -> None:
+    if builder.quirks.response_format == "schema":
+        inner = {"type": "json_schema", "name": "reply", "schema": schema, "strict": builder.strict(schema)}
+        builder.put("text.format", inner)
     else:
-        making.refuse("response_format")
+        builder.refuse("response_format")
 
 
-def _items(making: Making, turn: Turn) -> list[Object]:
-    if isinstance(turn, Resulted):
+def _items(builder: RequestBuilder, turn: Turn) -> list[Object]:
+    if isinstance(turn, ResultTurn):
         return [{"type": "function_call_output", "call_id": turn.id, "output": turn.content}]
-    if not isinstance(turn, Replied):
-        return [{"role": "user", "content": [_part(making, part) for part in turn.parts]}]
+    if not isinstance(turn, ReplyTurn):
+        return [{"role": "user", "content": [_part(builder, part) for part in turn.parts]}]
     # The type may be left out, says OpenAI, but without it llama-server refuses the request.
     told: list[Object] = [{"type": "message", "role": "assistant", "content": turn.text}] if turn.text else []
     told += [
         {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
         for call in turn.calls
     ]
-    return placed(told, len(told) - len(turn.calls), turn.kept)
+    return insert_parts(told, len(told) - len(turn.calls), turn.kept)
 
 
-def _part(making: Making, part: Part) -> Object:
-    making.check_image(part)
+def _part(builder: RequestBuilder, part: Part) -> Object:
+    builder.check_image(part)
     if isinstance(part, Image):
         return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
     return {"type": "input_text", "text": part.text}
@@ -101,7 +101,7 @@ def _part(making: Making, part: Part) -> Object:
 # --------------------------------------------------------------------------------------------------------- a reply
 
 
-def read(reply: Gathering, event: Object) -> None:
+def read(reply: ReplyBuilder, event: Object) -> None:
     """Read an event of a stream, or a whole body. Unknown kinds are skipped."""
     match text_in(event, "type"):
         case "response.output_item.added":
@@ -112,13 +112,13 @@ def read(reply: Gathering, event: Object) -> None:
             _read_item(reply, _key(event), object_in(event, "item"))
         case "response.output_text.delta" | "response.refusal.delta":
             reply.first(f"text {_key(event)}")
-            reply.say(text_in(event, "delta"))
+            reply.add_text(text_in(event, "delta"))
         case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
             reply.first(f"thought {_key(event)}")
-            reply.think(text_in(event, "delta"))
+            reply.add_reasoning(text_in(event, "delta"))
         case "response.reasoning_summary_part.added":
             if number_in(event, "summary_index"):
-                reply.think("\n\n")
+                reply.add_reasoning("\n\n")
         case "response.function_call_arguments.delta":
             reply.call(_key(event), "", text_in(event, "delta"))
         case "response.function_call_arguments.done":
@@ -145,12 +145,12 @@ def _key(event: Object) -> str:
     return f"#{number_in(event, 'output_index')}"
 
 
-def _read_head(reply: Gathering, response: Object) -> None:
+def _read_head(reply: ReplyBuilder, response: Object) -> None:
     reply.response_id = text_in(response, "id")
     reply.model = text_in(response, "model")
 
 
-def _read_item(reply: Gathering, key: str, item: Object) -> None:
+def _read_item(reply: ReplyBuilder, key: str, item: Object) -> None:
     """Read a whole item, and skip the parts that already arrived in pieces."""
     if not reply.first(f"item {key}"):
         return
@@ -162,11 +162,11 @@ def _read_item(reply: Gathering, key: str, item: Object) -> None:
         case "message":
             if reply.first(f"text {key}"):
                 for part in objects_in(item, "content"):
-                    reply.say(text_in(part, "text") or text_in(part, "refusal"))
+                    reply.add_text(text_in(part, "text") or text_in(part, "refusal"))
         case "reasoning":
             if reply.first(f"thought {key}"):
                 texts = [text_in(part, "text") for name in ("summary", "content") for part in objects_in(item, name)]
-                reply.think("\n\n".join(texts))
+                reply.add_reasoning("\n\n".join(texts))
             if item.get("encrypted_content"):
                 names = ("type", "id", "summary", "encrypted_content")
                 reply.keep(key, {name: item[name] for name in names if name in item})
@@ -174,7 +174,7 @@ def _read_item(reply: Gathering, key: str, item: Object) -> None:
             pass  # of tools that the server runs, none of which was asked for
 
 
-def _read_response(reply: Gathering, response: Object) -> None:
+def _read_response(reply: ReplyBuilder, response: Object) -> None:
     _read_head(reply, response)
     by_id = {mark.partition(" ")[2] for mark in reply.seen} | reply.calls.keys()
     for place, item in enumerate(objects_in(response, "output")):
@@ -183,7 +183,7 @@ def _read_response(reply: Gathering, response: Object) -> None:
     usage = inner_of(response, "usage")
     if usage:
         cached = tokens_in(inner_of(usage, "input_tokens_details"), "cached_tokens")
-        reply.usage = counted(tokens_in(usage, "input_tokens"), tokens_in(usage, "output_tokens"), cached)
+        reply.usage = make_usage(tokens_in(usage, "input_tokens"), tokens_in(usage, "output_tokens"), cached)
     reply.ended = True
     status = text_in(response, "status")
     if status == "failed" or response.get("error"):

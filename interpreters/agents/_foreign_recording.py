@@ -22,17 +22,17 @@ NO_RESULT = "The recording has no result of this call. It may have happened: loo
 
 def conversation_of(messages: Iterable[Message]) -> AgentState:
     """Return an idle state before its first turn, with these messages as its history."""
-    history = History(_renamed(messages))
+    history = History(_rename_calls(messages))
     size = sum((message_size(message) for message in history), 0.0)
     return AgentState(history, counters=Counters(messages=len(history)), window=Window(size=size))
 
 
-def _renamed(messages: Iterable[Message]) -> Iterator[Message]:
-    for number, message in enumerate(_answered(messages), 1):
+def _rename_calls(messages: Iterable[Message]) -> Iterator[Message]:
+    for number, message in enumerate(_order_results(messages), 1):
         yield evolve(message, id=f"m{number}")
 
 
-def _answered(messages: Iterable[Message]) -> Iterator[Message]:
+def _order_results(messages: Iterable[Message]) -> Iterator[Message]:
     """Yield the messages; the results of each reply's calls follow it directly, in the order of the calls."""
     calls: dict[str, ToolCall] = {}
     """The open calls of the newest reply, by their ids in the recording."""

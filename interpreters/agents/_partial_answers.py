@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from cognition.base.strict_json import LENIENT
 from interpreters.observing.events import Event, ReasoningDelta, TextDelta, ToolProgress, WarningRaised
 
 NOTHING: Any = object()
@@ -57,7 +57,7 @@ def partial_json(text: str) -> Any:
 
 def _read(text: str) -> Any:
     try:
-        return json.loads(text)
+        return LENIENT.decode(text)
     except (ValueError, RecursionError):
         return NOTHING
 
@@ -92,7 +92,7 @@ class PartialAnswer:
         if event.session != self._session or isinstance(event.value, BETWEEN):
             return
         if not isinstance(event.value, TextDelta):
-            yield from self._grown()
+            yield from self._read_growth()
             return
         if self._reply != (event.step, event.attempt):  # another reply: a call came before it, or it is a correction
             self._reply = event.step, event.attempt
@@ -100,9 +100,9 @@ class PartialAnswer:
         self._pieces.append(event.value.text)
         self._length += len(event.value.text)
         if self._length <= SHORT or self._length - self._read >= self._length / SHARE:
-            yield from self._grown()
+            yield from self._read_growth()
 
-    def _grown(self) -> Iterator[Any]:
+    def _read_growth(self) -> Iterator[Any]:
         if self._read == self._length:
             return
         text = "".join(self._pieces)

@@ -75,14 +75,14 @@ def _problems(state: AgentState) -> Iterator[str]:
     ends, limits = [end for end, _ in state.window.cuts], [limit for _, limit in state.window.cuts]
     if ends != sorted(set(ends)) or not all(0 < end <= len(history) for end in ends) or min(limits, default=1) < 1:
         yield f"its window shortens results at places or to lengths that can't be: {state.window.cuts}"
-    yield from _odd_summary(state)
+    yield from _summary_problems(state)
     ids = [message.id for message in history]
     if len(set(ids)) < len(ids):
         yield "two of its messages have the same id"
     numbers = [int(one[1:]) for one in ids if one[:1] == "m" and one[1:].isdecimal() and len(one) < 20]
     if max(numbers, default=0) > counters.messages:
         yield f"it counts {counters.messages} messages and has one with the id m{max(numbers)}"
-    yield from _odd_numbers(state)
+    yield from _number_problems(state)
     open_calls: list[tuple[str, str]] = []
     for message in history:
         if isinstance(message, ToolMessage):
@@ -103,7 +103,7 @@ def _problems(state: AgentState) -> Iterator[str]:
         yield "what its phase waits for has ids that it did not give"
 
 
-def _odd_summary(state: AgentState) -> Iterator[str]:
+def _summary_problems(state: AgentState) -> Iterator[str]:
     history, window, phase = state.history, state.window, state.phase
     summary = window.summary
     asked, first = summary.asked, window.first
@@ -117,7 +117,7 @@ def _odd_summary(state: AgentState) -> Iterator[str]:
         yield "its summary stands for fewer messages than there are in its place"
 
 
-def _odd_numbers(state: AgentState) -> Iterator[str]:
+def _number_problems(state: AgentState) -> Iterator[str]:
     """Yield the numbers that no session can have but stored data may."""
     spent, window, phase = state.spent, state.window, state.phase
     asked_at = phase.asked_at if isinstance(phase, Acting) else None
@@ -170,9 +170,9 @@ def _effects(engine: LLMEngine, state: AgentState) -> Iterator[Effect]:
         case Compacting(effect_id=effect_id, model=model):
             yield CallModel(effect_id, "summary", engine.build_prompt(state), seconds, model)
         case Recalling(effect_id=effect_id):
-            yield Recall(effect_id, _said(state))
+            yield Recall(effect_id, _describe_state(state))
         case Hooked(effect_id=effect_id, point=point, outcome=outcome):
-            yield RunHook(effect_id, point, _said(state) if outcome is None else outcome.text)
+            yield RunHook(effect_id, point, _describe_state(state) if outcome is None else outcome.text)
         case Acting(slots=slots):
             for position, slot in enumerate(slots):
                 status = slot.status
@@ -216,6 +216,6 @@ def _effect_of(
             return CallTool(effect_id, call)
 
 
-def _said(state: AgentState) -> str:
+def _describe_state(state: AgentState) -> str:
     said = (one.text for one in reversed(state.history) if isinstance(one, UserMessage) and one.origin == "user")
     return next(said, "")

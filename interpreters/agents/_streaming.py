@@ -68,7 +68,7 @@ class TurnEvents(Iterator[Event]):
 
     def close(self) -> None:
         """Cancel the turn if it has not ended, and wait for its end. A second call does nothing."""
-        self._turn.leave(CLOSE_SECONDS)
+        self._turn.abandon(CLOSE_SECONDS)
 
     def __enter__(self) -> TurnEvents:
         return self
@@ -79,7 +79,7 @@ class TurnEvents(Iterator[Event]):
         self.close()
 
     def __del__(self) -> None:
-        self._turn.leave(CLOSE_SECONDS)
+        self._turn.abandon(CLOSE_SECONDS)
 
 
 class StreamedTurn:
@@ -123,7 +123,7 @@ class StreamedTurn:
             self._room.put(None)
         return event
 
-    def leave(self, seconds: float) -> None:
+    def abandon(self, seconds: float) -> None:
         """Cancel the turn if it has not ended, and wait for its end."""
         if self.left:
             return

@@ -6,14 +6,14 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
-from cognition import Compacted, CompactionAsked, ConfigError, Input, NotCompacted, SessionReset
+from cognition import Compacted, CompactionAsked, ConfigError, Input, NotCompacted, SessionReset, UserSpoke
 from interpreters.agents._streaming import TurnEvents
-from interpreters.agents.base_agent import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
+from interpreters.agents.base_agent import CLOSE_SECONDS, LOG, BaseAgent, close_quietly_after, loop_runs_here
 from interpreters.agents.results import RunResult
 from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.structured_answers import StructuredResult
 from interpreters.loop.program.message_content import Content
-from interpreters.loop.program.ownership import closed_with
+from interpreters.loop.program.ownership import is_closed_with
 from interpreters.loop.sync import SyncInterpreter
 from runtime.checking import checked_call
 
@@ -84,13 +84,16 @@ class Agent(BaseAgent):
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't be continued.
         """
-        event = user_input(text, returns)
+        if isinstance(text, str) and returns is NO_TYPE:
+            event = UserSpoke(text)
+        else:
+            event = user_input(text, returns)
         self._check_open()
-        self._look_for_loop()
+        self._check_for_loop()
         self._interpreter.run(event, self._turn(returns))
         return self._result(self._interpreter.began, returns)
 
-    def go_on(self, *, returns: Any = NO_TYPE) -> RunResult:
+    def resume_turn(self, *, returns: Any = NO_TYPE) -> RunResult:
         """Continue the interrupted turn to its end.
 
         Calls that were running are repeated if their tool is read-only or idempotent. For any other call the model is
@@ -102,9 +105,9 @@ class Agent(BaseAgent):
         Raises:
             CogstepError: no turn was interrupted; also any error that ``run`` raises.
         """
-        began = self._interrupted_at()
-        self._look_for_loop()
-        returns = self._awaited(returns)
+        began = self._find_interrupted_start()
+        self._check_for_loop()
+        returns = self._resolve_returns(returns)
         self._interpreter.run(None, self._turn(returns))
         return self._result(began, returns)
 
@@ -135,22 +138,22 @@ class Agent(BaseAgent):
             answer: for an ``AskApproval`` True, False or an ``Approval``; for an ``AskUser`` the value ``ask`` would
                 return; for a ``ReviewPlan`` True, False or a ``PlanAnswer``; for a ``CallTool`` the tool's result, or
                 the exception it failed with.
-            returns: as for ``go_on``.
+            returns: as for ``resume_turn``.
 
         Raises:
             CogstepError: no pending effect has this id; also any error that ``run`` raises.
             BusyError: a turn is running, such as after another answer.
             ConfigError: the answer does not fit the effect.
         """
-        return self._hand_in(self._answering(effect_id, answer), returns)
+        return self._hand_in(self._answer_input(effect_id, answer), returns)
 
     def _hand_in(self, event: Input, returns: Any = NO_TYPE) -> RunResult:
-        self._look_for_loop()
-        returns = self._awaited(returns)
+        self._check_for_loop()
+        returns = self._resolve_returns(returns)
         self._interpreter.run(event, self._turn(returns))
         return self._result(start_of_turn(self.state), returns)
 
-    def _look_for_loop(self) -> None:
+    def _check_for_loop(self) -> None:
         if not self._warned and loop_runs_here():
             self._warned = True
             self._interpreter.observers.warn(IN_A_LOOP)
@@ -172,9 +175,9 @@ class Agent(BaseAgent):
                 as ``run``.
         """
         self._check_between_turns()
-        self._look_for_loop()
+        self._check_for_loop()
         self._interpreter.run(CompactionAsked())
-        return self._compacted()
+        return self._compaction_result()
 
     def close(self) -> None:
         """Stop all running work, end the recording, and close the model if ``owns_model`` is true.
@@ -205,7 +208,7 @@ class Agent(BaseAgent):
                 if self._journal is not None:
                     self._journal.close()
             finally:
-                if closed_with(self.model, self._owns_model):
+                if is_closed_with(self.model, self._owns_model):
                     self.model.close()
 
     def _end_session(self, seconds: float) -> None:
@@ -224,5 +227,5 @@ class Agent(BaseAgent):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with closing_after(error):
+        with close_quietly_after(error):
             self.close()

@@ -11,17 +11,17 @@ from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
 from cognition import CogstepError, Compacted, CompactionAsked, ConfigError, NotCompacted, SessionReset
 from interpreters.agents._partial_answers import PartialAnswer
-from interpreters.agents.base_agent import CLOSE_SECONDS, LOG, BaseAgent, closing_after
+from interpreters.agents.base_agent import CLOSE_SECONDS, LOG, BaseAgent, close_quietly_after
 from interpreters.agents.results import RunResult
 from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.structured_answers import StructuredResult
 from interpreters.loop.aio import AsyncInterpreter
 from interpreters.loop.program.message_content import Content
-from interpreters.loop.program.ownership import closed_with
+from interpreters.loop.program.ownership import is_closed_with
 from interpreters.observing.async_delivery import Tasks
 from interpreters.observing.events import Event, Inline
-from interpreters.tools.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread, to_its_end
-from runtime.async_adapter import awaits
+from interpreters.tools.offloading import OBSERVER_THREADS, THREADS, run_in_new_thread, run_to_end
+from runtime.async_adapter import is_async
 from runtime.checking import checked_call
 
 T = TypeVar("T")
@@ -87,11 +87,11 @@ class AsyncAgent(BaseAgent):
         await self._interpreter.run(user_input(text, returns), self._turn(returns))
         return self._result(self._interpreter.began, returns)
 
-    async def go_on(self, *, returns: Any = NO_TYPE) -> RunResult:
-        """Continue the interrupted turn to its end, as ``Agent.go_on`` does."""
+    async def resume_turn(self, *, returns: Any = NO_TYPE) -> RunResult:
+        """Continue the interrupted turn to its end, as ``Agent.resume_turn`` does."""
         await self._ready()
-        began = self._interrupted_at()
-        returns = self._awaited(returns)
+        began = self._find_interrupted_start()
+        returns = self._resolve_returns(returns)
         await self._interpreter.run(None, self._turn(returns))
         return self._result(began, returns)
 
@@ -99,7 +99,7 @@ class AsyncAgent(BaseAgent):
     async def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
         """Answer a pending effect of the open turn, as ``Agent.answer`` does."""
         await self._ready()
-        event, returns = self._answering(effect_id, answer), self._awaited(returns)
+        event, returns = self._answer_input(effect_id, answer), self._resolve_returns(returns)
         await self._interpreter.run(event, self._turn(returns))
         return self._result(start_of_turn(self.state), returns)
 
@@ -125,7 +125,7 @@ class AsyncAgent(BaseAgent):
         await self._ready()
         self._check_between_turns()
         await self._interpreter.run(CompactionAsked())
-        return self._compacted()
+        return self._compaction_result()
 
     async def _ready(self) -> None:
         """Wait until changes made between turns are on disk.
@@ -161,23 +161,23 @@ class AsyncAgent(BaseAgent):
                 await self._close_journal()
             finally:
                 THREADS.dismiss()
-                if closed_with(self.model, self._owns_model):
+                if is_closed_with(self.model, self._owns_model):
                     await self._close_model()
 
     async def _end_turn(self, reason: str) -> None:
         """Stop the running turn and close it in the recording, also if this task is cancelled."""
-        self._interpreter.leave(reason)
+        self._interpreter.suspend(reason)
         cancelled: asyncio.CancelledError | None = None
-        wait: Callable[[], Awaitable[None]] = self._interpreter.ended
+        wait: Callable[[], Awaitable[None]] = self._interpreter.wait_until_ended
         while True:
             try:
                 await wait()
-                if not (self._resting or self._interpreter.at_work):  # what rests, may be resumed again
-                    await self._interpreter.let_rest(reason)
+                if not (self._resting or self._interpreter.is_at_work):  # what rests, may be resumed again
+                    await self._interpreter.close_unless_resumable(reason)
                 break
             except asyncio.CancelledError as error:  # nobody waits any more for tasks that don't heed it
                 cancelled = error
-                wait = partial(self._interpreter.rested, CLOSE_SECONDS)
+                wait = partial(self._interpreter.wait_until_closed, CLOSE_SECONDS)
             except CogstepError:
                 if cancelled is None:
                     raise
@@ -190,15 +190,15 @@ class AsyncAgent(BaseAgent):
         if self._journal is None:
             return
         if self._journal.may_wait:
-            await to_its_end(self._journal.close)
+            await run_to_end(self._journal.close)
         else:
             self._journal.close()
 
     async def _close_model(self) -> None:
-        if awaits(self.model):
+        if is_async(self.model):
             self.model.close()
         else:  # its thread is waited for
-            await on_its_own_thread(self.model.close)
+            await run_in_new_thread(self.model.close)
 
     async def __aenter__(self) -> AsyncAgent:
         return self
@@ -206,7 +206,7 @@ class AsyncAgent(BaseAgent):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with closing_after(error):
+        with close_quietly_after(error):
             await self.close()
 
     def __enter__(self) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, Unpack
 from attrs import evolve, frozen
 
 from cognition import (
+    AgentConfig,
     AgentState,
     ApprovalsForgotten,
     CogstepError,
@@ -25,21 +26,21 @@ from cognition import (
     NotCompacted,
     Rule,
 )
-from cognition.base.checking import nearest, shown
+from cognition.base.checking import nearest, show
 from cognition.base.display import shown_name
 from cognition.values.features import Mode
 from cognition.values.messages import schema_text
 from cognition.values.routing import order_of
 from interpreters.agents._state_restore import in_flight_of
-from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
+from interpreters.agents.options import AgentOptions, ProgramOptions, format_help
 from interpreters.agents.results import RunResult
-from interpreters.agents.resume import fork_parts, reopen, state_after, take_up
+from interpreters.agents.resume import fork_parts, reopen, replay_into, state_after
 from interpreters.agents.session_builder import NO_TYPE, Parts, assemble, start_of_turn, turn_result
 from interpreters.agents.structured_answers import answer_schema, objection_to
 from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
 from interpreters.loop.interpreter import BUSY, Interpreter
 from interpreters.loop.mailbox_messages import Turn
-from interpreters.loop.program.pending import Postponable, waiting_under
+from interpreters.loop.program.pending import Postponable, find_pending
 from interpreters.loop.program.program import read_answer
 from interpreters.loop.program.system_prompt import PromptFunction
 from interpreters.observing.observers import Observers
@@ -81,7 +82,7 @@ class BaseAgent:
 
     def __init_subclass__(cls) -> None:
         if cls.__doc__ and "Options:" not in cls.__doc__:  # what `help` shows; none under python -OO
-            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__)}\n\nOptions:\n{as_help(AgentOptions)}"
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__)}\n\nOptions:\n{format_help(AgentOptions)}"
 
     @checked_call
     def __init__(
@@ -121,9 +122,9 @@ class BaseAgent:
         agent, reopened = cls.__new__(cls), reopen(path, model, tools, given, system)
         agent._begin(reopened.parts)
         try:
-            take_up(reopened.records, agent._interpreter.driver)
+            replay_into(reopened.records, agent._interpreter.driver)
         except BaseException:
-            agent._let_go()
+            agent._release()
             raise
         agent._resting = True
         return agent
@@ -169,14 +170,14 @@ class BaseAgent:
             try:
                 undo_after(path, turn)
             except BaseException:
-                agent._let_go()
+                agent._release()
                 raise
         return agent
 
     def _begin(self, parts: Parts) -> None:
-        self.model = parts.program.model
-        self.session = parts.program.session
-        self.config = parts.config
+        self.model: Runtime = parts.program.model
+        self.session: str = parts.program.session
+        self.config: AgentConfig = parts.config
         self._owns_model = parts.owns_model
         self._weakened = parts.weakened
         self._journal = parts.journal
@@ -207,7 +208,7 @@ class BaseAgent:
                 self._interpreter.driver.in_flight |= in_flight_of(parts.engine, parts.start)
                 self._resting = self.unfinished
         except BaseException:
-            self._let_go()
+            self._release()
             raise
 
     def __del__(self) -> None:
@@ -239,10 +240,10 @@ class BaseAgent:
 
         ``go_on`` continues it and asks the pending questions again. ``run`` cancels an interrupted turn.
         """
-        return bool(self._interpreter.driver.in_flight) and not self._summarising
+        return bool(self._interpreter.driver.in_flight) and not self._is_summarising
 
     @property
-    def _summarising(self) -> bool:
+    def _is_summarising(self) -> bool:
         """Whether a summary is being written between two turns. The next input abandons a summary that a crash
         interrupted.
         """
@@ -255,9 +256,9 @@ class BaseAgent:
 
         Empty while a turn is running. See ``answer``.
         """
-        return self._interpreter.driver.revealed(tuple(self._interpreter.waiting()))
+        return self._interpreter.driver.reveal(tuple(self._interpreter.find_pending()))
 
-    def _answering(self, effect_id: str, answer: object) -> Input:
+    def _answer_input(self, effect_id: str, answer: object) -> Input:
         """Return the input for an answer to a pending effect.
 
         Raises:
@@ -265,13 +266,13 @@ class BaseAgent:
             BusyError: a turn is running.
             ConfigError: the answer does not fit the effect.
         """
-        return read_answer(self._waiting_under(effect_id), answer, self._interpreter.program.tools)
+        return read_answer(self._find_pending(effect_id), answer, self._interpreter.program.tools)
 
-    def _waiting_under(self, effect_id: str) -> Postponable:
+    def _find_pending(self, effect_id: str) -> Postponable:
         self._check_open()
-        if self._interpreter.under_way is not None:  # what waits is not known before its end
+        if self._interpreter.current_turn is not None:  # what waits is not known before its end
             raise BusyError(BUSY)
-        return waiting_under(effect_id, self._interpreter.waiting())
+        return find_pending(effect_id, self._interpreter.find_pending())
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the running turn, or the turn that waits for answers. Return False if there is no turn.
@@ -323,7 +324,7 @@ class BaseAgent:
             UndoError: there is nothing to undo, or a file prevents it; nothing was changed.
         """
         self._check_open()
-        if self._interpreter.under_way is not None:
+        if self._interpreter.current_turn is not None:
             raise BusyError(BUSY)
         if self._journal is None:
             raise UndoError(UNRECORDED)
@@ -333,7 +334,7 @@ class BaseAgent:
     def remembered(self) -> tuple[Rule, ...]:
         """The approvals and refusals that the user gave "from now on", oldest first. See ``forget``."""
         remembered: tuple[Rule, ...] = getattr(self.state, "remembered", ())  # an engine may have states of its own
-        return self._interpreter.driver.revealed(remembered)
+        return self._interpreter.driver.reveal(remembered)
 
     def forget(self, *patterns: str) -> None:
         """Remove approvals and refusals given "from now on": the rules with these patterns, or all of them.
@@ -359,18 +360,20 @@ class BaseAgent:
             PendingError: a turn waits for answers, or was interrupted.
         """
         self._check_open()
-        if self._interpreter.under_way is not None:
+        if self._interpreter.current_turn is not None:
             raise BusyError(BUSY)
         if self.unfinished:
-            raise PendingError("a turn is open; carry it on with go_on() or answer(), or give it up with cancel()")
+            raise PendingError(
+                "a turn is open; carry it on with resume_turn() or answer(), or give it up with cancel()"
+            )
 
-    def _compacted(self) -> Compacted | NotCompacted:
+    def _compaction_result(self) -> Compacted | NotCompacted:
         done = self._interpreter.compacted
         if done is None:
             raise CogstepError("this engine makes no summaries: it decided nothing on CompactionAsked")
-        return self._interpreter.driver.revealed(done)
+        return self._interpreter.driver.reveal(done)
 
-    def _interrupted_at(self) -> int:
+    def _find_interrupted_start(self) -> int:
         """Return the start of the interrupted turn, as an index in the history.
 
         Raises:
@@ -381,7 +384,7 @@ class BaseAgent:
             raise CogstepError("no turn was interrupted; go on with run()")
         return start_of_turn(self.state)
 
-    def _awaited(self, returns: Any) -> Any:
+    def _resolve_returns(self, returns: Any) -> Any:
         """Return the requested type of the open turn's answer: ``returns`` if given, otherwise the type passed to
         ``run``.
 
@@ -391,7 +394,7 @@ class BaseAgent:
         if returns is NO_TYPE:
             return self._returns
         if schema_text(answer_schema(returns)) != self.state.returns:
-            raise ConfigError(f"the open turn was not asked for an answer of the type {shown(returns)}")
+            raise ConfigError(f"the open turn was not asked for an answer of the type {show(returns)}")
         return returns
 
     def _turn(self, returns: Any) -> Turn:
@@ -408,7 +411,7 @@ class BaseAgent:
         if self._closed:
             raise AgentClosedError("the agent is closed; make a new one")
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Release the journal of an agent that failed to start."""
         self._closed = True
         if self._journal is not None:
@@ -416,7 +419,7 @@ class BaseAgent:
 
 
 @contextmanager
-def closing_after(error: BaseException | None) -> Iterator[None]:
+def close_quietly_after(error: BaseException | None) -> Iterator[None]:
     """Wrap the ``close`` at the end of a ``with`` block: after an error in the block, an error of ``close`` is only
     logged.
     """

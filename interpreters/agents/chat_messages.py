@@ -29,7 +29,7 @@ from cognition import (
     ToolMessage,
     UserMessage,
 )
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from cognition.base.strict_json import DECODER
 from cognition.steps.phases import Acting, Settled
 from cognition.values.content import MEDIA_TYPES, check_parts, text_of
@@ -76,8 +76,8 @@ def import_messages(messages: Iterable[Mapping[str, Any]]) -> ImportedMessages:
             missing id, arguments that are not a JSON object. The error lists each path.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
-        raise MessagesError(("$", f"expected a list of messages, got {shown(messages)}; decode it with json.loads"))
-    reader = _Reader()
+        raise MessagesError(("$", f"expected a list of messages, got {show(messages)}; decode it with json.loads"))
+    reader = _MessageReader()
     for number, message in enumerate(messages):
         reader.read(f"$[{number}]", message)
     reader.close_calls()
@@ -103,11 +103,11 @@ def export_messages(
     """
     given: Any = state.history if isinstance(state, AgentState) else state
     if not isinstance(given, Iterable):
-        raise ConfigError(f"export_messages takes a state or messages, not {shown(given)}; give agent.state")
+        raise ConfigError(f"export_messages takes a state or messages, not {show(given)}; give agent.state")
     messages: list[Message] = list(given)
     for message in messages:
         if not isinstance(message, Message):
-            raise ConfigError(f"export_messages takes a state or messages of the core, and {shown(message)} is none")
+            raise ConfigError(f"export_messages takes a state or messages of the core, and {show(message)} is none")
     if isinstance(state, AgentState) and isinstance(state.phase, Acting):  # results that wait for those of other calls
         for slot in state.phase.slots:
             if isinstance(slot.status, Settled):
@@ -120,7 +120,7 @@ def export_messages(
 
 
 @define
-class _Reader:
+class _MessageReader:
     messages: list[Message] = field(factory=list)
     system: list[str] = field(factory=list)
     problems: list[tuple[str, str]] = field(factory=list)
@@ -132,12 +132,12 @@ class _Reader:
 
     def read(self, path: str, message: Any) -> None:
         if not isinstance(message, Mapping):
-            self._wrong(path, f"expected an object, got {shown(message)}; of an SDK's object, give model_dump()")
+            self._note_problem(path, f"expected an object, got {show(message)}; of an SDK's object, give model_dump()")
             return
         role = message.get("role")
         if not isinstance(role, str) or role not in ROLES:
-            what = "the field is missing" if "role" not in message else f"unknown role {shown(role)}"
-            self._wrong(f"{path}.role", f"{what}; expected one of: {', '.join(ROLES)}")
+            what = "the field is missing" if "role" not in message else f"unknown role {show(role)}"
+            self._note_problem(f"{path}.role", f"{what}; expected one of: {', '.join(ROLES)}")
             return
         self._note_rest(path, message, role)
         if role == "tool":
@@ -148,22 +148,22 @@ class _Reader:
             self._read_reply(path, message)
             return
         if role == "user":
-            self._read_said(path, message)
+            self._read_instructions(path, message)
             return
         text = self._text(path, message)
         if self.messages:
             self.messages.append(UserMessage("", text, "engine"))
-            self._leave_out(path, "a system message amid the conversation is carried over as a note to the model")
+            self._note_omission(path, "a system message amid the conversation is carried over as a note to the model")
         else:
             self.system.append(text)
 
     def close_calls(self) -> None:
         """Report every call of the newest reply without a result: another message follows, or the conversation ends."""
         for call, path in self._open.items():
-            self._wrong(path, f"the call {shown(call)} has no result; a message of the role 'tool' has to follow")
+            self._note_problem(path, f"the call {show(call)} has no result; a message of the role 'tool' has to follow")
         self._open, self._answered, self._names = {}, set(), {}
 
-    def _read_said(self, path: str, message: Mapping[str, Any]) -> None:
+    def _read_instructions(self, path: str, message: Mapping[str, Any]) -> None:
         parts = self._parts(path, message, pictures=True)
         if not any(isinstance(part, Image) for part in parts):
             self.messages.append(UserMessage("", text_of(parts)))
@@ -171,30 +171,32 @@ class _Reader:
         try:
             check_parts(parts)
         except ConfigError as error:
-            self._wrong(f"{path}.content", str(error))
+            self._note_problem(f"{path}.content", str(error))
         self.messages.append(UserMessage("", "", "user", parts))
 
     def _read_reply(self, path: str, message: Mapping[str, Any]) -> None:
         calls = message.get("tool_calls")
         calls = [] if calls is None else calls
         if not isinstance(calls, list | tuple):
-            self._wrong(f"{path}.tool_calls", f"expected an array, got {shown(calls)}")
+            self._note_problem(f"{path}.tool_calls", f"expected an array, got {show(calls)}")
             calls = []
         refusal = self._optional_text(path, message, "refusal")
         text = self._text(path, message, may_miss=bool(calls) or bool(refusal)) or refusal
         if refusal:
-            self._leave_out(f"{path}.refusal", "a refusal is carried over as an answer" if text == refusal else "")
+            self._note_omission(f"{path}.refusal", "a refusal is carried over as an answer" if text == refusal else "")
         read = [self._read_call(f"{path}.tool_calls[{number}]", call) for number, call in enumerate(calls)]
         reasoning = self._optional_text(path, message, "reasoning_content")
         self.messages.append(AssistantMessage("", text, reasoning, tuple(call for call in read if call is not None)))
 
     def _read_call(self, path: str, call: Any) -> ToolCall | None:
         if not isinstance(call, Mapping):
-            self._wrong(path, f"expected an object, got {shown(call)}")
+            self._note_problem(path, f"expected an object, got {show(call)}")
             return None
         function, kind = call.get("function"), call.get("type", "function")
         if kind != "function" or not isinstance(function, Mapping):
-            self._wrong(path, "only calls of functions can be carried over: {'type': 'function', 'function': {...}}")
+            self._note_problem(
+                path, "only calls of functions can be carried over: {'type': 'function', 'function': {...}}"
+            )
             return None
         call_id = self._required_text(path, call, "id")
         name = self._required_text(f"{path}.function", function, "name")
@@ -202,7 +204,7 @@ class _Reader:
         if not call_id:
             return None
         if call_id in self._open:
-            self._wrong(f"{path}.id", f"two calls of this reply have the id {shown(call_id)}")
+            self._note_problem(f"{path}.id", f"two calls of this reply have the id {show(call_id)}")
             return None
         self._open[call_id], self._names[call_id] = path, name
         return ToolCall(call_id, name, arguments)
@@ -213,19 +215,19 @@ class _Reader:
             try:
                 arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
             except (TypeError, ValueError, RecursionError) as error:
-                self._wrong(path, f"the arguments have no form in JSON: {error}")
+                self._note_problem(path, f"the arguments have no form in JSON: {error}")
                 return "{}"
         if not isinstance(arguments, str):
-            self._wrong(path, f"expected a text of JSON, got {shown(arguments)}")
+            self._note_problem(path, f"expected a text of JSON, got {show(arguments)}")
             return "{}"
         if not arguments.strip():  # of a call without any
             return "{}"
         try:
             if isinstance(DECODER.decode(arguments), dict):
                 return arguments
-            self._wrong(path, "the arguments are no JSON object")
+            self._note_problem(path, "the arguments are no JSON object")
         except (ValueError, RecursionError) as error:
-            self._wrong(path, f"the arguments can't be read: {error}")
+            self._note_problem(path, f"the arguments can't be read: {error}")
         return "{}"
 
     def _read_result(self, path: str, message: Mapping[str, Any]) -> None:
@@ -234,10 +236,10 @@ class _Reader:
         if not call_id:
             return
         if call_id in self._answered:
-            self._wrong(f"{path}.tool_call_id", f"the call {shown(call_id)} has a result already")
+            self._note_problem(f"{path}.tool_call_id", f"the call {show(call_id)} has a result already")
         elif call_id not in self._open:
-            self._wrong(
-                f"{path}.tool_call_id", f"no call {shown(call_id)} stands open: a result follows the reply that asked"
+            self._note_problem(
+                f"{path}.tool_call_id", f"no call {show(call_id)} stands open: a result follows the reply that asked"
             )
         else:
             del self._open[call_id]
@@ -261,49 +263,51 @@ class _Reader:
             read = [self._part(f"{path}[{number}]", part, pictures) for number, part in enumerate(content)]
             return tuple(part for part in read if part is not None)
         if content is not None:
-            self._wrong(path, f"expected a text or a list of parts, got {shown(content)}")
+            self._note_problem(path, f"expected a text or a list of parts, got {show(content)}")
         elif not may_miss:
-            self._wrong(path, "the field is missing" if "content" not in message else "expected a text, got None")
+            self._note_problem(
+                path, "the field is missing" if "content" not in message else "expected a text, got None"
+            )
         return ()
 
     def _part(self, path: str, part: Any, pictures: bool) -> Part | None:
         if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
-            self._wrong(path, "expected a part: an object with a 'type', such as {'type': 'text', 'text': ...}")
+            self._note_problem(path, "expected a part: an object with a 'type', such as {'type': 'text', 'text': ...}")
             return None
         if part["type"] in ("text", "refusal"):
             return TextPart(self._required_text(path, part, part["type"], may_be_empty=True))
         if part["type"] == "image_url" and pictures:
             return self._picture(f"{path}.image_url", part.get("image_url"))
-        self._leave_out(path, f"a part of the type {shown(part['type'])} can't be carried over")
+        self._note_omission(path, f"a part of the type {show(part['type'])} can't be carried over")
         return None
 
     def _picture(self, path: str, image: Any) -> Image | None:
         url = image.get("url") if isinstance(image, Mapping) else image
         if not isinstance(url, str):
-            self._wrong(path, f"expected an object with a 'url', got {shown(image)}")
+            self._note_problem(path, f"expected an object with a 'url', got {show(image)}")
             return None
         head, comma, data = url.partition(",")
         kind = head.removeprefix("data:").removesuffix(";base64").lower()
         if not (url.startswith("data:") and head.endswith(";base64") and comma):
-            self._leave_out(path, "a picture whose URL does not hold it (data:...;base64,) can't be carried over")
+            self._note_omission(path, "a picture whose URL does not hold it (data:...;base64,) can't be carried over")
             return None
         if kind not in MEDIA_TYPES:
-            self._leave_out(path, f"a picture of the type {shown(kind)} can't be carried over")
+            self._note_omission(path, f"a picture of the type {show(kind)} can't be carried over")
             return None
         if isinstance(image, Mapping) and image.get("detail") not in (None, "auto"):
-            self._leave_out(f"{path}.detail", "the field 'detail' can't be carried over")
+            self._note_omission(f"{path}.detail", "the field 'detail' can't be carried over")
         try:
             return Image(kind, data)
         except ConfigError as error:
-            self._wrong(path, str(error))
+            self._note_problem(path, str(error))
             return None
 
     def _required_text(self, path: str, data: Mapping[str, Any], name: str, *, may_be_empty: bool = False) -> str:
         value = data.get(name)
         if isinstance(value, str) and (value or may_be_empty):
             return value
-        what = "the field is missing" if name not in data else f"expected a text, got {shown(value)}"
-        self._wrong(f"{path}.{name}", what)
+        what = "the field is missing" if name not in data else f"expected a text, got {show(value)}"
+        self._note_problem(f"{path}.{name}", what)
         return ""
 
     def _optional_text(self, path: str, data: Mapping[str, Any], name: str) -> str:
@@ -315,13 +319,13 @@ class _Reader:
                 continue
             if name in ("function_call", "tool_calls", "tool_call_id"):
                 hint = "; write it as tool_calls" if name == "function_call" else ""
-                self._wrong(f"{path}.{name}", f"a message of the role {role!r} can't have this field{hint}")
+                self._note_problem(f"{path}.{name}", f"a message of the role {role!r} can't have this field{hint}")
             else:
-                self._leave_out(f"{path}.{name}", f"the field {shown(name)} can't be carried over")
+                self._note_omission(f"{path}.{name}", f"the field {show(name)} can't be carried over")
 
-    def _wrong(self, path: str, problem: str) -> None:
+    def _note_problem(self, path: str, problem: str) -> None:
         self.problems.append((path, problem))
 
-    def _leave_out(self, path: str, what: str) -> None:
+    def _note_omission(self, path: str, what: str) -> None:
         if what:
             self.left_out.append(f"{what} @ {path}")

@@ -1,8 +1,8 @@
 """The options of a session apart from its model, tools and system prompt: each declared once, with its default.
 
-Type checkers read the classes below, ``runtime.checking`` checks the caller's values against them, and ``filled`` adds
-the defaults. ``help(Agent)`` and docs/options.md print them. An option that applies both to ``Agent`` and to hosted
-sessions is declared once.
+Type checkers read the classes below, ``runtime.checking`` checks the caller's values against them, and ``fill`` adds
+the defaults. ``help(Agent)`` and docs/reference/options.md print them. An option that applies both to ``Agent`` and to
+hosted sessions is declared once.
 """
 
 from __future__ import annotations
@@ -59,215 +59,222 @@ NO_ROUTES: Mapping[ModelTask, str] = MappingProxyType({})
 NO_PERFORMERS: Mapping[type[Effect], Callable[..., Any]] = MappingProxyType({})
 
 
-class Carrying(TypedDict, total=False):
+class RuntimeOptions(TypedDict, total=False):
     """How a session is carried out, wherever it runs. These options are not recorded and may change at each resume."""
 
     approve: Annotated[
-        Approve | None, Option(None, "Asked for calls that need an approval. Without it they are refused.")
+        Approve | None, Option(None, "Your answer to calls that need an approval. Without it they are refused.")
     ]
     ask: Annotated[
         AskQuestions | None,
-        Option(None, "Answers the questions that the model has for the user; the feature `questions` needs it."),
+        Option(None, "Answers the model's questions to your user; the feature `questions` needs it."),
     ]
-    review: Annotated[ReviewPlans | None, Option(None, "Judges the plans of the model; the feature `plan` needs it.")]
-    hooks: Annotated[Hooks, Option(NO_HOOKS, "Functions that are asked at the points that are their keys.")]
+    review: Annotated[ReviewPlans | None, Option(None, "Judges the model's plans; the feature `plan` needs it.")]
+    hooks: Annotated[Hooks, Option(NO_HOOKS, "Your functions, by the point of the turn at which they are called.")]
     context: Annotated[
         Iterable[ContextFunction],
         Option(
             (),
-            "Functions that give, for each message of the user, the `Candidate`s that may stand in the prompt beside "
-            "the conversation (`docs/guides/context-sources.md`), such as `WorkspaceFiles`.",
+            "Functions that return, for each message of your user, the `Candidate`s for sections of the prompt "
+            "(`docs/guides/context-sources.md`). `ContextFiles` is one.",
         ),
     ]
-    observers: Annotated[Iterable[Observer], Option((), "Functions that are told of every event.")]
-    deps: Annotated[Any, Option(None, "Handed to tools as `ToolContext.deps`.")]
+    observers: Annotated[Iterable[Observer], Option((), "Functions that receive every event.")]
+    deps: Annotated[Any, Option(None, "Passed to your tools as `ToolContext.deps`.")]
     worker_patience: Annotated[
         float | None,
         Option(
             WORKER_PATIENCE,
-            "Seconds without a sign of life after which a worker is given up; None waits for ever.",
+            "Seconds without a sign of life before a worker counts as stalled; None waits forever.",
         ),
     ]
     performers: Annotated[
         Mapping[type[Effect], Callable[..., Any]],
         Option(
             NO_PERFORMERS,
-            "Functions `(effect, scope) -> input` that carry effects out in place of the usual ones, by effect type.",
+            "Your functions `(effect, scope) -> input` that replace the usual performers, by effect type.",
         ),
     ]
     fsync: Annotated[
         Fsync,
-        Option("turn", "When the recording is forced to the disk: at every `record`, at every `turn`, or `never`."),
+        Option("turn", "When your recording is forced to the disk: at every `record`, at every `turn`, or `never`."),
     ]
     redact: Annotated[
         Redaction | None,
-        Option(Redaction(), "What is kept out of the recording: by default what looks like a secret. None: nothing."),
+        Option(
+            Redaction(),
+            "The texts to hide from your recording: by default those that look like secrets. None: hide nothing.",
+        ),
     ]
 
 
-class Configuring(TypedDict, total=False):
+class ConfigOptions(TypedDict, total=False):
     """The settings of a new session. They are recorded and stay the same at a resume."""
 
     options: Annotated[GenerationOptions | None, Option(None, "How replies are sampled. None: `GenerationOptions()`.")]
     limits: Annotated[Limits | None, Option(None, "The budgets of a turn. None: `Limits()`.")]
-    policy: Annotated[Policy | None, Option(None, "Which calls may run. None: `Policy()`, which allows all of them.")]
-    retry: Annotated[RetryPolicy | None, Option(None, "When failed model calls are made again. None: `RetryPolicy()`.")]
+    policy: Annotated[Policy | None, Option(None, "Your rules on calls. None: `Policy()`, which allows all of them.")]
+    retry: Annotated[RetryPolicy | None, Option(None, "When to retry failed model calls. None: `RetryPolicy()`.")]
     context_tokens: Annotated[
-        int | None, Option(None, "For less context than the model has, in tokens. None: all that it has.")
+        int | None, Option(None, "The context to use, in tokens, if you want less than the model has. None: all of it.")
     ]
     features: Annotated[
         Iterable[Feature],
-        Option((), "What the agent may do beside calling tools: `questions`, `tasks`, `plan`, `memory`, `workers`."),
+        Option(
+            (), "The agent's abilities in addition to your tools: `questions`, `tasks`, `plan`, `memory`, `workers`."
+        ),
     ]
     names: Annotated[
         Vocabulary,
         Option(
             "cogstep",
-            "What the tools of the features are called: by our names, or by those that models know: `claude`.",
+            "The names of the features' tools: cogstep's own, or with `claude` those that models know.",
         ),
     ]
     protocol: Annotated[
         TextProtocol | None,
         Option(
             None,
-            "How the model writes calls (`docs/guides/text-protocols.md`). None: natively; if the template has no place "
-            "for tools, as `tool_tags`, with a warning.",
+            "How the model writes calls (`docs/guides/text-protocols.md`). None: natively; if its template has no "
+            "place for tools, you get `tool_tags` and a warning.",
         ),
     ]
     recall_first: Annotated[
-        bool, Option(False, "Whether the notes are searched for each message of the user before the model is asked.")
+        bool, Option(False, "Whether to search the notes for each message of your user before the model call.")
     ]
     compact_at: Annotated[
         float | None,
         Option(
             0.75,
-            "The share of the prompt's budget beyond which the model summarises older messages (`docs/context.md`). "
-            "None: never.",
+            "The model summarises older messages beyond this share of the prompt's budget "
+            "(`docs/concepts/context.md`). None: never.",
         ),
     ]
 
     sections: Annotated[
         Iterable[Section] | None,
-        Option(None, "The parts of the prompt that candidates are chosen for. None: `DEFAULT_SECTIONS`."),
+        Option(None, "The parts of the prompt for your candidates. None: `DEFAULT_SECTIONS`."),
     ]
 
 
-class Recording(Configuring, total=False):
+class NewSessionOptions(ConfigOptions, total=False):
     """The settings of a new session, and the place of its recording."""
 
     journal: Annotated[
         Where | None,
-        Option(None, "The file of the recording, or a `Recorder`; nothing must be recorded there yet. None: none."),
+        Option(None, "The file of your recording, or a `Recorder`; it must be empty. None: no recording."),
     ]
 
 
-class ProgramOptions(Carrying, total=False):
+class ProgramOptions(RuntimeOptions, total=False):
     """Options of `Agent.resume` and `AsyncAgent.resume`, in addition to the recording, the model and the tools."""
 
     memory: Annotated[
         Memory | None,
-        Option(None, "Keeps the notes of the model; the feature `memory` and `recall_first` need it."),
+        Option(None, "The store of the model's notes; the feature `memory` and `recall_first` need it."),
     ]
     models: Annotated[
         Mapping[str, Runtime],
         Option(
             NO_MODELS,
-            "Models beside the agent's own, by name, for `fallback`, `routes` and `use_model`. They are not closed "
-            "with it.",
+            "Other models by name, for `fallback`, `routes` and `use_model`. You close them yourself.",
         ),
     ]
     owns_model: Annotated[
         bool | None,
         Option(
             None,
-            "Whether the model is closed with the agent. None: it is not, since whoever made it may go on using it; "
-            "but a `fakes.ScriptedModel` is, and counts its replies then.",
+            "Whether to close the model with the agent. None: no, since you may continue to use it. A "
+            "`fakes.ScriptedModel` is closed, and then counts its replies.",
         ),
     ]
     raise_tool_errors: Annotated[
         bool,
         Option(
             False,
-            "For tests: whether what a tool raises is raised by `run`. Else it is logged, and told to the model.",
+            "For your tests: whether `run` raises the exceptions of tools. If not, they are logged and sent to the "
+            "model.",
         ),
     ]
-    clock: Annotated[Clock | None, Option(None, "Where time comes from; tests give a `fakes.FakeClock`.")]
-    engine: Annotated[EngineFactory, Option(LLMEngine, "Makes the agent's logic of its configuration.")]
+    clock: Annotated[Clock | None, Option(None, "The source of time. In your tests, pass a `fakes.FakeClock`.")]
+    engine: Annotated[EngineFactory, Option(LLMEngine, "Creates the agent's logic from its configuration.")]
 
 
-class Routing(TypedDict, total=False):
+class RoutingOptions(TypedDict, total=False):
     """Which of an agent's models is called. These options are recorded and stay the same at a resume."""
 
     fallback: Annotated[
         Iterable[str],
         Option(
             (),
-            "Of `models`, those that are called where the one before fails, in this order (`docs/guides/several-models.md`). "
-            '`""` is the agent\'s own.',
+            "The names in `models` to call if the one before fails, in your order "
+            '(`docs/guides/several-models.md`). `""` is the agent\'s own.',
         ),
     ]
     routes: Annotated[
         Mapping[ModelTask, str],
         Option(
             NO_ROUTES,
-            "For tasks, the one of `models` that is called first: `answer`, `plan` (in the mode `plan`), `summary`, "
+            "The name in `models` to call first for a task: `answer`, `plan` (in the mode `plan`), `summary`, "
             "`worker`.",
         ),
     ]
     breaker: Annotated[
         Breaker | None,
-        Option(None, "When a model that fails is not called for a while. None: `Breaker()`."),
+        Option(None, "When to stop calling a failing model for a while. None: `Breaker()`."),
     ]
 
 
-class AgentOptions(ProgramOptions, Recording, Routing, total=False):
+class AgentOptions(ProgramOptions, NewSessionOptions, RoutingOptions, total=False):
     """Options of `Agent`, `AsyncAgent` and their `fork`, in addition to the model, the tools and the system prompt."""
 
-    session: Annotated[str | None, Option(None, "The name of the session. None: a new one, drawn at random.")]
+    session: Annotated[str | None, Option(None, "The name of your session. None: a random one.")]
     state: Annotated[
         AgentState | None,
-        Option(None, "Where the session stands at its beginning: what `agent.state` gave, or `import_messages`."),
+        Option(None, "The state to continue from: your copy of `agent.state`, or a result of `import_messages`."),
     ]
 
 
-class HandleOptions(Carrying, Configuring, total=False):
+class HandleOptions(RuntimeOptions, ConfigOptions, total=False):
     """Options of `AgentHost.open`, in addition to the session's name, its tools and its system prompt."""
 
     notes: Annotated[
         str,
-        Option("", "The file of the model's notes, on the host's side; `:memory:` keeps them as long as the session."),
+        Option(
+            "", "The file of the model's notes, on the host's side; with `:memory:` they last as long as your session."
+        ),
     ]
     tool_wait: Annotated[
         float | None,
-        Option(300.0, "Seconds after which a call that got no result has failed; None waits for ever."),
+        Option(300.0, "Seconds until a call without your result fails; None waits forever."),
     ]
     window: Annotated[
         int | None,
-        Option(256, "Events of a turn that may be unread before the session waits for the reader. None: any number."),
+        Option(256, "Unread events of a turn before the session waits for you to read. None: any number."),
     ]
     journal: Annotated[
         str | os.PathLike[str] | None,
-        Option(None, "The file of the recording, on the host's side. None: none."),
+        Option(None, "The file of your recording, on the host's side. None: no recording."),
     ]
-    resume: Annotated[bool, Option(False, "Whether to go on with the session that is recorded in `journal`.")]
+    resume: Annotated[bool, Option(False, "Whether to continue your session that is recorded in `journal`.")]
 
 
 Options = TypeVar("Options", ProgramOptions, AgentOptions, HandleOptions)
 
-CONFIGURED = tuple(Configuring.__annotations__)
+CONFIGURED = tuple(ConfigOptions.__annotations__)
 """The options that are fields of ``AgentConfig`` with the same name."""
 
 USUAL = AgentConfig()
 """The values that replace None; immutable, and shared by all sessions."""
 
 
-def configured(full: Any) -> dict[str, Any]:
+def config_fields(full: Any) -> dict[str, Any]:
     """Return the ``AgentConfig`` fields set by options; ``full`` contains all options with their defaults."""
     fields = {name: usual if full[name] is None else full[name] for name, usual in _USUAL_FIELDS}
     return {**fields, "features": tuple(full["features"]), "sections": tuple(fields["sections"])}
 
 
-def routed(full: AgentOptions) -> dict[str, Any]:
+def routing_fields(full: AgentOptions) -> dict[str, Any]:
     """Return the ``AgentConfig`` fields set by the options for several models."""
     models = full["models"]
     if not models and not full["fallback"] and not full["routes"]:
@@ -284,7 +291,7 @@ _USUAL_FIELDS: tuple[tuple[str, Any], ...] = tuple([(name, getattr(USUAL, name))
 """Computed once, since each session starts with them."""
 
 
-def declared(kind: type) -> dict[str, Option]:
+def declared_options(kind: type) -> dict[str, Option]:
     """Return the options declared by one of the classes above, in their order."""
     if kind not in _DECLARED:
         hints = get_type_hints(kind, include_extras=True)
@@ -296,15 +303,15 @@ _DECLARED: dict[type, dict[str, Option]] = {}
 """A cache: reading type hints is slow."""
 
 
-def as_help(kind: type) -> str:
+def format_help(kind: type) -> str:
     """Return the options as a section of a docstring."""
     return "\n".join(
         textwrap.fill(
             f"{name}: {one.meaning}", 110, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
         )
-        for name, one in declared(kind).items()
+        for name, one in declared_options(kind).items()
     )
 
 
-def filled(given: Options, kind: type[Options]) -> Options:
-    return cast(Options, {**{name: one.default for name, one in declared(kind).items()}, **given})
+def fill(given: Options, kind: type[Options]) -> Options:
+    return cast(Options, {**{name: one.default for name, one in declared_options(kind).items()}, **given})

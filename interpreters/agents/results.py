@@ -20,7 +20,7 @@ from cognition import (
 )
 from cognition.values.messages import ResultStatus
 from interpreters.loop.errors import PendingError, TurnFailedError
-from interpreters.loop.program.pending import Postponable, told
+from interpreters.loop.program.pending import Postponable, format_pending
 
 
 @frozen
@@ -99,7 +99,9 @@ class RunResult:
         """
         match self.outcome:
             case Suspended(pending=pending):
-                raise PendingError(f"the turn waits for answers ({told(pending)}); hand them in with answer()")
+                raise PendingError(
+                    f"the turn waits for answers ({format_pending(pending)}); hand them in with answer()"
+                )
             case Failed(kind=kind, message=message):
                 raise TurnFailedError(f"the turn failed ({kind}): {message}", self.outcome)
             case Cancelled(reason=reason):

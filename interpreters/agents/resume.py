@@ -26,10 +26,10 @@ from cognition.steps.phases import Closed
 from cognition.values.routing import OWN
 from cognition.values.tools import ToolSpec
 from interpreters.agents._foreign_recording import conversation_of
-from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, filled
-from interpreters.agents.session_builder import Parts, assemble, make_parts, make_program, make_veil, weakened_in
+from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, fill
+from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
 from interpreters.loop.driver import Driver, follower
-from interpreters.loop.program.system_prompt import PromptFunction, prompting
+from interpreters.loop.program.system_prompt import PromptFunction, prompt_source
 from interpreters.recording.differences import differences
 from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.recording.journal.format import ENCODE
@@ -41,7 +41,7 @@ from runtime.protocol.model import Runtime
 
 
 @frozen(eq=False)
-class Reopened:
+class ReopenedSession:
     parts: Parts
     header: Header
     records: tuple[Record, ...]
@@ -54,7 +54,7 @@ def reopen(
     tools: Iterable[Usable],
     given: ProgramOptions,
     system: PromptFunction | None = None,
-) -> Reopened:
+) -> ReopenedSession:
     """Return the parts of a session that continues in its own journal, and lock the journal.
 
     Raises:
@@ -63,8 +63,8 @@ def reopen(
         ConfigError: the tools differ from the recorded tools.
     """
     tools = as_tools(tools)
-    full = filled(given, ProgramOptions)
-    made = None if system is None else prompting(system)
+    full = fill(given, ProgramOptions)
+    made = None if system is None else prompt_source(system)
     journal, reader = Journal.reopen(path, fsync=full["fsync"])
     try:
         with reader:
@@ -72,21 +72,21 @@ def reopen(
             records = tuple(reader)
         reader.check_own("resumed")
         header = reader.header
-        journal.veil = make_veil(given, tools, reader.secrets)
+        journal.redactor = make_redactor(given, tools, reader.secrets)
         config = _config_of(header, given.get("engine"))
         _check_tools(config.tools, tuple(tool.spec for tool in tools))
-        program = evolve(make_program(model, tools, header.session, full, made), reveal=journal.veil.reveal)
+        program = evolve(make_program(model, tools, header.session, full, made), reveal=journal.redactor.reveal)
         engine = program.engine(config) if "engine" in given else engine_of(header)
         program.check(engine)
-        weakened = weakened_in(config, model)
+        weakened = find_weakened(config, model)
     except BaseException:
         journal.close()
         raise
     parts = make_parts(config, engine, program, journal, full, header.start, weakened)
-    return Reopened(parts, header, records, tuple(reader.warnings))
+    return ReopenedSession(parts, header, records, tuple(reader.warnings))
 
 
-def take_up(records: Iterable[Record], driver: Driver) -> None:
+def replay_into(records: Iterable[Record], driver: Driver) -> None:
     """Replay records into a driver at the session's start.
 
     Only the newest record and the newest with a model call must have the same decisions as recorded. The digest of a
@@ -111,7 +111,7 @@ def take_up(records: Iterable[Record], driver: Driver) -> None:
 
 
 @frozen(eq=False)
-class Standing:
+class RecordedState:
     """The state of a recorded session after a turn."""
 
     header: Header
@@ -149,12 +149,12 @@ def fork_parts(
     origin = Origin(standing.header.session, standing.turn, bool(standing.foreign))
     recorded = given.get("journal") is not None
     if standing.foreign:
-        veil = make_veil(given, tools)
+        redactor = make_redactor(given, tools)
         if recorded:  # else a placeholder that somebody wrote would be shown as the secret that has its name here
-            state = veil.hide(state)[0]
-        return assemble(model, tools, system or "", given, start=state, origin=origin, veil=veil)
-    veil = make_veil(given, tools, standing.secrets)
-    config = veil.reveal(standing.header.config or AgentConfig())
+            state = redactor.hide(state)[0]
+        return assemble(model, tools, system or "", given, start=state, origin=origin, redactor=redactor)
+    redactor = make_redactor(given, tools, standing.secrets)
+    config = redactor.reveal(standing.header.config or AgentConfig())
     # The context is the model's, which may be another one than then.
     defaults = {name: getattr(config, name) for name in CONFIGURED if name != "context_tokens"}
     if models := given.get("models"):  # of which the new session may have others, or none
@@ -167,13 +167,13 @@ def fork_parts(
     if isinstance(system, str):  # in place of what a function has made since
         state = evolve(state, system=None)
     if not recorded:  # then nothing is hidden from here on
-        state = veil.reveal(state)
+        state = redactor.reveal(state)
     merged: Any = defaults | {name: value for name, value in given.items() if value is not None}
-    again: Any = {"start": state, "origin": origin, "veil": veil, "recorded_system": config.system}
+    again: Any = {"start": state, "origin": origin, "redactor": redactor, "recorded_system": config.system}
     return assemble(model, tools, config.system if system is None else system, merged, **again)
 
 
-def state_after(path: Where, turn: int | None, *, foreign: bool = False) -> Standing:
+def state_after(path: Where, turn: int | None, *, foreign: bool = False) -> RecordedState:
     """Return the state of a recorded session after a turn; None: after the newest that has ended.
 
     If another user wrote the recording, which ``foreign`` allows, only the conversation is used. With ``turn=None`` it
@@ -204,7 +204,7 @@ def state_after(path: Where, turn: int | None, *, foreign: bool = False) -> Stan
                 driver.restore(CancelAsked("the recording ends here"))
                 found, number = driver.state, driver.state.counters.turn
             found = conversation_of(found.history)
-        return Standing(reader.header, found, number, reader.secrets, reason)
+        return RecordedState(reader.header, found, number, reader.secrets, reason)
 
 
 def _config_of(header: Header, engine: EngineFactory | None) -> AgentConfig:

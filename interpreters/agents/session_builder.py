@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from secrets import token_hex
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from attrs import evolve, fields_dict, frozen
 
@@ -15,17 +15,20 @@ from cognition import (
     CognitiveEngine,
     CogstepError,
     ConfigError,
+    GenerationOptions,
+    LLMEngine,
     Outcome,
+    ToolSpec,
     TurnFinished,
     UserMessage,
     UserSpoke,
 )
 from cognition.base.checking import nearest
+from cognition.parsing.text_protocol import TextProtocol
 from cognition.steps.vocabulary import engine_tools
-from interpreters.agents._engine_cache import config_of, engine_of
-from interpreters.agents._protocol_choice import chosen_by_itself, left_out
+from cognition.values.features import HookPoint
 from interpreters.agents._state_restore import check_state
-from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled, routed
+from interpreters.agents.options import AgentOptions, ProgramOptions, config_fields, fill, routing_fields
 from interpreters.agents.results import RunResult, Suspended
 from interpreters.agents.structured_answers import StructuredResult, answer_schema
 from interpreters.loop.clock import Clock
@@ -33,17 +36,36 @@ from interpreters.loop.driver import Driver
 from interpreters.loop.program.message_content import Content, content_of
 from interpreters.loop.program.pending import Postponable
 from interpreters.loop.program.program import Program
-from interpreters.loop.program.system_prompt import PromptFunction, Prompting, prompting
+from interpreters.loop.program.system_prompt import PromptFunction, PromptSource, prompt_source
 from interpreters.observing.events import Observer
 from interpreters.recording.journal import Journal, Origin
-from interpreters.recording.redactor import Redacted, Veil
+from interpreters.recording.redactor import RedactionNote, Redactor
 from interpreters.tools.external import Usable, as_tools
 from interpreters.tools.tool import Tool
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.replies import weakened_tools
 from runtime.constrained.schema import read_checked, read_schema
-from runtime.protocol.model import Runtime
+from runtime.protocol.model import ModelInfo, Runtime
 from runtime.protocol.sampling import with_own
+
+USED_WITHOUT_TOOLS: Final = "tool_tags"
+"""The protocol for models whose template does not support tools: an answer in it is plain text."""
+
+PLAIN = (str, int, bool, type(None))
+"""Types compared by value; all other objects are equal only if identical."""
+
+
+class _CachedEngine(NamedTuple):
+    parts: tuple[object, ...]
+    config: AgentConfig
+    engine: LLMEngine | None
+
+
+_NEWEST: list[_CachedEngine] = []
+"""The newest configuration and engine, for sessions that start with the same options: a server starts thousands, and
+these two parts take a third of a session's start. Both are immutable. At most one entry. It is replaced in a single
+operation, since sessions start on any thread.
+"""
 
 NO_TYPE: Any = object()
 """Marks a missing ``returns``, since None is a valid type."""
@@ -80,24 +102,24 @@ def assemble(
     *,
     start: AgentState | None = None,
     origin: Origin | None = None,
-    veil: Veil | None = None,
+    redactor: Redactor | None = None,
     recorded_system: str = "",
 ) -> Parts:
-    """Return the parts of a new session; a fork passes ``start``, ``origin``, ``veil`` and ``recorded_system``.
+    """Return the parts of a new session; a fork passes ``start``, ``origin``, ``redactor`` and ``recorded_system``.
 
     Raises:
         ConfigError: the configuration or the given state is inconsistent.
         JournalError: the recording can't be started.
     """
     tools = as_tools(tools)
-    given = filled(given, AgentOptions)
+    given = fill(given, AgentOptions)
     kept = given["state"]
     if kept is not None:
         check_state(kept)
         if isinstance(system, str) and system:  # in place of what a function has made before
             kept = evolve(kept, system=None)
-    system, made = (system, None) if isinstance(system, str) else (recorded_system, prompting(system))
-    fields = {**configured(given), **routed(given)}
+    system, made = (system, None) if isinstance(system, str) else (recorded_system, prompt_source(system))
+    fields = {**config_fields(given), **routing_fields(given)}
     info = model.describe()
     if given["context_tokens"] is None:  # a request has to fit whichever of them is called
         others = [other.describe().context_tokens for other in given["models"].values()]
@@ -110,11 +132,11 @@ def assemble(
     warning = ""
     if given["protocol"] is None:
         any_tools = bool(tools or engine_tools(fields["features"]))
-        fields["protocol"], warning = chosen_by_itself(model, any_tools, fields["options"])
+        fields["protocol"], warning = choose_protocol(model, any_tools, fields["options"])
     config = config_of(system, tuple([tool.spec for tool in tools]), tuple(given["hooks"]), fields)
     for tool in tools:  # what can't be checked or sampled is better known now than at a call
         tool.prepare()
-    weakened = weakened_in(config, model)
+    weakened = find_weakened(config, model)
     if config.options.constrain and config.options.response_format:
         read = read_checked if config.options.response_checked else read_schema
         read(json.loads(config.options.response_format), "the response_format")
@@ -123,13 +145,13 @@ def assemble(
             raise ConfigError(f"{name} is empty: give a name, or leave it out, and {meant}")
     program = make_program(model, tools, given["session"] or token_hex(16), given, made)
     path = given["journal"]
-    redacted: tuple[Redacted, ...] = ()
+    redacted: tuple[RedactionNote, ...] = ()
     if path is not None:  # what is recorded is what the engine works with
-        veil = veil or make_veil(given, tools)
-        config, redacted = veil.hide(config)
+        redactor = redactor or make_redactor(given, tools)
+        config, redacted = redactor.hide(config)
         if kept is not None:  # a placeholder in it is a text like any other: nobody gets a secret by writing one
-            kept = veil.hide(kept)[0]
-        program = evolve(program, reveal=veil.reveal)
+            kept = redactor.hide(kept)[0]
+        program = evolve(program, reveal=redactor.reveal)
     engine = engine_of(program, config)
     start = kept if start is None else start
     if start is not None and start.model not in (None, "", *config.models):  # chosen of models that this agent hasn't
@@ -149,15 +171,17 @@ def assemble(
             origin=origin,
             redacted=redacted,
         )
-        journal.veil = veil
+        journal.redactor = redactor
     parts = make_parts(config, engine, program, journal, given, start, weakened)
     return evolve(parts, warnings=(warning, *parts.warnings)) if warning else parts
 
 
-def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
-    """Return the veil that hides secrets from a recording, if placeholder numbers up to ``after`` are already used."""
+def make_redactor(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Redactor:
+    """Return the redactor that hides secrets from a recording, if placeholder numbers up to ``after`` are
+    already used.
+    """
     names = frozenset(tool.spec.name for tool in tools)
-    return Veil(filled(given, ProgramOptions)["redact"], after=after, keep=names)
+    return Redactor(fill(given, ProgramOptions)["redact"], after=after, keep=names)
 
 
 def make_program(
@@ -165,7 +189,7 @@ def make_program(
     tools: Iterable[Tool[..., Any]],
     session: str,
     full: ProgramOptions,
-    system: Prompting | None = None,
+    system: PromptSource | None = None,
 ) -> Program:
     """Return the program with all values from the caller; ``full`` contains all options with their defaults."""
     brought: dict[str, Any] = {name: full[name] for name in BROUGHT if name in full}  # type: ignore[literal-required]  # names of options
@@ -184,7 +208,7 @@ def make_parts(
     weakened: Mapping[str, tuple[Weakened, ...]],
 ) -> Parts:
     unsealed = "" if journal is None else journal.warning
-    untold = [left_out(config, each) for each in (program.model, *program.models.values())]
+    untold = [unsupported_native(config, each) for each in (program.model, *program.models.values())]
     return Parts(
         config=config,
         engine=engine,
@@ -199,7 +223,7 @@ def make_parts(
     )
 
 
-def weakened_in(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weakened, ...]]:
+def find_weakened(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weakened, ...]]:
     """Return, for each tool, the parts of its schema that sampling can't enforce and that only the check covers.
 
     Raises:
@@ -260,7 +284,7 @@ def turn_result(
         outcome, usage = Suspended(pending), after.spent.usage
     else:
         outcome, usage = finished.outcome, finished.usage
-    parts = (outcome, usage, driver.revealed(after.history[began:]), after.counters.turn)
+    parts = (outcome, usage, driver.reveal(after.history[began:]), after.counters.turn)
     return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
 
 
@@ -271,3 +295,101 @@ def start_of_turn(state: AgentState) -> int:
         if isinstance(message, UserMessage) and message.origin == "user":
             return position
     return 0
+
+
+def config_of(
+    system: str, tools: tuple[ToolSpec, ...], hooks: tuple[HookPoint, ...], fields: Mapping[str, Any]
+) -> AgentConfig:
+    """Return the configuration for these values; ``fields`` contains its other fields by name.
+
+    Raises:
+        ConfigError: the values contradict each other.
+    """
+    parts = (system, tools, hooks, *fields, *fields.values())
+    for made in _NEWEST:
+        if _is_same(made.parts, parts):
+            return made.config
+    config = AgentConfig(system, tools, hooks=hooks, **fields)
+    _NEWEST[:] = [_CachedEngine(parts, config, None)]
+    return config
+
+
+def engine_of(program: Program, config: AgentConfig) -> CognitiveEngine:
+    """Return the program's engine for this configuration. A custom engine class is not cached."""
+    if program.engine is not LLMEngine:
+        return program.engine(config)
+    for made in _NEWEST:
+        if made.config is config and made.engine is not None:
+            return made.engine
+    engine = LLMEngine(config)
+    _NEWEST[:] = [made._replace(engine=engine) for made in _NEWEST if made.config is config] or _NEWEST
+    return engine
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two cache keys are equal. Mutable containers never are: they may have changed since."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if isinstance(one, PLAIN):
+        return one == other
+    return one is other and not isinstance(one, list | dict | set | bytearray)
+
+
+def has_place_for_tools(info: ModelInfo) -> bool:
+    """Whether the model's template supports tools and its calls can be parsed.
+
+    A runtime that lists no features at all is assumed to support them.
+    """
+    return not info.features or "tools" in info.features
+
+
+def choose_protocol(model: Runtime, any_tools: bool, options: GenerationOptions) -> tuple[TextProtocol, str]:
+    """Return the protocol of a session whose program sets none, and a warning if it is not the model's own.
+
+    Args:
+        model: the session's model.
+        any_tools: whether the session offers any tools.
+        options: how replies are sampled.
+
+    Raises:
+        ConfigError: a text protocol can't fulfil the options.
+    """
+    if not any_tools or options.tool_choice == "none":
+        return "native", ""
+    info = model.describe()
+    if has_place_for_tools(info):
+        return "native", ""
+    why = _explain(info)
+    if options.tool_choice != "auto" or options.response_format:
+        raise ConfigError(
+            f"{why}, so its calls are written as text, in which neither options.tool_choice nor response_format can be "
+            "kept: leave them alone (returns= works), leave the tools out, or give load_model the template= of another "
+            "model of its family"
+        )
+    return USED_WITHOUT_TOOLS, (
+        f"{why}: they are told in the system prompt, and calls are written as text (protocol={USED_WITHOUT_TOOLS!r}); "
+        "protocol= chooses how"
+    )
+
+
+def unsupported_native(config: AgentConfig, model: Runtime) -> str:
+    """Return a warning if ``protocol="native"`` is set and the model does not support it, so that it never sees the
+    tools.
+    """
+    if config.protocol != "native" or not config.offered or config.options.tool_choice == "none":
+        return ""
+    info = model.describe()
+    if has_place_for_tools(info):
+        return ""
+    return (
+        f"{_explain(info)}, and protocol='native' leaves them out; begin or fork "
+        f"the session with protocol={USED_WITHOUT_TOOLS!r}"
+    )
+
+
+def _explain(info: ModelInfo) -> str:
+    """Return the reason. A model without a local file has no chat template here that could be blamed."""
+    whose = f"the chat template of {info.name!r}" if info.path else repr(info.name)
+    return f"{whose} has no place for tools"

@@ -34,13 +34,16 @@ class Terminated(BaseException):
     """SIGTERM arrived. Raised by the signal handler, like KeyboardInterrupt, and so not an ``Exception``."""
 
 
-PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^\s/@:]*):[^\s@]*@|(?<=[?&]password=)[^\s&]+")
-"""Matches the password in a URL, also in a URL that was treated as a path and so has a single slash."""
+IN_URL = re.compile(r"([A-Za-z0-9+.-]:/{1,2}[^\s/@:]*):[^\s@]*(@?)")
+"""Matches the password in a URL, also in a URL that was treated as a path and so has a single slash. It begins at the
+scheme's last character and also matches without ``@``, so that a long text is read once.
+"""
+IN_QUERY = re.compile(r"(?<=[?&]password=)[^\s&]+")
 
 
 def without_passwords(message: str) -> str:
     """Remove passwords in URLs from a message that repeats user input."""
-    return PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] is not None else "***", message)
+    return IN_QUERY.sub("***", IN_URL.sub(lambda found: f"{found[1]}:***@" if found[2] else found[0], message))
 
 
 def reason_of(error: OSError) -> str:

@@ -38,8 +38,8 @@ from interpreters.cli.commands import (
     sessions,
     undo,
 )
-from interpreters.cli.options.arguments import EXIT_CODES, Parser, Version
-from interpreters.cli.options.store_option import in_store
+from interpreters.cli.options.arguments import EXIT_CODES, Parser, PrintVersion
+from interpreters.cli.options.store_option import resolve_in_store
 from interpreters.cli.screen.terminal import err, gates, out
 
 PAGE = """\
@@ -103,9 +103,11 @@ def _guarded(arguments: Sequence[str] | None) -> int:
     except CommandError as error:
         return _complain(str(error), error.code)
     except SystemExit as end:  # a function of the user's, such as a hook or who approves, meant to leave
-        from interpreters.cli.options.user_modules import where
+        from interpreters.cli.options.user_modules import error_location
 
-        return _complain(f"your own code ended the program{where(end)}; it has to return, or raise an exception")
+        return _complain(
+            f"your own code ended the program{error_location(end)}; it has to return, or raise an exception"
+        )
     except BaseException as error:  # what is no Exception too, which Python would print as it is
         from cognition import CogstepError
 
@@ -125,7 +127,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except SystemExit as end:  # --help, --version, wrong usage
         return end.code if isinstance(end.code, int) else UNUSABLE
     try:
-        in_store(options)
+        resolve_in_store(options)
         code: int = options.act(options)
     finally:
         opened: contextlib.ExitStack | None = getattr(options, "opened", None)
@@ -145,7 +147,7 @@ def _possible(argument: str) -> bool:
 def parser() -> Parser:
     """Return the parser of the whole command line."""
     main = Parser(prog="cogstep", description=PAGE, epilog=EXIT_CODES)
-    main.add_argument("--version", action=Version, help="print the version and leave")
+    main.add_argument("--version", action=PrintVersion, help="print the version and leave")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
     for command in COMMANDS:
         command.add(commands)

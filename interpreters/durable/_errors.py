@@ -17,7 +17,7 @@ class DurableDivergedError(DurableError):
     lines = True
 
 
-def failed(said: str) -> DurableError:
+def run_error(said: str) -> DurableError:
     """Return the error of a failed run.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from cognition import CancelEffect, Input, from_data
 from interpreters.durable.definition import DurableAgent
-from interpreters.loop.program.pending import Postponable, outlives_its_run, waiting_under
+from interpreters.loop.program.pending import Postponable, find_pending, outlives_its_run
 from interpreters.loop.program.program import read_answer
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorder import Recorder
@@ -38,7 +38,7 @@ def pending_of(agent: DurableAgent, recorder: Recorder) -> tuple[Postponable, ..
     return tuple(effect for effect in effects if outlives_its_run(effect, tools))
 
 
-def answering(agent: DurableAgent, recorder: Recorder, effect_id: str, answer: object) -> Input:
+def answer_input(agent: DurableAgent, recorder: Recorder, effect_id: str, answer: object) -> Input:
     """Return the input for an answer to a pending effect.
 
     Raises:
@@ -46,5 +46,5 @@ def answering(agent: DurableAgent, recorder: Recorder, effect_id: str, answer: o
         ConfigError: the answer does not fit the effect.
         JournalError: the recording can't be read.
     """
-    effect = waiting_under(effect_id, pending_of(agent, recorder))
+    effect = find_pending(effect_id, pending_of(agent, recorder))
     return read_answer(effect, answer, {tool.spec.name: tool for tool in agent.tools})

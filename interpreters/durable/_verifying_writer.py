@@ -37,7 +37,7 @@ from interpreters.loop.program.pending import outlives_its_run
 from interpreters.loop.settlement import settle
 from interpreters.recording.differences import differences
 from interpreters.recording.journal import DecisionWriter, Journal, Record
-from interpreters.recording.redactor import Redacted, Veil
+from interpreters.recording.redactor import RedactionNote, Redactor
 from interpreters.recording.replay import compare
 from interpreters.tools.tool import Tool
 
@@ -46,16 +46,16 @@ WEIGHED = (CallTool, AskApproval, AskUser, ReviewPlan)
 NO_TOOLS: Final[Mapping[str, Tool[..., Any]]] = {}
 
 
-class StepVeil:
-    """The session's veil for a driver whose inputs are already redacted.
+class StepRedactor:
+    """The session's redactor for a driver whose inputs are already redacted.
 
     Args:
-        veil: the session's veil.
+        redactor: the session's redactor.
     """
 
-    def __init__(self, veil: Veil) -> None:
-        self._veil = veil
-        self.noted: Sequence[Redacted] = ()
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self.noted: Sequence[RedactionNote] = ()
         """The redactions in the next input."""
 
     def hide(self, value: Any) -> tuple[Any, Sequence[Any]]:
@@ -64,20 +64,20 @@ class StepVeil:
         return value, noted
 
     def reveal(self, value: Any) -> Any:
-        return self._veil.reveal(value)
+        return self._redactor.reveal(value)
 
     def lacks(self, value: object) -> bool:
-        return self._veil.lacks(value)
+        return self._redactor.lacks(value)
 
 
-class Ahead:
+class VerifyingWriter:
     """A ``Writer`` for one execution of a run.
 
     Args:
         journal: the session's journal.
         folded: the number of records when the run began.
         ahead: the records that earlier executions of this run have written.
-        veil: the session's veil.
+        redactor: the session's redactor.
         tools: the session's tools, by name.
         early: whether answers are recorded before the engine has stored them.
     """
@@ -87,7 +87,7 @@ class Ahead:
         journal: Journal,
         folded: int,
         ahead: Iterable[Record],
-        veil: Veil,
+        redactor: Redactor,
         tools: Mapping[str, Tool[..., Any]] = NO_TOOLS,
         early: bool = False,
     ) -> None:
@@ -99,7 +99,7 @@ class Ahead:
         self._ahead = deque(ahead)
         self._decisions = DecisionWriter()
         self._written = folded
-        self.veil = StepVeil(veil)
+        self.redactor = StepRedactor(redactor)
         self.repeated = False
         """Whether the newest input was already recorded: its effects may have started, and observers have seen it."""
         self._records_early = early
@@ -109,7 +109,7 @@ class Ahead:
         self.may_have_begun = False
         """Whether the effects decided by the newest input may have started in an earlier execution."""
 
-    def expect(self, redacted: Sequence[Redacted], *, noted: bool, given_again: bool) -> None:
+    def expect(self, redacted: Sequence[RedactionNote], *, noted: bool, given_again: bool) -> None:
         """Set the facts about the next input that it does not contain.
 
         Args:
@@ -117,7 +117,7 @@ class Ahead:
             noted: whether the engine stores it with the note that it was recorded before.
             given_again: whether an earlier execution has received it from the engine, or may have.
         """
-        self.veil.noted = redacted
+        self.redactor.noted = redacted
         self._is_noted, self._is_given_again = noted, given_again
 
     @property
@@ -138,7 +138,7 @@ class Ahead:
 
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` is expected to wait for the disk."""
-        return not self._ahead and (self._journal.waits(event, transition) or self._weighed(event, transition)[1])
+        return not self._ahead and (self._journal.waits(event, transition) or self._weigh(event, transition)[1])
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
         """Append a record, or check that it equals the existing record.
@@ -148,7 +148,7 @@ class Ahead:
             TakenOverError: another process has taken over the session.
             JournalError: the record can't be written.
         """
-        waiting, forces = self._weighed(event, transition)
+        waiting, forces = self._weigh(event, transition)
         if self._ahead:
             self._compare(self._ahead[0], event, transition)
             self._ahead.popleft()
@@ -161,7 +161,7 @@ class Ahead:
         self.waiting, self._newest = waiting, None
         self._written += 1
 
-    def _weighed(self, event: Input, transition: Transition) -> tuple[set[EffectId], bool]:
+    def _weigh(self, event: Input, transition: Transition) -> tuple[set[EffectId], bool]:
         """Return the effects that wait for an answer after a step, and whether its record must be forced to the disk.
 
         It is forced if it is the run's first, if an effect must not start twice, or if the run may end here with

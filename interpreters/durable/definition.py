@@ -11,14 +11,14 @@ from typing import Any, Unpack
 from attrs import evolve
 
 from cognition import AgentConfig, AgentState, CancelAsked, ConfigError
-from cognition.base.checking import shown
-from interpreters.agents.options import AgentOptions, ProgramOptions, declared, filled
-from interpreters.agents.resume import Reopened, reopen
-from interpreters.agents.session_builder import Parts, assemble, make_parts, make_program, make_veil, weakened_in
+from cognition.base.checking import show
+from interpreters.agents.options import AgentOptions, ProgramOptions, declared_options, fill
+from interpreters.agents.resume import ReopenedSession, reopen
+from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
 from interpreters.loop.program.system_prompt import PromptFunction
 from interpreters.recording.journal import Journal
 from interpreters.recording.recorder import Recorder
-from interpreters.recording.redactor import Veil
+from interpreters.recording.redactor import Redactor
 from interpreters.tools.external import Usable, as_tools
 from interpreters.tools.tool import Tool
 from runtime.checking import checked_call
@@ -67,13 +67,13 @@ class DurableAgent:
         if not NAME.fullmatch(name) or not NAME.fullmatch(version):
             raise ConfigError(
                 f"name and version of a durable agent are letters, digits, '_', '.' and '-', 64 at most: not "
-                f"{shown(name)}, {shown(version)}"
+                f"{show(name)}, {show(version)}"
             )
         for option, why in NOT_HERE.items():
             if given.get(option) is not None:
                 raise ConfigError(f"{option} is no option of a durable agent: {why}")
         if not isinstance(model, Runtime) and not callable(model):
-            raise ConfigError(f"model has to be a Runtime, or a function that gives one, not {shown(model)}")
+            raise ConfigError(f"model has to be a Runtime, or a function that gives one, not {show(model)}")
         self.name = name
         self.version = version
         self.tools: tuple[Tool[..., Any], ...] = as_tools(tools)
@@ -105,15 +105,15 @@ class DurableAgent:
             model, self._model = self._model, None
             model.close()
 
-    def veil(self) -> Veil:
-        """Return a veil that hides secrets before a session exists: the engine's tables store messages to it."""
-        return make_veil(self._program_options(), self.tools)
+    def redactor(self) -> Redactor:
+        """Return a redactor that hides secrets before a session exists: the engine's tables store messages to it."""
+        return make_redactor(self._program_options(), self.tools)
 
-    def hidden(self, text: str) -> str:
+    def hide(self, text: str) -> str:
         """Return an error text without secrets: engines store it and show it to their operators."""
-        full = filled(self._program_options(), ProgramOptions)
+        full = fill(self._program_options(), ProgramOptions)
         names = frozenset(tool.spec.name for tool in self.tools)
-        return Veil(full["redact"], keep=names, literal=False).hide(CancelAsked(text))[0].reason
+        return Redactor(full["redact"], keep=names, literal=False).hide(CancelAsked(text))[0].reason
 
     def begin(self, session: str, recorder: Recorder) -> Parts:
         """Return the parts of a new session, and start its recording.
@@ -126,16 +126,16 @@ class DurableAgent:
         return assemble(self.model, self.tools, self.system, given)
 
     def begin_worker(
-        self, session: str, recorder: Recorder, config: AgentConfig, state: AgentState, veil: Veil
+        self, session: str, recorder: Recorder, config: AgentConfig, state: AgentState, redactor: Redactor
     ) -> Parts:
         """``begin`` for a worker's session, with the configuration from its parent."""
-        full = filled(self._program_options(), ProgramOptions)
+        full = fill(self._program_options(), ProgramOptions)
         names = tuple(tool.name for tool in config.tools)
         program = make_program(self.model, self.tools, session, full).for_worker(session, names)
-        program = evolve(program, reveal=veil.reveal)
+        program = evolve(program, reveal=redactor.reveal)
         engine = program.engine(config)
         program.check(engine)
-        weakened = weakened_in(config, self.model)
+        weakened = find_weakened(config, self.model)
         clock = full["clock"]
         journal = Journal.create(
             recorder,
@@ -146,10 +146,10 @@ class DurableAgent:
             created=None if clock is None else clock.time(),
             start=state,
         )
-        journal.veil = veil
+        journal.redactor = redactor
         return make_parts(config, engine, program, journal, full, state, weakened)
 
-    def reopen(self, recorder: Recorder, names: tuple[str, ...] | None = None) -> Reopened:
+    def reopen(self, recorder: Recorder, names: tuple[str, ...] | None = None) -> ReopenedSession:
         """Return the parts of a recorded session; from now on this process writes the recording.
 
         Args:
@@ -169,7 +169,7 @@ class DurableAgent:
         return evolve(reopened, parts=evolve(reopened.parts, program=program))
 
     def _program_options(self) -> ProgramOptions:
-        own: Any = {name: self.given[name] for name in declared(ProgramOptions) if name in self.given}  # type: ignore[literal-required]  # names of options
+        own: Any = {name: self.given[name] for name in declared_options(ProgramOptions) if name in self.given}  # type: ignore[literal-required]  # names of options
         brought: ProgramOptions = own
         return brought
 
@@ -183,5 +183,5 @@ def agent_named(agents: Mapping[str, DurableAgent], name: str | None) -> Durable
     if name is None and len(agents) == 1:
         return next(iter(agents.values()))
     if name is None or name not in agents:
-        raise ConfigError(f"agent has to be one of {', '.join(agents)}, not {shown(name)}")
+        raise ConfigError(f"agent has to be one of {', '.join(agents)}, not {show(name)}")
     return agents[name]

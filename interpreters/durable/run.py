@@ -20,20 +20,20 @@ from typing import Any, TypeVar
 from attrs import evolve, frozen
 
 from cognition import CogstepError, Input
-from interpreters.agents.resume import Reopened, take_up
+from interpreters.agents.resume import ReopenedSession, replay_into
 from interpreters.agents.session_builder import Parts
 from interpreters.durable._errors import DurableDivergedError
 from interpreters.durable._interpreter import DurableInterpreter, RunClock
-from interpreters.durable._verifying_writer import Ahead
+from interpreters.durable._verifying_writer import VerifyingWriter
 from interpreters.durable.context import DurableContext
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.serialization import Ended, Errand, Happened, input_text, read_input
+from interpreters.durable.serialization import RunOutcome, StepResult, WorkerStart, input_text, read_input
 from interpreters.loop.program.pending import outlives_its_run
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, Record
 from interpreters.recording.recorder import MayWait, Recorder
-from interpreters.recording.redactor import NUMBERED, Veil
+from interpreters.recording.redactor import NUMBERED, Redactor
 from interpreters.recording.replay import ReplayDivergedError, replay
-from interpreters.tools.offloading import to_its_end
+from interpreters.tools.offloading import run_to_end
 
 Result = TypeVar("Result")
 
@@ -44,11 +44,11 @@ raises ``TakenOverError``.
 
 
 @frozen(eq=False)
-class Opened:
+class OpenedRun:
     recorder: Recorder
     parts: Parts
     journal: Journal
-    veil: Veil
+    redactor: Redactor
     records: tuple[Record, ...]
 
     @property
@@ -57,7 +57,7 @@ class Opened:
 
 
 async def run_durably(agent: DurableAgent, session: str, event: str, context: DurableContext, take: Take) -> str:
-    """Execute a run of a session, for the first time or again; return an ``Ended`` as JSON.
+    """Execute a run of a session, for the first time or again; return an ``RunOutcome`` as JSON.
 
     Args:
         agent: the definition.
@@ -75,83 +75,88 @@ async def run_durably(agent: DurableAgent, session: str, event: str, context: Du
 
 
 async def run_worker(agent: DurableAgent, session: str, task: str, context: DurableContext, take: Take) -> str:
-    """``run_durably`` for a worker; ``task`` is an ``Errand`` as JSON."""
-    errand = Errand.read(task)
+    """``run_durably`` for a worker; ``task`` is an ``WorkerStart`` as JSON."""
+    errand = WorkerStart.read(task)
     return await _execute(agent, session, errand.task, context, take, errand)
 
 
 async def _execute(
-    agent: DurableAgent, session: str, event: Input | None, context: DurableContext, take: Take, errand: Errand | None
+    agent: DurableAgent,
+    session: str,
+    event: Input | None,
+    context: DurableContext,
+    take: Take,
+    errand: WorkerStart | None,
 ) -> str:
     clock = RunClock(agent.given.get("clock"))
-    opened: list[tuple[Opened, DurableInterpreter]] = []
+    opened: list[tuple[OpenedRun, DurableInterpreter]] = []
 
-    async def open_at(lines: int | None) -> tuple[Opened, DurableInterpreter]:
+    async def open_at(lines: int | None) -> tuple[OpenedRun, DurableInterpreter]:
         recorder = take(session)
-        one = await _asked(recorder, partial(_opened, agent, session, recorder, errand))
+        one = await _ask(recorder, partial(_open, agent, session, recorder, errand))
         try:
-            opened[:] = [(one, _folded(one, lines or one.lines, context, clock))]
+            opened[:] = [(one, _fold(one, lines or one.lines, context, clock))]
         except BaseException:
-            await _asked(recorder, one.journal.close)
+            await _ask(recorder, one.journal.close)
             raise
         return opened[0]
 
     async def begin() -> str:
         one, interpreter = await open_at(None)
         try:
-            given = event if event is None or errand is not None else agent.veil().reveal(event)
-            one.veil.adopt(given)  # the sender, or the parent, has hidden it
+            given = event if event is None or errand is not None else agent.redactor().reveal(event)
+            one.redactor.adopt(given)  # the sender, or the parent, has hidden it
             interpreter.check_waits(given)
-            happened = await interpreter.said(given)
+            happened = await interpreter.prepare_input(given)
         except CogstepError as error:
-            happened = Happened(clock.real.time(), error=agent.hidden(f"{type(error).__name__}: {error}"))
+            happened = StepResult(clock.real.time(), error=agent.hide(f"{type(error).__name__}: {error}"))
         return evolve(happened, lines=one.lines).text()
 
     try:
-        beginning = Happened.read(await context.step("begin", begin, alone=True))
+        beginning = StepResult.read(await context.step("begin", begin, alone=True))
         if beginning.error:
-            return Ended(beginning.at, error=beginning.error).text()
+            return RunOutcome(beginning.at, error=beginning.error).text()
         one, interpreter = opened[0] if opened else await open_at(beginning.lines)
-        one.veil.has_used(_numbers(beginning))
+        one.redactor.reserve_numbers(_numbers(beginning))
         ended = await interpreter.carry(beginning)
         return ended.text()
     finally:
         for one, _ in opened:
-            await _asked(one.recorder, one.journal.close)
+            await _ask(one.recorder, one.journal.close)
 
 
-async def _asked(recorder: Recorder, ask: Callable[[], Result]) -> Result:
+async def _ask(recorder: Recorder, ask: Callable[[], Result]) -> Result:
     """Run a recorder's blocking call, on a thread if it may wait for a database: the loop serves other sessions."""
-    return await to_its_end(ask) if isinstance(recorder, MayWait) else ask()
+    return await run_to_end(ask) if isinstance(recorder, MayWait) else ask()
 
 
-def _numbers(happened: Happened) -> int:
+def _numbers(happened: StepResult) -> int:
     return max(map(int, NUMBERED.findall(input_text(happened.event).encode())), default=0)
 
 
-def _opened(agent: DurableAgent, session: str, recorder: Recorder, errand: Errand | None) -> Opened:
-    if not _is_there(recorder):
+def _open(agent: DurableAgent, session: str, recorder: Recorder, errand: WorkerStart | None) -> OpenedRun:
+    if not _exists(recorder):
         if errand is None:
             parts = agent.begin(session, recorder)
         else:
-            veil = agent.veil()
-            veil.has_used(max(map(int, NUMBERED.findall(errand.text().encode())), default=0))
-            parts = agent.begin_worker(session, recorder, errand.config, errand.state, veil)
+            redactor = agent.redactor()
+            redactor.reserve_numbers(max(map(int, NUMBERED.findall(errand.text().encode())), default=0))
+            parts = agent.begin_worker(session, recorder, errand.config, errand.state, redactor)
         records: tuple[Record, ...] = ()
     else:
         names = None if errand is None else tuple(tool.name for tool in errand.config.tools)
-        reopened: Reopened = agent.reopen(recorder, names)
+        reopened: ReopenedSession = agent.reopen(recorder, names)
         parts, records = reopened.parts, reopened.records
     journal = parts.journal
     assert journal is not None
-    hidden = journal.veil
+    hidden = journal.redactor
     assert hidden is not None
     if errand is not None:  # it works beside its parent and other workers, and what it says goes to the parent
-        hidden.number_beside(session.rpartition("/")[2].replace(".", "x"))
-    return Opened(recorder, parts, journal, hidden, records)
+        hidden.set_number_suffix(session.rpartition("/")[2].replace(".", "x"))
+    return OpenedRun(recorder, parts, journal, hidden, records)
 
 
-def _is_there(recorder: Recorder) -> bool:
+def _exists(recorder: Recorder) -> bool:
     """Whether the session exists.
 
     Raises:
@@ -167,14 +172,16 @@ def _is_there(recorder: Recorder) -> bool:
         return True
 
 
-def _folded(one: Opened, lines: int, context: DurableContext, clock: RunClock) -> DurableInterpreter:
+def _fold(one: OpenedRun, lines: int, context: DurableContext, clock: RunClock) -> DurableInterpreter:
     """Return an interpreter in the state after the first ``lines`` lines; the later lines are ahead of it."""
     folded = one.records[: lines - 1]
     tools = one.parts.program.tools
-    writer = Ahead(one.journal, len(folded), one.records[lines - 1 :], one.veil, tools, context.calls_meanwhile)
-    interpreter = DurableInterpreter(one.parts, writer, one.veil, context, clock)
+    writer = VerifyingWriter(
+        one.journal, len(folded), one.records[lines - 1 :], one.redactor, tools, context.calls_meanwhile
+    )
+    interpreter = DurableInterpreter(one.parts, writer, one.redactor, context, clock)
     try:
-        take_up(folded, interpreter.driver)
+        replay_into(folded, interpreter.driver)
         effects: list[Any] = list(interpreter.driver.in_flight.values())
         writer.waiting = {effect.effect_id for effect in effects if outlives_its_run(effect, tools)}
     except ReplayDivergedError as error:

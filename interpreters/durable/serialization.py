@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -19,18 +19,18 @@ from cognition import AgentConfig, AgentState, Input, TurnFinished, from_data, t
 from cognition.base.encoding import encoder
 from interpreters.durable._errors import DurableError
 from interpreters.loop.program.pending import Postponable
-from interpreters.recording.redactor import Redacted
+from interpreters.recording.redactor import RedactionNote
 
 
 @frozen
-class Happened:
+class StepResult:
     """The result of a step."""
 
     at: float
     """Seconds since the epoch."""
     event: Input | None = None
     """None if the effect is answered later, or if the run continues without a new input."""
-    redacted: tuple[Redacted, ...] = ()
+    redacted: tuple[RedactionNote, ...] = ()
     lines: int = 0
     """Only in the beginning: the number of lines recorded before the run."""
     error: str = ""
@@ -53,7 +53,7 @@ class Happened:
             data["redacted"] = [one.data() for one in self.redacted]
         if self.recorded:
             data["recorded"] = True
-        return written(data)
+        return encode_json(data)
 
     def is_read_from(self, text: str) -> bool:
         """Whether ``read`` returns an equal value for ``text``, the text of this value.
@@ -63,7 +63,7 @@ class Happened:
         return HALF not in text
 
     @classmethod
-    def read(cls, text: str) -> Happened:
+    def read(cls, text: str) -> StepResult:
         """Read JSON.
 
         Raises:
@@ -72,7 +72,7 @@ class Happened:
         try:
             data = json.loads(text)
             event = from_data(data["input"], Input) if "input" in data else None
-            redacted = tuple(Redacted(**one) for one in data.get("redacted", ()))
+            redacted = tuple(RedactionNote(**one) for one in data.get("redacted", ()))
             lines, recorded = data.get("lines", 0), bool(data.get("recorded"))
             return cls(float(data["at"]), event, redacted, lines, data.get("error", ""), recorded)
         except Exception as error:  # whatever comes of a text that somebody else has changed
@@ -80,14 +80,14 @@ class Happened:
 
 
 @frozen(eq=False)
-class Made:
-    happened: Happened
+class LocalResult:
+    happened: StepResult
     came: Input | None
     """Its input before redaction; None if unknown."""
     text: str
 
     @classmethod
-    def of(cls, happened: Happened, came: Input | None) -> Made:
+    def of(cls, happened: StepResult, came: Input | None) -> LocalResult:
         return cls(happened, came, happened.text())
 
     @property
@@ -96,7 +96,7 @@ class Made:
 
 
 @frozen
-class Errand:
+class WorkerStart:
     """The beginning of a worker's run."""
 
     config: AgentConfig
@@ -104,19 +104,19 @@ class Errand:
     task: Input
 
     def text(self) -> str:
-        return written(
+        return encode_json(
             {"config": to_data(self.config), "state": to_data(self.state), "task": to_data(self.task, Input)}
         )
 
     @classmethod
-    def read(cls, text: str) -> Errand:
+    def read(cls, text: str) -> WorkerStart:
         data = json.loads(text)
         config, state = from_data(data["config"], AgentConfig), from_data(data["state"], AgentState)
         return cls(config, state, from_data(data["task"], Input))
 
 
 @frozen
-class Ended:
+class RunOutcome:
     """The outcome of a run."""
 
     at: float
@@ -138,10 +138,10 @@ class Ended:
             data["pending"] = [to_data(effect, Postponable) for effect in self.pending]
         if self.error:
             data["error"] = self.error
-        return written(data)
+        return encode_json(data)
 
     @classmethod
-    def read(cls, text: str) -> Ended:
+    def read(cls, text: str) -> RunOutcome:
         """Read JSON."""
         data = json.loads(text)
         finished = from_data(data["finished"], TurnFinished) if "finished" in data else None
@@ -151,7 +151,7 @@ class Ended:
 
 def input_text(event: Input | None) -> str:
     """Return an input as JSON; ``null`` for None, which continues an interrupted turn."""
-    return "null" if event is None else written(to_data(event, Input))
+    return "null" if event is None else encode_json(to_data(event, Input))
 
 
 def read_input(text: str) -> Input | None:
@@ -164,7 +164,7 @@ def read_input(text: str) -> Input | None:
     return None if data is None else from_data(data, Input)
 
 
-written = encoder(ascii_only=True)
+encode_json: Callable[[Any], str] = encoder(ascii_only=True)
 """Writes plain data as ASCII JSON: half of a surrogate pair has no other form that every database can store."""
 
 HALF = "\\ud"

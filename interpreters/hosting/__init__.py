@@ -7,8 +7,7 @@ from interpreters.hosting._errors import HostDiedError, HostError, HostTimeoutEr
 from interpreters.hosting._handle import AgentHandle
 from interpreters.hosting._host import Host
 from interpreters.hosting._protocol import ModelChoice, ProtocolError
-from interpreters.hosting._turn_jobs import ToolWait
-from interpreters.hosting._turn_stream import TurnStream
+from interpreters.hosting._turn_stream import ToolWait, TurnStream
 
 __all__ = [
     "AgentHandle",

@@ -15,21 +15,28 @@ from typing import Any, Unpack
 from attrs import evolve
 
 from cognition import CogstepError, ConfigError
+from cognition.base.checking import show
 from interpreters.agents.options import HandleOptions
 from interpreters.hosting import _protocol as say
 from interpreters.hosting._channels import Channel, PipeChannel, QueueChannel
 from interpreters.hosting._errors import HostDiedError, HostError, HostTimeoutError
 from interpreters.hosting._handle import AgentHandle
 from interpreters.hosting._host import Host
-from interpreters.hosting._host_process import CLOSED, end_of, kill, start_host
 from interpreters.hosting._protocol import ModelChoice, ProtocolError, line_of, read_notice
 from interpreters.loop.clock import Clock
 from interpreters.loop.program.system_prompt import PromptFunction
-from interpreters.recording.journal.locking import released_by
+from interpreters.recording.journal.locking import note_releasing_thread
 from interpreters.tools.external import Usable
 from runtime.checking import checked_call
+from runtime.children import start as starting
+from runtime.children.ending import kill_group, signal_name
 from runtime.children.line_pipe import LONGEST_REASON
+from runtime.closeable import Closeable
 from runtime.protocol.model import Runtime
+
+CHILD = "interpreters.hosting.host_main"
+
+CLOSED = "the host was closed"
 
 CLOSE_SECONDS = 10.0
 """Seconds a host may take to end before its process is killed."""
@@ -44,7 +51,7 @@ FAULTS = 100
 """Maximum length of ``AgentHost.faults``: a program that is not a host may print without end."""
 
 
-class AgentHost:
+class AgentHost(Closeable):
     """Sessions by key that share a model, in a thread of this process or in a separate process."""
 
     def __init__(
@@ -67,7 +74,7 @@ class AgentHost:
                 not reachable here, and no copies are saved.
         """
         self.answer_wait = answer_wait
-        self.files = None if files is None else os.path.abspath(files)
+        self.files: str | None = None if files is None else os.path.abspath(files)
         self.ended: str | None = None
         """The reason why the host has ended; None while it runs."""
         self.model: say.Started | None = None
@@ -183,7 +190,7 @@ class AgentHost:
                 code = process.wait()
             assert process.stdout is not None
             process.stdout.close()
-            return end_of(code)
+            return describe_exit(code)
 
         host = cls(channel, on_gone=gone, answer_wait=answer_wait, files=files)
         host.process = process
@@ -341,15 +348,9 @@ class AgentHost:
         """End the sessions if the host was not closed. A later writer of their recordings waits for that end."""
         reader: threading.Thread | None = getattr(self, "_reader", None)  # the constructor may have failed before
         if reader is not None and self.ended is None:
-            released_by(reader)
+            note_releasing_thread(reader)
             self.send(say.Shutdown())
             self._channel.close()
-
-    def __enter__(self) -> AgentHost:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ------------------------------------------------------------------------------------------------------- messages
 
@@ -394,7 +395,7 @@ class AgentHost:
             raise HostError(notice.message[:LONGEST_REASON] or "the host refused it", notice.error[:LONGEST_REASON])
         return notice
 
-    def _arrived(self, notice: Any, length: int) -> None:
+    def _receive(self, notice: Any, length: int) -> None:
         """Handle a message from the host.
 
         Raises:
@@ -407,7 +408,7 @@ class AgentHost:
             with self._lock:
                 waiting, expected = self._waiting.get(notice.id, (None, type(notice)))
                 known = waiting is not None or notice.id in self._late
-                if known and isinstance(notice, say.Refused | expected) and self._fits(notice):
+                if known and isinstance(notice, say.Refused | expected) and self._is_expected(notice):
                     self._waiting.pop(notice.id, None)
                     self._late.discard(notice.id)
                 else:
@@ -417,18 +418,18 @@ class AgentHost:
         else:
             handle = self._turns.get(notice.turn)
             if handle is not None and handle.key == notice.session:
-                handle.arrived(notice, length)
+                handle.receive(notice, length)
             elif handle is not None or not 0 < notice.turn <= self._newest:
                 raise ProtocolError(
                     f"{notice.tag} of a turn {notice.turn} of {notice.session!r}, which was never begun"
                 )
 
-    def _fits(self, notice: say.Notice) -> bool:
+    def _is_expected(self, notice: say.Notice) -> bool:
         if not isinstance(notice, say.Ready) or notice.id in self._late:
             return True
         handle = self._handles.get(notice.session)
         if handle is not None:
-            handle.stands(notice.unfinished, notice.pending)
+            handle.note_status(notice.unfinished, notice.pending)
         return handle is not None
 
     def _note_fault(self, message: str) -> None:
@@ -446,7 +447,7 @@ class AgentHost:
         for answer in waiting:
             answer.set_exception(error)
         for handle in handles:
-            handle.lost(error)
+            handle.fail_turn(error)
         self._gone.set()
 
 
@@ -457,7 +458,7 @@ def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Calla
         while (line := channel.receive()) is not None:
             host = find()
             if host is not None:
-                host._arrived(read_notice(line), len(line))
+                host._receive(read_notice(line), len(line))
                 del host  # else it would be held while nothing comes
     except CogstepError as error:  # no message, one that does not belong there, or an event that is none
         wrong = f"the host said what can't be right ({error}), and is not spoken to any more"
@@ -502,3 +503,68 @@ ANSWERED_BY: dict[type, type] = {
     **dict.fromkeys((say.Init, say.Fork), say.Ready),
 }
 """The type of the answer to a request; ``Accepted`` for all others."""
+
+
+def start_host(
+    load: str | None,
+    factories: Mapping[str, str | Callable[..., Any]],
+    command: Sequence[str] | None,
+    env: Mapping[str, str] | None,
+) -> subprocess.Popen[bytes]:
+    """Start the process; the arguments are those of ``AgentHost.in_process``.
+
+    Raises:
+        ConfigError: another process can't import a factory.
+        OSError: the process can't be started.
+    """
+    environ = starting.environment(env, downloads=(load or "").startswith("hf:"))
+    if command is not None:
+        found = {"PYTHONPATH": os.pathsep.join([*starting.module_path(), *starting.HOMES]), "PYTHONSAFEPATH": "1"}
+        return starting.run(command, env=found | environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    named = {name: place_of(make) for name, make in factories.items()}
+    folders = [starting.folder_of(place.partition(":")[0]) for place in named.values()]
+    return starting.start(
+        CHILD,
+        [
+            *(f"--factory={name}={place}" for name, place in named.items()),
+            *([] if load is None else [f"--model={load}"]),
+            "--files=/",  # it is this program alone that speaks to it
+        ],
+        environ=environ,
+        folder=None,
+        folders=[folder for folder in folders if folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def place_of(factory: str | Callable[..., Any]) -> str:
+    """Return a name for importing a function in another process.
+
+    Raises:
+        ConfigError: another process can't import it.
+    """
+    if isinstance(factory, str):
+        module, colon, name = factory.partition(":")
+    else:
+        module, colon, name = getattr(factory, "__module__", ""), ":", getattr(factory, "__qualname__", "")
+    if not (module and colon and name.isidentifier()) or module == "__main__":
+        raise ConfigError(
+            f"{show(factory)} is no factory that another process can find: put the function into a module, and name "
+            "it as package.module:function"
+        )
+    return f"{module}:{name}"
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and its children (they are in its session): a pipe that a child holds would never end."""
+    if process.poll() is None:
+        kill_group(process.pid)
+
+
+def describe_exit(code: int) -> str:
+    if code == 0:
+        return CLOSED
+    if code < 0:
+        return f"the host's process was killed by {signal_name(-code)}"
+    return f"the host's process ended with status {code}"

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import IO, Protocol
 
 from interpreters.hosting._protocol import LONGEST, ProtocolError
-from runtime.children.line_pipe import Lines
+from runtime.children.line_pipe import LineSplitter
 
 MOST_UNSENT = 200_000
 """Maximum number of lines that the other side has not read yet."""
@@ -69,7 +69,7 @@ class PipeChannel:
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
         self._reader = reader
         self._writer = writer
-        self._lines = Lines(LONGEST)
+        self._lines = LineSplitter(LONGEST)
         self._read: deque[str] = deque()
         """Complete lines that are not returned yet."""
         self._outgoing: SimpleQueue[str | None] = SimpleQueue()

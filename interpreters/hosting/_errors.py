@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cognition import CogstepError
 from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
-from runtime.children.line_pipe import Refusal, restored
+from runtime.children.line_pipe import Refusal, restore_error
 
 
 class HostError(CogstepError):
@@ -47,4 +47,4 @@ KNOWN: dict[str, Callable[[Refusal], CogstepError]] = {
 
 
 def error_named(name: str, message: str) -> CogstepError:
-    return restored(Refusal(name, message), KNOWN)
+    return restore_error(Refusal(name, message), KNOWN)

@@ -32,25 +32,25 @@ from cognition import (
 from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.values.features import Mode
 from interpreters.agents.base_agent import LOG, loop_runs_here
-from interpreters.agents.options import HandleOptions, configured, filled
+from interpreters.agents.options import HandleOptions, config_fields, fill
 from interpreters.agents.results import RunResult
 from interpreters.agents.resume import state_after
 from interpreters.agents.session_builder import make_program, user_input
 from interpreters.hosting import _protocol as say
 from interpreters.hosting._errors import HostDiedError
-from interpreters.hosting._handle_undo import Kept
+from interpreters.hosting._handle_undo import HandleUndo
 from interpreters.hosting._protocol import ProtocolError
-from interpreters.hosting._turn_jobs import End, ToolWait
-from interpreters.hosting._turn_stream import TurnStream
+from interpreters.hosting._turn_stream import End, ToolWait, TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.loop.program.message_content import Content
-from interpreters.loop.program.pending import Postponable, waiting_under
+from interpreters.loop.program.pending import Postponable, find_pending
 from interpreters.loop.program.program import Program, read_answer
-from interpreters.loop.program.system_prompt import PromptFunction, prompting
+from interpreters.loop.program.system_prompt import PromptFunction, PromptSource, prompt_source
 from interpreters.observing.events import Event
 from interpreters.observing.observers import Observers
 from interpreters.recording.undo.restore import Restored, undo, undo_after
 from interpreters.tools.external import ExternalTool, Usable, as_tools
+from interpreters.tools.tool import Tool
 from runtime.checking import checked_call
 
 BUSY = "a turn is under way; wait for its end or call cancel()"
@@ -68,7 +68,7 @@ class HandleObservers(Observers):
         LOG.warning("%s", shown_name(message, LONGEST_LINE))
 
 
-class Link(Protocol):
+class HostLink(Protocol):
     """The part of a host that a handle uses."""
 
     ended: str | None
@@ -91,17 +91,17 @@ class AgentHandle:
     """A session, made by ``AgentHost.open``. Use it from one thread at a time, apart from ``cancel``."""
 
     def __init__(
-        self, host: Link, key: str, tools: Iterable[Usable], system: str | PromptFunction, given: HandleOptions
+        self, host: HostLink, key: str, tools: Iterable[Usable], system: str | PromptFunction, given: HandleOptions
     ) -> None:
         self.key = key
-        self.unfinished = False
-        """Whether a turn is open: a crash interrupted it (``go_on`` ends it), or it waits for answers."""
+        self.unfinished: bool = False
+        """Whether a turn is open: a crash interrupted it (``resume_turn`` ends it), or it waits for answers."""
         self._pending: tuple[Postponable, ...] = ()
         # Of a ToolSpec the calls come in the stream, and the program answers them by hand, or later.
-        self.tools = as_tools(tools)
-        self.names = frozenset(tool.spec.name for tool in self.tools)
+        self.tools: tuple[Tool[..., Any], ...] = as_tools(tools)
+        self.names: frozenset[str] = frozenset(tool.spec.name for tool in self.tools)
         """The names of its tools: the calls that a host may forward."""
-        full: Any = filled(given, HandleOptions)
+        full: Any = fill(given, HandleOptions)
         for name in ("features", "context"):  # of an iterator they can be taken once only
             full[name] = tuple(full[name])
         self.given = full
@@ -110,32 +110,32 @@ class AgentHandle:
         for kind in self.program.performers:
             if kind not in get_args(say.Forwarded):
                 raise ConfigError(f"performers: {kind.__name__} is carried out by the host, where no function can go")
-        self.window = full["window"]
+        self.window: int | None = full["window"]
         redact = full["redact"]
         self._secrets = None if redact is None else say.Secrets.of(redact)
         for feature, asker, kind in (("questions", "ask", AskUser), ("plan", "review", ReviewPlan)):
             if feature in full["features"] and given.get(asker) is None and kind not in self.program.performers:
                 raise ConfigError(f"the agent is missing {asker}=, which the feature {feature!r} needs")
-        self.prompting = None if isinstance(system, str) else prompting(system)
+        self.prompting: PromptSource | None = None if isinstance(system, str) else prompt_source(system)
         """Makes the system prompt for each message, on this side."""
         if self.prompting is not None and self.prompting.is_async:
             raise ConfigError("the function of system is an async function; a handle needs a plain one")
         for source in self.program.context:
             if source.is_async:
                 raise ConfigError(f"the function {source.name!r} of context is async; a handle needs a plain one")
-        self.config = self._configured(host, system if isinstance(system, str) else "")
+        self.config: AgentConfig = self._build_config(host, system if isinstance(system, str) else "")
         self.observers: Observers = HandleObservers(full["observers"], key)
         self._host = host
         parts = full["journal"], host.files
-        self.kept = Kept(key, *parts, resumed=full["resume"], force=full["fsync"] != "never")
+        self.kept: HandleUndo = HandleUndo(key, *parts, resumed=full["resume"], force=full["fsync"] != "never")
         """Saves copies of the files that its tools overwrite."""
         self._turn: TurnStream | None = None
         self._lock = threading.Lock()
         self._closed = False
         self._warned = False
 
-    def _configured(self, host: Link, system: str) -> AgentConfig:
-        fields = configured(self.given)
+    def _build_config(self, host: HostLink, system: str) -> AgentConfig:
+        fields = config_fields(self.given)
         if self.given["context_tokens"] is None and host.model is not None and not self.given["resume"]:
             fields["context_tokens"] = host.model.context_tokens
         tools = tuple(tool.spec for tool in self.tools)
@@ -155,7 +155,7 @@ class AgentHandle:
             HostTimeoutError: the turn was cancelled, and the host did not end it in time. BusyError, AgentClosedError:
                 as ``Agent.run``.
         """
-        return self._to_the_end(self.stream(text))
+        return self._read_to_end(self.stream(text))
 
     def stream(self, text: Content) -> TurnStream:
         """Send a user message and iterate over the turn's events as they arrive; raises as ``run``:
@@ -168,18 +168,18 @@ class AgentHandle:
         said = user_input(text)
         self._check_usable()
         given = self.program.deps, self.key
-        system = None if self.prompting is None else self.prompting.made(*given)
-        found = [source.made(said.text, *given) for source in self.program.context]
+        system = None if self.prompting is None else self.prompting.make(*given)
+        found = [source.make(said.text, *given) for source in self.program.context]
         context = said.context or tuple(chain.from_iterable(found))
         return self._begin(lambda number: say.RunTurn(self.key, number, said.text, said.parts, system, context))
 
     async def run_async(self, text: Content) -> RunResult:
         """``run`` without blocking the event loop; raises as ``run``. Cancelling the task cancels the turn."""
-        return await self._to_the_end_async(self.stream(text))
+        return await self._read_to_end_async(self.stream(text))
 
-    def go_on(self) -> RunResult:
+    def resume_turn(self) -> RunResult:
         """Continue the open turn, and ask the pending questions again; see ``unfinished``."""
-        return self._to_the_end(self._begin(lambda number: say.GoOn(self.key, number)))
+        return self._read_to_end(self._begin(lambda number: say.GoOn(self.key, number)))
 
     @property
     def pending(self) -> tuple[Postponable, ...]:
@@ -190,17 +190,17 @@ class AgentHandle:
         """Answer a pending effect of the open turn and continue the turn, as ``Agent.answer``; raises as that and
         ``run``.
         """
-        return self._to_the_end(self.stream_answer(effect_id, answer))
+        return self._read_to_end(self.stream_answer(effect_id, answer))
 
     def stream_answer(self, effect_id: str, answer: Any) -> TurnStream:
         """``answer`` as a stream of the events that follow."""
         self._check_usable()
-        event: Any = read_answer(waiting_under(effect_id, self.pending), answer, self.program.tools)
+        event: Any = read_answer(find_pending(effect_id, self.pending), answer, self.program.tools)
         return self._begin(lambda number: say.GiveAnswer(self.key, number, EffectId(effect_id), event))
 
     async def answer_async(self, effect_id: str, answer: Any) -> RunResult:
         """``answer`` without blocking the event loop."""
-        return await self._to_the_end_async(self.stream_answer(effect_id, answer))
+        return await self._read_to_end_async(self.stream_answer(effect_id, answer))
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the running turn, or the turn that waits for answers. Return False if there is no turn.
@@ -221,7 +221,7 @@ class AgentHandle:
     def reset(self) -> None:
         """Cancel the running turn, abandon pending effects, and forget the conversation."""
         self._host.request(lambda identity: say.Reset(identity, self.key), self.answer_wait)
-        self.stands(False, ())
+        self.note_status(False, ())
 
     def compact(self) -> Compacted | NotCompacted:
         """Have the model summarise the conversation so far, as ``Agent.compact``; raises as that and ``run``."""
@@ -333,7 +333,7 @@ class AgentHandle:
             turn = self._turn = TurnStream(self, self._host.begin_turn(self))
         self.send(make(turn.number))
         if self._host.ended is not None:  # it went in between, and its end may have missed this turn
-            self.lost(HostDiedError(self._host.ended))
+            self.fail_turn(HostDiedError(self._host.ended))
         return turn
 
     def _check_usable(self) -> None:
@@ -342,19 +342,19 @@ class AgentHandle:
         if self._host.ended is not None:
             raise HostDiedError(self._host.ended)
 
-    def _to_the_end(self, turn: TurnStream) -> RunResult:
+    def _read_to_end(self, turn: TurnStream) -> RunResult:
         with turn:
             for item in turn:
-                _put_away(item)
+                _postpone(item)
         return turn.result
 
-    async def _to_the_end_async(self, turn: TurnStream) -> RunResult:
+    async def _read_to_end_async(self, turn: TurnStream) -> RunResult:
         async with turn:
             async for item in turn:
-                _put_away(item)
+                _postpone(item)
         return turn.result
 
-    def stands(self, unfinished: bool, pending: tuple[Postponable, ...]) -> None:
+    def note_status(self, unfinished: bool, pending: tuple[Postponable, ...]) -> None:
         """Store the turn's status as reported by the host.
 
         Raises:
@@ -372,7 +372,7 @@ class AgentHandle:
         """Cancel the turn by a message; also directly if the host is in this process."""
         self._host.cancel_turn(self.key, number, reason, keep)
 
-    def look_for_loop(self) -> None:
+    def check_for_loop(self) -> None:
         """Warn, once, that an event loop is blocked."""
         if not self._warned and loop_runs_here():
             self._warned = True
@@ -382,7 +382,7 @@ class AgentHandle:
     def answer_wait(self) -> float | None:
         return self._host.answer_wait
 
-    def arrived(self, notice: Any, length: int) -> None:
+    def receive(self, notice: Any, length: int) -> None:
         """Handle a message of a turn of this session; drop it if it is not of the running turn.
 
         Raises:
@@ -392,12 +392,12 @@ class AgentHandle:
         if turn is None or turn.number != notice.turn:
             return
         if isinstance(notice, say.TurnEnded | say.TurnBroken):
-            self.stands(False, say.pending_in(notice))
+            self.note_status(False, say.pending_in(notice))
             self._turn = None
             self._host.end_turn(turn.number)
-        turn.arrived(notice, length)
+        turn.receive(notice, length)
 
-    def lost(self, error: CogstepError, of: TurnStream | None = None) -> None:
+    def fail_turn(self, error: CogstepError, of: TurnStream | None = None) -> None:
         """End the running turn with an error: the host has ended, or does not end this turn."""
         with self._lock:
             if of is not None and self._turn is not of:
@@ -418,7 +418,7 @@ class AgentHandle:
         )
 
 
-def _put_away(item: object) -> None:
+def _postpone(item: object) -> None:
     """Postpone a call of an external tool: ``run`` has no reader who could answer it during the turn."""
     if isinstance(item, ToolWait):
         item.later()

@@ -22,7 +22,7 @@ ELSEWHERE = (
 )
 
 
-class Kept:
+class HandleUndo:
     """Saves copies for a handle.
 
     Args:
@@ -58,7 +58,7 @@ class Kept:
             raise UndoError(ELSEWHERE if self._recorded else UNRECORDED)
         return self._place
 
-    def keeper(self, effect_id: EffectId) -> Checkpoints | None:
+    def undo_hook(self, effect_id: EffectId) -> Checkpoints | None:
         """Return the store of copies for a call; None if it can't have one.
 
         Args:
@@ -68,7 +68,7 @@ class Kept:
         if self._place is None:
             return None
         if self._checkpoints is None:
-            self._checkpoints = self._found(self._place)
+            self._checkpoints = self._find(self._place)
             if self._checkpoints is None:
                 return None
             self._checkpoints.turn = lambda: self._turn
@@ -76,7 +76,7 @@ class Kept:
         self._turn = max(self._turn, turn)  # a call of an earlier turn may come late
         return self._checkpoints
 
-    def _found(self, place: Path) -> Checkpoints | None:
+    def _find(self, place: Path) -> Checkpoints | None:
         try:
             with JournalReader(place) as reader:
                 session = reader.header.session

@@ -19,7 +19,7 @@ from typing import Any
 from attrs import evolve
 
 from cognition import CogstepError, ConfigError, UserSpoke
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import CONFIGURED
 from interpreters.hosting import _protocol as say
@@ -27,7 +27,7 @@ from interpreters.hosting._channels import Channel
 from interpreters.hosting._hosted_session import HostedSession, Remote, compact, hand_in
 from interpreters.hosting._protocol import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
 from interpreters.loop.clock import Clock
-from interpreters.loop.program.ownership import closed_with
+from interpreters.loop.program.ownership import is_closed_with
 from runtime.children.line_pipe import LONGEST_REASON
 from runtime.protocol.model import Runtime
 
@@ -85,7 +85,7 @@ class Host:
                 try:
                     request = read_request(line)
                 except ProtocolError as error:
-                    self._unreadable(error)
+                    self._answer_unreadable(error)
                     continue
                 if isinstance(request, say.Shutdown):
                     break
@@ -107,7 +107,7 @@ class Host:
         for session in self._ending:
             session.join(CLOSE_SECONDS)
         try:
-            if self._model is not None and (not self._given or closed_with(self._model, self._owns_model)):
+            if self._model is not None and (not self._given or is_closed_with(self._model, self._owns_model)):
                 self._model.close()
         except CogstepError as error:  # such as a script with replies that nobody asked for
             self._send(say.Faulted(str(error)))
@@ -128,7 +128,7 @@ class Host:
             )
         self._channel.send(line)
 
-    def _unreadable(self, error: ProtocolError) -> None:
+    def _answer_unreadable(self, error: ProtocolError) -> None:
         """Answer an unreadable message by its id or turn, if it has one: a turn with a waiting reader must end."""
         session, turn, identity = (error.data.get(name) for name in ("session", "turn", "id"))
         starts = error.data.get("type") in ("run_turn", "go_on", "answer")
@@ -159,7 +159,7 @@ class Host:
                 said: Any = UserSpoke(request.text, parts=request.parts, system=request.system, context=request.context)
                 self._turn(request.session, turn, lambda agent: agent.run(said))
             case say.GoOn(turn=turn):
-                self._turn(request.session, turn, lambda agent: agent.go_on())
+                self._turn(request.session, turn, lambda agent: agent.resume_turn())
             case say.Compact(turn=turn):
                 self._turn(request.session, turn, compact)
             case say.GiveAnswer(turn=turn):
@@ -167,15 +167,15 @@ class Host:
             case say.Cancel(turn=turn, reason=reason, keep=keep):
                 if (session := self._sessions.get(request.session)) is not None:
                     session.cancel(turn, reason, keep=keep)
-            case say.Performed() | say.Postponed() | say.ToolProgress() | say.Read():
+            case say.Performed() | say.EffectPostponed() | say.ProgressReport() | say.Read():
                 if (session := self._sessions.get(request.session)) is not None:
                     session.take(request)
             case say.SetMode(mode=mode):
                 if (session := self._session(request.id, request.session)) is not None:
-                    session.at_once(request.id, lambda agent: agent.set_mode(mode))
+                    session.run_now(request.id, lambda agent: agent.set_mode(mode))
             case say.Forget(rules=rules):
                 if (session := self._session(request.id, request.session)) is not None:
-                    session.at_once(request.id, lambda agent: agent.forget(*rules))
+                    session.run_now(request.id, lambda agent: agent.forget(*rules))
             case say.AskRemembered():
                 if (session := self._session(request.id, request.session)) is not None:
                     session.tell_remembered(request.id)
@@ -237,7 +237,7 @@ class Host:
             refusal = f"there are {MOST_SESSIONS} sessions already; dispose of one"
         else:
             try:
-                request = evolve(request, settings=self._allowed(request.settings))
+                request = evolve(request, settings=self._resolve_settings(request.settings))
             except ConfigError as error:
                 refusal = str(error)
         if refusal:
@@ -247,27 +247,25 @@ class Host:
         self._sessions[request.session] = session
         return session
 
-    def _allowed(self, settings: say.Settings) -> say.Settings:
+    def _resolve_settings(self, settings: say.Settings) -> say.Settings:
         """Return the settings with resolved file names.
 
         Raises:
             ConfigError: a file is outside the allowed folder.
         """
-        journal = None if settings.journal is None else self._file(settings.journal)
-        notes = settings.notes if settings.notes in ("", ":memory:") else self._file(settings.notes)
+        journal = None if settings.journal is None else self._resolve_file(settings.journal)
+        notes = settings.notes if settings.notes in ("", ":memory:") else self._resolve_file(settings.notes)
         return evolve(settings, journal=journal, notes=notes)
 
-    def _file(self, name: str) -> str:
+    def _resolve_file(self, name: str) -> str:
         if self._files is None:
-            raise ConfigError(
-                f"this host lets messages name no files, and {shown(name)} is one; it says so with files="
-            )
+            raise ConfigError(f"this host lets messages name no files, and {show(name)} is one; it says so with files=")
         if self._files == "/":
             return name
         folder = os.path.realpath(self._files)
         place = folder if "\0" in name else os.path.realpath(os.path.join(folder, name))
         if place == folder or os.path.commonpath((folder, place)) != folder:
-            raise ConfigError(f"{shown(name)} is no file in the folder that this host lets messages name files in")
+            raise ConfigError(f"{show(name)} is no file in the folder that this host lets messages name files in")
         return place
 
     def _init(self, request: say.Init) -> None:
@@ -276,7 +274,7 @@ class Host:
             session.begin(request.id, partial(self._make, request, session.journal), self._forget)
 
     def _make(self, request: say.Init, journal: str | None, given: Mapping[str, Any], tools: list[Remote]) -> Agent:
-        model = self._the_model()
+        model = self._find_model()
         if request.resume:
             if journal is None:
                 raise ConfigError("a session is resumed from its journal; say which one")
@@ -311,7 +309,7 @@ class Host:
         config: Any = {name: getattr(request.config, name) for name in CONFIGURED} if request.foreign else {}
         return Agent.fork(
             origin,
-            self._the_model(),
+            self._find_model(),
             tools,
             request.config.system or None,
             turn=request.after,
@@ -323,7 +321,7 @@ class Host:
             **given,
         )
 
-    def _the_model(self) -> Runtime:
+    def _find_model(self) -> Runtime:
         if self._model is None:
             raise ConfigError("the host has no model")
         return self._model
@@ -339,13 +337,13 @@ class Host:
             from runtime import load_model
 
             if choice.load is not None and choice.load not in self._models:
-                raise ConfigError(f"this host loads no model {shown(choice.load)}; {_names('models', self._models)}")
+                raise ConfigError(f"this host loads no model {show(choice.load)}; {_names('models', self._models)}")
             return load_model(choice.load)
         if choice.factory not in self._factories:
             names = _names("factories", self._factories)
-            raise ConfigError(f"this host has no factory {shown(choice.factory)}; {names}")
+            raise ConfigError(f"this host has no factory {show(choice.factory)}; {names}")
         make = self._factories[choice.factory]
-        model = (found(make) if isinstance(make, str) else make)(**choice.arguments)
+        model = (find_factory(make) if isinstance(make, str) else make)(**choice.arguments)
         if not isinstance(model, Runtime):
             raise ConfigError(f"the factory {choice.factory!r} gave {type(model).__name__}, which is no Runtime")
         return model
@@ -356,7 +354,7 @@ def _names(what: str, names: Iterable[str]) -> str:
     return f"it names {named}" if named else f"it names none: see {what}="
 
 
-def found(factory: str) -> Callable[..., Runtime]:
+def find_factory(factory: str) -> Callable[..., Runtime]:
     """Return the function with a name such as ``"package.module:function"``.
 
     Raises:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any, get_args
 
 from attrs import define, field, frozen
@@ -35,18 +36,97 @@ from interpreters.agents.agent import Agent
 from interpreters.agents.results import RunResult
 from interpreters.agents.session_builder import start_of_turn
 from interpreters.hosting import _protocol as say
-from interpreters.hosting._backpressure import Window
 from interpreters.hosting._protocol import Forwarded, Notice
-from interpreters.hosting._timeouts import Patience
+from interpreters.loop.clock import LONGEST_WAIT
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.loop.mailbox_messages import NotBegun
-from interpreters.loop.performers import Answered, Scope, checked_answer, unanswered
+from interpreters.loop.performers import Answered, Scope, check_answer, unanswered_input
 from interpreters.loop.program.pending import LATER, Postponable
 from interpreters.observing.events import Event, Inline
 from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import Tool
 from runtime.stores.notes import Notes
+
+
+class Patience:
+    """Gives up futures after a timeout. It uses a single thread, which exists only while a future waits.
+
+    Args:
+        seconds: the timeout; None for ever.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._waiting: dict[Future[Any], tuple[float, Callable[[], object]]] = {}
+        """For each future: its deadline and the function that gives it up, in the order of the deadlines."""
+        self._changed = threading.Condition()
+        self._watched = False
+
+    def watch(self, wait: Future[Any], give_up: Callable[[], object]) -> None:
+        """Call ``give_up`` unless the future is settled in time."""
+        if self._seconds is None:
+            return
+        with self._changed:
+            self._waiting[wait] = (monotonic() + self._seconds, give_up)
+            if not self._watched:
+                self._watched = True
+                threading.Thread(target=self._watch, name="cogstep-patience", daemon=True).start()
+        wait.add_done_callback(self._remove)
+
+    def _remove(self, wait: Future[Any]) -> None:
+        with self._changed:
+            self._waiting.pop(wait, None)
+            self._changed.notify()
+
+    def _watch(self) -> None:
+        while (give_up := self._next()) is not None:
+            give_up()
+
+    def _next(self) -> Callable[[], object] | None:
+        with self._changed:
+            while self._waiting:
+                wait, (when, give_up) = next(iter(self._waiting.items()))
+                left = when - monotonic()
+                if left <= 0.0:
+                    del self._waiting[wait]
+                    return give_up
+                self._changed.wait(min(left, LONGEST_WAIT))
+            self._watched = False
+            return None
+
+
+class Window:
+    """Backpressure: blocks the turn while ``size`` events are unread.
+
+    Args:
+        size: the maximum; None for no limit.
+    """
+
+    def __init__(self, size: int | None) -> None:
+        self._size = size
+        self._unread = 0
+        self._changed = threading.Condition()
+
+    def take(self, *, wait: bool = True) -> None:
+        """Count an event, after waiting for room; with ``wait=False`` immediately."""
+        with self._changed:
+            while wait and self._size is not None and self._unread >= self._size:
+                self._changed.wait()
+            self._unread += 1
+
+    def read(self, count: int) -> None:
+        """Mark ``count`` events as read."""
+        with self._changed:
+            self._unread -= count
+            self._changed.notify_all()
+
+    def open(self) -> None:
+        """Stop waiting for the reader: the turn is about to end."""
+        with self._changed:
+            self._size = None
+            self._changed.notify_all()
+
 
 CLOSED = "the session is not open; begin another one"
 MOST_WAITING = 100
@@ -79,11 +159,11 @@ class HostedTurn:
     """The effects sent to the handle's side, by session and effect id."""
 
 
-class RemoteTool(Tool[..., str]):
+class RemoteTool(Tool[..., Any]):
     """A tool that runs on the handle's side, which knows its signature and checks its arguments."""
 
     def __init__(self, spec: ToolSpec) -> None:
-        self.function = _elsewhere
+        self.function = _refuse_local_call
         self.spec = spec
         self.is_async = False
 
@@ -91,22 +171,14 @@ class RemoteTool(Tool[..., str]):
         """Do nothing: the handle's side checks the tool."""
 
 
-class RemoteExternalTool(ExternalTool):
+class RemoteExternalTool(RemoteTool, ExternalTool):
     """An external tool of the handle's program; its calls keep waiting after that program has ended."""
-
-    def __init__(self, spec: ToolSpec) -> None:
-        self.function = _elsewhere
-        self.spec = spec
-        self.is_async = False
-
-    def prepare(self) -> None:
-        """Do nothing: the handle's side checks the tool."""
 
 
 Remote = RemoteTool | RemoteExternalTool
 
 
-def _elsewhere(*_: Any, **__: Any) -> Any:
+def _refuse_local_call(*_: Any, **__: Any) -> Any:
     """Placeholder for a tool or hook on the handle's side; never called, since its effects are forwarded."""
     raise AssertionError("an effect of the handle's side was carried out on the host's")
 
@@ -153,37 +225,37 @@ class HostedSession:
                 return
             turn = HostedTurn(number, Window(self._settings.window), *self._ahead.pop(number, ()))
             self._turn = turn
-        self._work.put(partial(self._play, turn, run))
+        self._work.put(partial(self._run_turn, turn, run))
 
-    def take(self, message: say.Performed | say.Postponed | say.ToolProgress | say.Read) -> None:
+    def take(self, message: say.Performed | say.EffectPostponed | say.ProgressReport | say.Read) -> None:
         """Handle a message about the running turn; drop it if it is about another turn."""
         turn = self._turn
         if turn is None or turn.number != message.turn:
             return
         match message:
-            case say.Performed() | say.Postponed():
-                self._performed(turn, message)
-            case say.ToolProgress():
+            case say.Performed() | say.EffectPostponed():
+                self._pass_answer(turn, message)
+            case say.ProgressReport():
                 wait = turn.waits.get((message.owner, message.effect_id))
                 if wait is not None and wait.context is not None:
                     wait.context.progress(message.text)
             case say.Read():
                 turn.window.read(message.count)
 
-    def _performed(self, turn: HostedTurn, message: say.Performed | say.Postponed) -> None:
+    def _pass_answer(self, turn: HostedTurn, message: say.Performed | say.EffectPostponed) -> None:
         """Pass on the answer to an effect, or that it is postponed; drop it if nothing awaits the effect."""
         with self._lock:
             wait = turn.waits.pop((message.owner, message.effect_id), None)
         if wait is None or not wait.answer.set_running_or_notify_cancel():
             return
-        if isinstance(message, say.Postponed) and isinstance(wait.effect, Postponable):
+        if isinstance(message, say.EffectPostponed) and isinstance(wait.effect, Postponable):
             wait.answer.set_result(LATER)
         elif isinstance(message, say.Performed) and _answers(wait.effect, message.input):
             wait.answer.set_result(message.input)
         else:
             given = type(message.input).__name__ if isinstance(message, say.Performed) else message.tag
             self._send(say.Faulted(f"{given} does not answer {type(wait.effect).__name__} {message.effect_id}"))
-            wait.answer.set_result(unanswered(wait.effect))
+            wait.answer.set_result(unanswered_input(wait.effect))
 
     def cancel(self, number: int | None, reason: str, *, ahead: bool = False, keep: bool = False) -> None:
         """Stop a turn.
@@ -211,7 +283,7 @@ class HostedSession:
             return
         self._work.put(partial(self._report, identity, work))
 
-    def at_once(self, identity: str, work: Callable[[Agent], object]) -> None:
+    def run_now(self, identity: str, work: Callable[[Agent], object]) -> None:
         """Run work immediately, also within a turn, such as setting the mode."""
         with self._gate:
             self._report(identity, work)
@@ -264,7 +336,7 @@ class HostedSession:
         return {
             "performers": dict.fromkeys(forwarded, self._forward),
             "memory": notes,
-            "hooks": dict.fromkeys(self._config.hooks, _elsewhere),
+            "hooks": dict.fromkeys(self._config.hooks, _refuse_local_call),
             "observers": [Inline(self._observe)],
             "owns_model": False,
             "worker_patience": settings.worker_patience,
@@ -272,13 +344,13 @@ class HostedSession:
             "redact": None if settings.redact is None else settings.redact.redaction(),
         }
 
-    def _play(self, turn: HostedTurn, run: Callable[[Agent], RunResult]) -> None:
+    def _run_turn(self, turn: HostedTurn, run: Callable[[Agent], RunResult]) -> None:
         end: Notice
         try:
             if self._agent is None:
                 end = say.TurnBroken(self.name, turn.number, "AgentClosedError", CLOSED)
             else:
-                result = self._alone(partial(run, self._agent))
+                result = self._run_alone(partial(run, self._agent))
                 parts = (result.outcome, result.usage, result.messages, result.turn)
                 end = say.TurnEnded(self.name, turn.number, *parts)
         except BaseException as error:  # whatever ends it, the other side must hear of it
@@ -298,13 +370,13 @@ class HostedSession:
         try:
             if self._agent is None:
                 raise AgentClosedError(CLOSED)
-            self._alone(partial(work, self._agent))
+            self._run_alone(partial(work, self._agent))
         except Exception as error:
             self._send(say.Refused(identity, type(error).__name__, str(error)))
         else:
             self._send(say.Accepted(identity))
 
-    def _alone(self, work: Callable[[], Any]) -> Any:
+    def _run_alone(self, work: Callable[[], Any]) -> Any:
         """Call ``work``, and repeat it while setting a mode makes the agent busy."""
         while True:
             try:
@@ -326,7 +398,7 @@ class HostedSession:
 
     # ------------------------------------------------------------------------------------------- called by the agent
 
-    def _tell(self, turn: HostedTurn, notice: Notice) -> bool:
+    def _send_notice(self, turn: HostedTurn, notice: Notice) -> bool:
         with self._lock:
             if turn is not self._turn:
                 return False
@@ -341,7 +413,7 @@ class HostedSession:
             self._stop(turn)
         # Before a turn has begun, a mode is set on the host's thread, which has to hear what was read and cancelled.
         turn.window.take(wait=threading.current_thread() is self._thread)
-        self._tell(turn, say.Happened(self.name, turn.number, to_data(event)))
+        self._send_notice(turn, say.EventHappened(self.name, turn.number, to_data(event)))
 
     def _stop(self, turn: HostedTurn) -> None:
         turn.window.open()
@@ -350,8 +422,8 @@ class HostedSession:
         # Its run is stopped, which cancels what that waits for. Before it has begun, what is pending is left alone.
         interpreter, reason = self._agent._interpreter, turn.cancelled or ""
         if turn.keep:
-            interpreter.leave(reason)
-        elif (run := interpreter.under_way) is not None:
+            interpreter.suspend(reason)
+        elif (run := interpreter.current_turn) is not None:
             interpreter.cancel_turn(run, reason)
 
     def _forward(self, effect: Forwarded, scope: Scope) -> Future[Answered]:
@@ -370,21 +442,21 @@ class HostedSession:
             self._send(say.Perform(self.name, turn.number, owner, effect))
         if isinstance(effect, CallTool):
             self._patience.watch(wait.answer, partial(self._give_up, turn, owner, effect))
-        wait.answer.add_done_callback(partial(self._settled, turn, owner, effect.effect_id))
+        wait.answer.add_done_callback(partial(self._settle, turn, owner, effect.effect_id))
         return wait.answer
 
     def _give_up(self, turn: HostedTurn, owner: str, effect: CallTool) -> None:
         """Fail a call that took too long. The time is real even with a fake clock: another program is awaited."""
         wait = turn.waits.pop((owner, effect.effect_id), None)
         if wait is not None and wait.answer.set_running_or_notify_cancel():
-            self._tell(turn, say.Dropped(self.name, turn.number, owner, effect.effect_id))
+            self._send_notice(turn, say.Dropped(self.name, turn.number, owner, effect.effect_id))
             late = f"{effect.call.name} gave no result within {self._settings.tool_wait:g} seconds"
             wait.answer.set_result(ToolFailed(effect.effect_id, late))
 
-    def _settled(self, turn: HostedTurn, owner: str, effect_id: EffectId, answer: Future[Answered]) -> None:
+    def _settle(self, turn: HostedTurn, owner: str, effect_id: EffectId, answer: Future[Answered]) -> None:
         with self._lock:  # else the turn may end in between
             if answer.cancelled() and turn.waits.pop((owner, effect_id), None) is not None:
-                self._tell(turn, say.Dropped(self.name, turn.number, owner, effect_id))
+                self._send_notice(turn, say.Dropped(self.name, turn.number, owner, effect_id))
 
 
 def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
@@ -393,7 +465,7 @@ def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
     Raises:
         CogstepError: no pending effect has this id, or the answer does not fit it.
     """
-    effect = agent._waiting_under(message.effect_id)
+    effect = agent._find_pending(message.effect_id)
     if isinstance(message.input, CancelAsked):
         if not agent.cancel(message.input.reason):
             raise BusyError(BUSY)
@@ -416,7 +488,7 @@ def _answers(effect: Forwarded, answer: say.Answer) -> bool:
     if not isinstance(answer, ANSWERS[type(effect)]) or answer.effect_id != effect.effect_id:
         return False
     try:
-        checked_answer(effect, answer)
+        check_answer(effect, answer)
     except ConfigError:
         return False
     return True

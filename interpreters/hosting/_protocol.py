@@ -1,4 +1,6 @@
-"""The messages between handle and host: frozen values, each a line of JSON. ``docs/reference/host-messages.md`` has the table.
+"""The messages between handle and host: frozen values, each a line of JSON.
+
+``docs/reference/host-messages.md`` has the table.
 
     {"type": "run_turn", "session": "a", "turn": 1, "text": "What is 17 * 23?"}
     {"type": "event", "session": "a", "turn": 1, "event": {..., "value": {"type": "text_delta", "text": "It is"}}}
@@ -64,7 +66,7 @@ from runtime.children.line_pipe import (
     ProtocolError as ProtocolError,
     check_usage,
     line_of as line_of,
-    read,
+    read_message,
 )
 
 VERSION = 5
@@ -93,7 +95,7 @@ Answer = (
 class Start:
     """Load the model; the first message. A host that was started with a model ignores the choice."""
 
-    tag: ClassVar = "start"
+    tag: ClassVar[str] = "start"
     id: str
     version: int = 1
     """The version of the messages. Always present, except in the first version."""
@@ -104,7 +106,7 @@ class Start:
 class Init:
     """Start a session. Its tools, approvals, questions, plans and hooks run on the handle's side."""
 
-    tag: ClassVar = "init"
+    tag: ClassVar[str] = "init"
     id: str
     session: str
     config: AgentConfig = AgentConfig()
@@ -117,7 +119,7 @@ class Init:
 class Fork:
     """Start a session from the state of another session of this host after a turn. That session must have a journal."""
 
-    tag: ClassVar = "fork"
+    tag: ClassVar[str] = "fork"
     id: str
     origin: str
     session: str
@@ -136,7 +138,7 @@ class Fork:
 class RunTurn:
     """Send a user message to the session."""
 
-    tag: ClassVar = "run_turn"
+    tag: ClassVar[str] = "run_turn"
     session: str
     turn: int
     text: str
@@ -151,7 +153,7 @@ class RunTurn:
 class GoOn:
     """Continue the turn of a resumed session that a crash interrupted, to its end."""
 
-    tag: ClassVar = "go_on"
+    tag: ClassVar[str] = "go_on"
     session: str
     turn: int
 
@@ -160,7 +162,7 @@ class GoOn:
 class Compact:
     """Summarise the conversation; an event reports the outcome."""
 
-    tag: ClassVar = "compact"
+    tag: ClassVar[str] = "compact"
     session: str
     turn: int
 
@@ -169,7 +171,7 @@ class Compact:
 class GiveAnswer:
     """Answer a pending effect and continue the turn. ``cancel_asked`` abandons all pending effects."""
 
-    tag: ClassVar = "answer"
+    tag: ClassVar[str] = "answer"
     session: str
     turn: int
     """A new number, as for every run of the session."""
@@ -182,7 +184,7 @@ class GiveAnswer:
 class Performed:
     """The result of an effect. Answers ``perform``."""
 
-    tag: ClassVar = "performed"
+    tag: ClassVar[str] = "performed"
     session: str
     turn: int
     owner: str
@@ -191,13 +193,13 @@ class Performed:
 
 
 @frozen
-class Postponed:
+class EffectPostponed:
     """The result of an effect will follow in an ``answer``, after the turn has ended as ``suspended``.
 
     Answers ``perform``. For effects of hooks and of workers, this is treated as a refusal.
     """
 
-    tag: ClassVar = "postponed"
+    tag: ClassVar[str] = "postponed"
     session: str
     turn: int
     owner: str
@@ -205,10 +207,10 @@ class Postponed:
 
 
 @frozen
-class ToolProgress:
+class ProgressReport:
     """A progress report of a running tool."""
 
-    tag: ClassVar = "tool_progress"
+    tag: ClassVar[str] = "tool_progress"
     session: str
     turn: int
     owner: str
@@ -220,7 +222,7 @@ class ToolProgress:
 class Read:
     """The reader has read ``count`` more events of this turn. Sent now and then if the session has a ``window``."""
 
-    tag: ClassVar = "read"
+    tag: ClassVar[str] = "read"
     session: str
     turn: int
     count: int = field(validator=validators.ge(0))
@@ -230,7 +232,7 @@ class Read:
 class Cancel:
     """Stop only this turn; does nothing if it is over or was never started."""
 
-    tag: ClassVar = "cancel"
+    tag: ClassVar[str] = "cancel"
     session: str
     turn: int
     reason: str = ""
@@ -242,7 +244,7 @@ class Cancel:
 class SetMode:
     """Set how much may happen without approval, from now on."""
 
-    tag: ClassVar = "set_mode"
+    tag: ClassVar[str] = "set_mode"
     id: str
     session: str
     mode: Mode
@@ -252,7 +254,7 @@ class SetMode:
 class Forget:
     """Remove approvals and refusals given "from now on": the rules with these patterns, or all of them."""
 
-    tag: ClassVar = "forget"
+    tag: ClassVar[str] = "forget"
     id: str
     session: str
     rules: tuple[str, ...] = ()
@@ -262,7 +264,7 @@ class Forget:
 class AskRemembered:
     """Request the approvals and refusals that the user gave "from now on"."""
 
-    tag: ClassVar = "ask_remembered"
+    tag: ClassVar[str] = "ask_remembered"
     id: str
     session: str
 
@@ -271,7 +273,7 @@ class AskRemembered:
 class Reset:
     """Cancel the running turn, abandon pending effects, and forget the conversation."""
 
-    tag: ClassVar = "reset"
+    tag: ClassVar[str] = "reset"
     id: str
     session: str
 
@@ -280,7 +282,7 @@ class Reset:
 class Dispose:
     """End the running turn and the session. Pending effects stay pending in its journal."""
 
-    tag: ClassVar = "dispose"
+    tag: ClassVar[str] = "dispose"
     id: str
     session: str
 
@@ -289,7 +291,7 @@ class Dispose:
 class Ping:
     """Answer immediately to show that the host lives, even while its sessions are busy."""
 
-    tag: ClassVar = "ping"
+    tag: ClassVar[str] = "ping"
     id: str
 
 
@@ -297,7 +299,7 @@ class Ping:
 class Shutdown:
     """End all sessions as ``dispose`` does, free the model, and end the host; as does the connection's end."""
 
-    tag: ClassVar = "shutdown"
+    tag: ClassVar[str] = "shutdown"
 
 
 Request = (
@@ -309,8 +311,8 @@ Request = (
     | Compact
     | GiveAnswer
     | Performed
-    | Postponed
-    | ToolProgress
+    | EffectPostponed
+    | ProgressReport
     | Read
     | Cancel
     | SetMode
@@ -330,7 +332,7 @@ Request = (
 class Started:
     """The model is loaded."""
 
-    tag: ClassVar = "started"
+    tag: ClassVar[str] = "started"
     id: str
     model: str
     backend: str
@@ -341,7 +343,7 @@ class Started:
 class Ready:
     """A session has started."""
 
-    tag: ClassVar = "ready"
+    tag: ClassVar[str] = "ready"
     id: str
     session: str
     unfinished: bool = False
@@ -354,7 +356,7 @@ class Ready:
 class Remembered:
     """The approvals and refusals that the user gave "from now on", oldest first. Answers ``ask_remembered``."""
 
-    tag: ClassVar = "remembered"
+    tag: ClassVar[str] = "remembered"
     id: str
     rules: tuple[Rule, ...] = ()
 
@@ -363,7 +365,7 @@ class Remembered:
 class Accepted:
     """The request with this id was carried out."""
 
-    tag: ClassVar = "done"
+    tag: ClassVar[str] = "done"
     id: str
 
 
@@ -371,7 +373,7 @@ class Accepted:
 class Refused:
     """The request with this id was refused, and nothing changed."""
 
-    tag: ClassVar = "refused"
+    tag: ClassVar[str] = "refused"
     id: str
     error: str
     """The error's class, such as ``"ConfigError"``."""
@@ -379,10 +381,10 @@ class Refused:
 
 
 @frozen
-class Happened:
+class EventHappened:
     """An event for the observers."""
 
-    tag: ClassVar = "event"
+    tag: ClassVar[str] = "event"
     session: str
     turn: int
     event: dict[str, Any]
@@ -393,7 +395,7 @@ class Happened:
 class Perform:
     """Carry an effect out, and answer with ``performed``. Several may run at a time."""
 
-    tag: ClassVar = "perform"
+    tag: ClassVar[str] = "perform"
     session: str
     turn: int
     owner: str
@@ -405,7 +407,7 @@ class Perform:
 class Dropped:
     """Nothing awaits the result of this effect any longer."""
 
-    tag: ClassVar = "dropped"
+    tag: ClassVar[str] = "dropped"
     session: str
     turn: int
     owner: str
@@ -416,7 +418,7 @@ class Dropped:
 class TurnEnded:
     """The turn is over; or, if its outcome is ``suspended``, it waits for answers."""
 
-    tag: ClassVar = "turn_ended"
+    tag: ClassVar[str] = "turn_ended"
     session: str
     turn: int
     outcome: Outcome | Suspended
@@ -431,7 +433,7 @@ class TurnEnded:
 class TurnBroken:
     """The turn ended without an outcome, by an error of the program itself, such as a full disk or a closed session."""
 
-    tag: ClassVar = "turn_broken"
+    tag: ClassVar[str] = "turn_broken"
     session: str
     turn: int
     error: str
@@ -444,12 +446,22 @@ class TurnBroken:
 class Faulted:
     """A message could not be read, or refers to an unknown object."""
 
-    tag: ClassVar = "faulted"
+    tag: ClassVar[str] = "faulted"
     message: str
 
 
 Notice = (
-    Started | Ready | Remembered | Accepted | Refused | Happened | Perform | Dropped | TurnEnded | TurnBroken | Faulted
+    Started
+    | Ready
+    | Remembered
+    | Accepted
+    | Refused
+    | EventHappened
+    | Perform
+    | Dropped
+    | TurnEnded
+    | TurnBroken
+    | Faulted
 )
 
 
@@ -469,7 +481,7 @@ def read_request(line: str) -> Request:
     Raises:
         ProtocolError: it is invalid.
     """
-    request: Request = read(line, Request, WIDE)
+    request: Request = read_message(line, Request, WIDE)
     return request
 
 
@@ -479,7 +491,7 @@ def read_notice(line: str) -> Notice:
     Raises:
         ProtocolError: it is invalid.
     """
-    notice: Notice = read(line, Notice, NARROW)
+    notice: Notice = read_message(line, Notice, NARROW)
     match notice:
         case Started(context_tokens=number) if not 0 < number < LONGEST_CONTEXT:
             raise ProtocolError(f"a model of {number} tokens")

@@ -9,7 +9,7 @@ from attrs import Attribute, field, frozen
 from cognition import ConfigError
 from interpreters.loop.program.program import WORKER_PATIENCE
 from interpreters.recording.journal import Fsync
-from interpreters.recording.redaction import SHAPES, Redaction, Shape
+from interpreters.recording.redaction import SECRET_SHAPES, Redaction, SecretShape
 
 TOOL_WAIT = 300.0
 """Default seconds a call waits for its result from the handle's side."""
@@ -32,8 +32,8 @@ class Secrets:
 
     secrets: dict[str, str] = field(factory=dict, repr=False)
     patterns: dict[str, str] = field(factory=dict)
-    shapes: tuple[Shape, ...] | None = None
-    """None for the built-in ``redaction.SHAPES``."""
+    shapes: tuple[SecretShape, ...] | None = None
+    """None for the built-in ``redaction.SECRET_SHAPES``."""
 
     @classmethod
     def of(cls, redaction: Redaction) -> Secrets:
@@ -44,7 +44,7 @@ class Secrets:
         """
         if redaction.find is not None:
             raise ConfigError("redact: find= is a function, and what crosses to a host is JSON; use patterns=")
-        shapes = None if redaction.shapes == SHAPES else redaction.shapes
+        shapes = None if redaction.shapes == SECRET_SHAPES else redaction.shapes
         return cls(dict(redaction.secrets), dict(redaction.patterns), shapes)
 
     def redaction(self) -> Redaction:
@@ -53,7 +53,7 @@ class Secrets:
         Raises:
             ConfigError: a name or a pattern is not usable.
         """
-        return Redaction(self.secrets, self.patterns, shapes=SHAPES if self.shapes is None else self.shapes)
+        return Redaction(self.secrets, self.patterns, shapes=SECRET_SHAPES if self.shapes is None else self.shapes)
 
 
 @frozen

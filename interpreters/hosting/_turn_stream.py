@@ -15,19 +15,20 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
-from attrs import evolve
+from attrs import define, evolve, field, frozen
 
-from cognition import CallTool, CogstepError, EffectId, ToolFailed
+from cognition import CallTool, CogstepError, ConfigError, EffectId, ToolFailed, ToolReturned
+from cognition.base.checking import show
+from cognition.base.ids import parse_effect_id
 from interpreters.agents.results import RunResult
 from interpreters.hosting import _protocol as say
 from interpreters.hosting._errors import HostTimeoutError, error_named
-from interpreters.hosting._handle_undo import Kept
+from interpreters.hosting._handle_undo import HandleUndo
 from interpreters.hosting._protocol import ProtocolError
-from interpreters.hosting._turn_jobs import End, Job, ToolWait, spawned_by
 from interpreters.loop.clock import LONGEST_WAIT
 from interpreters.loop.interpreter import ASKS_THE_USER, NOT_FOR_WORKERS
 from interpreters.loop.mailbox_messages import NotBegun, Turn
-from interpreters.loop.performers import Scope, async_performers, sync_performers, unanswered
+from interpreters.loop.performers import Answered, Scope, async_performers, sync_performers, unanswered_input
 from interpreters.loop.program.pending import LATER
 from interpreters.loop.program.program import Program
 from interpreters.observing.events import Event
@@ -39,6 +40,83 @@ from interpreters.tools.tool import is_async
 
 if TYPE_CHECKING:
     import asyncio
+
+
+@frozen
+class End:
+    """The last item in a stream's queue."""
+
+    result: RunResult | None = None
+    error: BaseException | None = None
+
+
+class Job(Turn):
+    """An effect that is carried out here, and its performer's view of the turn.
+
+    For the performer, dropping this effect also ends the turn. Effects of workers may have the same ids as effects of
+    their parent, so the whole turn registers them by owner and id.
+    """
+
+    def __init__(self, asked: say.Perform, whole: Turn) -> None:
+        super().__init__()
+        self.asked = asked
+        self.effect = asked.effect
+        self.key = (asked.owner, asked.effect.effect_id)
+        self.context: ToolContext[Any] | None = None
+        self.dropped = False
+        self.withdraw: Callable[[], object] = _do_nothing
+        """Withdraws a question to the program; called by the stream's reader."""
+        self._whole = whole
+        self._name = EffectId(" ".join(self.key))
+
+    def try_begin(self, effect_id: EffectId) -> bool:
+        return super().try_begin(effect_id) and self._whole.try_begin(self._name)
+
+    def has_begun(self, effect_id: EffectId) -> bool:
+        return self._whole.has_begun(self._name)
+
+    def is_over(self) -> bool:
+        return super().is_over() or self._whole.is_over()
+
+    def stop(self) -> None:
+        """Signal the tool to stop, since nothing awaits its result."""
+        if self.context is not None:
+            self.context.cancel()
+
+
+@define(eq=False)
+class ToolWait:
+    """A call whose result the program provides: it arrives in the stream if the tool is a ``ToolSpec``."""
+
+    effect: CallTool
+    session: str
+    """The session that makes the call: the handle's, or a worker's."""
+    _answer: Callable[[Answered], object] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.effect.call.name
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.effect.call.arguments
+
+    def give(self, content: str) -> None:
+        """Return this result to the model. A second call, or a call after the turn's end, does nothing.
+
+        Raises:
+            ConfigError: ``content`` is not a text.
+        """
+        self._answer(ToolReturned(self.effect.effect_id, _text("give", content)))
+
+    def fail(self, message: str) -> None:
+        """Report the call as failed; the model is sent the message. Otherwise as ``give``."""
+        self._answer(ToolFailed(self.effect.effect_id, _text("fail", message)))
+
+    def later(self) -> None:
+        """Postpone the result: ``handle.answer`` provides it after this turn. Calls of workers are refused."""
+        self._answer(LATER)
+
 
 LEFT = "the stream was left"
 
@@ -58,7 +136,7 @@ def _wake_up(wake: asyncio.Future[None]) -> None:
         wake.set_result(None)
 
 
-class Reader(Protocol):
+class StreamOwner(Protocol):
     """The part of a handle that a stream uses."""
 
     key: str
@@ -66,14 +144,14 @@ class Reader(Protocol):
     observers: Observers
     window: int | None
     names: frozenset[str]
-    kept: Kept
+    kept: HandleUndo
 
     @property
     def answer_wait(self) -> float | None: ...
     def send(self, request: say.Request) -> None: ...
     def cancel_turn(self, number: int, reason: str, keep: bool) -> None: ...
-    def lost(self, error: CogstepError, of: TurnStream | None = None) -> None: ...
-    def look_for_loop(self) -> None: ...
+    def fail_turn(self, error: CogstepError, of: TurnStream | None = None) -> None: ...
+    def check_for_loop(self) -> None: ...
 
 
 class TurnStream:
@@ -85,7 +163,7 @@ class TurnStream:
     on their own threads.
     """
 
-    def __init__(self, handle: Reader, number: int) -> None:
+    def __init__(self, handle: StreamOwner, number: int) -> None:
         self.number = number
         self._handle = handle
         self._sync, self._async = sync_performers(handle.program), async_performers(handle.program)
@@ -126,7 +204,7 @@ class TurnStream:
         return self._end.result
 
     def __iter__(self) -> Iterator[Event | ToolWait]:
-        self._handle.look_for_loop()
+        self._handle.check_for_loop()
         return self
 
     def __next__(self) -> Event | ToolWait:
@@ -135,11 +213,11 @@ class TurnStream:
                 # Not for longer, which gives the handlers of signals a chance.
                 item = self._items.get(timeout=min(LONGEST_WAIT, self._seconds_left()))
             except Empty:
-                self._look_at_clock()
+                self._check_clock()
                 continue
             if _is_seen_first(item):
                 self._handle.observers.wait()
-            shown = self._look_at(item)
+            shown = self._take_item(item)
             if shown is not None:
                 return shown
         if self._end.error is not None:
@@ -165,20 +243,20 @@ class TurnStream:
                 finally:
                     if timer is not None:
                         timer.cancel()
-                self._look_at_clock()
+                self._check_clock()
                 continue
             if _is_seen_first(item) and self._handle.observers.deliveries:
                 from interpreters.observing.async_delivery import await_all
 
                 await await_all(self._handle.observers.deliveries)
-            shown = self._look_at(item, loop)
+            shown = self._take_item(item, loop)
             if shown is not None:
                 return shown
         if self._end.error is not None:
             raise self._end.error
         raise StopAsyncIteration
 
-    def _look_at(
+    def _take_item(
         self, item: Event | Job | End, loop: asyncio.AbstractEventLoop | None = None
     ) -> Event | ToolWait | None:
         """Handle the next item of the queue; return it if it is for the reader."""
@@ -192,14 +270,14 @@ class TurnStream:
                 item.withdraw()
                 return None
             if self._is_by_hand(item.effect):
-                return self._by_hand(item, item.effect)
+                return self._make_tool_wait(item, item.effect)
             self._ask(item, loop)
             return None
-        self._was_read()
+        self._acknowledge()
         self._handle.observers.forward(item)
         return item
 
-    def _was_read(self) -> None:
+    def _acknowledge(self) -> None:
         """Acknowledge events to the host, half a window at a time, so that the session may send more."""
         window = self._handle.window
         with self._lock:
@@ -216,10 +294,10 @@ class TurnStream:
     def _seconds_left(self) -> float:
         return LONGEST_WAIT if self._deadline is None else max(self._deadline - monotonic(), 0.0)
 
-    def _look_at_clock(self) -> None:
+    def _check_clock(self) -> None:
         if self._deadline is not None and self._deadline <= monotonic():
             seconds = self._handle.answer_wait or 0.0
-            self._handle.lost(HostTimeoutError("the host did not end the cancelled turn", seconds), self)
+            self._handle.fail_turn(HostTimeoutError("the host did not end the cancelled turn", seconds), self)
 
     def cancel(self, reason: str = "") -> None:
         """Stop this turn; callable from any thread. The stream continues to its end, which the host must send in
@@ -289,26 +367,26 @@ class TurnStream:
 
     # ------------------------------------------------------------------------------------- on the host's reader thread
 
-    def arrived(self, notice: say.Notice, length: int = 0) -> None:
+    def receive(self, notice: say.Notice, length: int = 0) -> None:
         """Handle a message with this turn's number.
 
         Raises:
             ProtocolError: the message is not possible at this point.
         """
         match notice:
-            case say.Happened(event=data):
+            case say.EventHappened(event=data):
                 self._count(length)
                 try:
                     event = say.event_of(data)
                 except CogstepError:
-                    self._was_read()
+                    self._acknowledge()
                     raise
                 if event is None:  # of a newer host
-                    self._was_read()
+                    self._acknowledge()
                 else:
-                    self._put(self._with_cause(event))
+                    self._put(self._add_cause(event))
             case say.Perform():
-                self._look_at_effect(notice)
+                self._begin_effect(notice)
                 self._begin(notice)
             case say.Dropped(owner=owner, effect_id=effect_id):
                 job = self._jobs.pop((owner, effect_id), None)
@@ -324,7 +402,7 @@ class TurnStream:
             case _:
                 pass
 
-    def _with_cause(self, event: Event) -> Event:
+    def _add_cause(self, event: Event) -> Event:
         """Add the exception of a tool that ran here to the event of its failure: messages can't contain exceptions."""
         if not self._causes or not isinstance(event.value, ToolFailed):
             return event
@@ -343,7 +421,7 @@ class TurnStream:
         if self._unread_bytes > MOST_UNREAD or (window is not None and self._unread > 2 * window + MOST_BEYOND):
             raise ProtocolError(f"{self._unread} events of a turn that nobody has read, {self._unread_bytes:,} bytes")
 
-    def _look_at_effect(self, asked: say.Perform) -> None:
+    def _begin_effect(self, asked: say.Perform) -> None:
         effect = asked.effect
         if (asked.owner, effect.effect_id) in self._jobs:
             raise ProtocolError(f"the effect {effect.effect_id} of {asked.owner!r} twice")
@@ -386,8 +464,8 @@ class TurnStream:
                 effect_id=effect.effect_id,
                 tool=effect.call.name,
                 report=partial(self._progress, job),
-                begins=partial(job.begins, effect.effect_id),
-                keeper=self._handle.kept.keeper(spawned_by(asked.owner, self._handle.key) or effect.effect_id),
+                begins=partial(job.try_begin, effect.effect_id),
+                keeper=self._handle.kept.undo_hook(spawning_effect(asked.owner, self._handle.key) or effect.effect_id),
             )
             own = self._handle.program.performers.get(CallTool)
             if not (self._is_by_hand(effect) or (own is not None and is_async(own))):
@@ -402,23 +480,25 @@ class TurnStream:
             return False
         return isinstance(program.tools.get(effect.call.name), ExternalTool)
 
-    def _by_hand(self, job: Job, effect: CallTool) -> ToolWait | None:
+    def _make_tool_wait(self, job: Job, effect: CallTool) -> ToolWait | None:
         """Return the call for the reader to answer, or None if its arguments are invalid."""
         tool = self._handle.program.tools[effect.call.name]
         assert isinstance(tool, ExternalTool)
         if wrong := tool.problems(effect.call.arguments):
             self._answer(job, ToolFailed(effect.effect_id, wrong))
             return None
-        began = job.begins(effect.effect_id)
+        began = job.try_begin(effect.effect_id)
         return ToolWait(effect, job.asked.owner, partial(self._answer, job)) if began else None
 
     def _progress(self, job: Job, text: str) -> None:
         asked = job.asked
-        self._handle.send(say.ToolProgress(asked.session, asked.turn, asked.owner, asked.effect.effect_id, text))
+        self._handle.send(say.ProgressReport(asked.session, asked.turn, asked.owner, asked.effect.effect_id, text))
 
     def _scope(self, job: Job) -> Scope:
         owner = job.asked.owner
-        program = evolve(self._handle.program, session=owner, postpones=spawned_by(owner, self._handle.key) is None)
+        program = evolve(
+            self._handle.program, session=owner, postpones=spawning_effect(owner, self._handle.key) is None
+        )
         return Scope(program, job, self._handle.observers, context=job.context)
 
     def _run(self, job: Job) -> None:
@@ -433,11 +513,11 @@ class TurnStream:
         except NotBegun:
             return
         except CogstepError as error:  # a wrong answer, or a script that doesn't fit: it ends the run, as an Agent's
-            self._broken(error)
+            self._break(error)
             return
         if isinstance(answer, Future):
             job.withdraw = answer.cancel
-            answer.add_done_callback(partial(self._performed, job))
+            answer.add_done_callback(partial(self._send_result, job))
         elif answer is not None and not (job.is_over() and not job.has_begun(job.effect.effect_id)):
             self._answer(job, answer)
 
@@ -448,18 +528,18 @@ class TurnStream:
         else:
             task = loop.create_task(self._async[type(job.effect)](job.effect, self._scope(job)))
             job.withdraw = task.cancel
-            task.add_done_callback(partial(self._performed, job))
+            task.add_done_callback(partial(self._send_result, job))
 
-    def _performed(self, job: Job, done: Future[Any] | asyncio.Future[Any]) -> None:
+    def _send_result(self, job: Job, done: Future[Any] | asyncio.Future[Any]) -> None:
         error = None if done.cancelled() else done.exception()
         if isinstance(error, CogstepError):
-            self._broken(error)
+            self._break(error)
         elif done.cancelled() or (error is not None and not isinstance(error, NotBegun)):
-            self._answer(job, unanswered(job.effect))
+            self._answer(job, unanswered_input(job.effect))
         elif error is None and (answer := done.result()) is not None:
             self._answer(job, answer)
 
-    def _broken(self, error: CogstepError) -> None:
+    def _break(self, error: CogstepError) -> None:
         self._fault = error
         self.cancel(str(error))
 
@@ -469,13 +549,13 @@ class TurnStream:
             effect_id = asked.effect.effect_id
             if job.context is not None and job.context.error is not None:
                 self._causes[job.key] = job.context.error
-            if answer is LATER and spawned_by(asked.owner, self._handle.key) is not None:
+            if answer is LATER and spawning_effect(asked.owner, self._handle.key) is not None:
                 answer = ToolFailed(effect_id, NOT_FOR_WORKERS)  # of all others, the performer saw to it
             parts = (asked.session, asked.turn, asked.owner, effect_id)
             try:
-                self._handle.send(say.Postponed(*parts) if answer is LATER else say.Performed(*parts, answer))
+                self._handle.send(say.EffectPostponed(*parts) if answer is LATER else say.Performed(*parts, answer))
             except CogstepError as unsaid:  # no message can hold it
-                self._broken(unsaid)
+                self._break(unsaid)
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
@@ -486,3 +566,24 @@ def _is_interrupt(error: BaseException | None) -> bool:
 def _is_seen_first(item: Event | Job | End) -> bool:
     """Whether observers get time to see the preceding events first."""
     return isinstance(item, End) or (isinstance(item, Job) and type(item.effect) in ASKS_THE_USER)
+
+
+def _do_nothing() -> None:
+    """Do nothing: the default of ``Job.withdraw``."""
+
+
+def spawning_effect(owner: str, key: str) -> EffectId | None:
+    """Return the id of the effect that spawned a worker, the last part of its name; None for the session itself.
+
+    Args:
+        owner: the session that decided an effect.
+        key: the session's name here. The recording, and so ``owner``, may have another name.
+    """
+    parent, _, name = owner.rpartition("/")
+    return EffectId(name) if owner != key and parent and parse_effect_id(name) is not None else None
+
+
+def _text(what: str, given: object) -> str:
+    if not isinstance(given, str):  # the host could not read it, and would wait on
+        raise ConfigError(f"{what} takes a text, not {show(given)}")
+    return given

@@ -26,7 +26,7 @@ LAST_SECONDS = 2 * CLOSE_SECONDS
 """Seconds after the end of the input until the process exits: a native call that hangs must not keep it alive."""
 
 
-class Named(TypedDict, total=False):
+class NamedFactories(TypedDict, total=False):
     """The names that messages may use."""
 
     factories: Mapping[str, str | Callable[..., Runtime]] | None
@@ -34,7 +34,7 @@ class Named(TypedDict, total=False):
     files: str | os.PathLike[str] | None
 
 
-def serve(model: Runtime | None = None, *, clock: Clock | None = None, **named: Unpack[Named]) -> None:
+def serve(model: Runtime | None = None, *, clock: Clock | None = None, **named: Unpack[NamedFactories]) -> None:
     """Run a host until the other side ends. For programs that start their own child:
     ``AgentHost.in_process(command=)``.
 
@@ -48,12 +48,12 @@ def serve(model: Runtime | None = None, *, clock: Clock | None = None, **named: 
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    channel = _Ending(reader, writer)
+    channel = _EndingChannel(reader, writer)
     Host(channel, model, clock=clock, **named).serve()
     channel.drain(CLOSE_SECONDS)
 
 
-class _Ending(PipeChannel):
+class _EndingChannel(PipeChannel):
     """Ends the process when the other side has ended."""
 
     def receive(self) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import TypeVar
 
-from interpreters.loop.mailbox_messages import Letter
+from interpreters.loop.mailbox_messages import MailboxMessage
 
 Kind = TypeVar("Kind")
 
@@ -15,26 +15,26 @@ class Mailbox:
     """A queue with one reading task. Its event loop or any thread may fill it."""
 
     def __init__(self) -> None:
-        self._letters: deque[Letter] = deque()
+        self._letters: deque[MailboxMessage] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Future[None] | None = None
 
-    def belongs_to(self, loop: asyncio.AbstractEventLoop) -> None:
+    def set_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the loop that reads the mailbox from now on."""
         self._loop = loop
 
-    def runs_in(self) -> asyncio.AbstractEventLoop | None:
+    def running_loop(self) -> asyncio.AbstractEventLoop | None:
         """Return the loop that reads the mailbox, or None if it is not running. Safe from any thread."""
         loop = self._loop
         return loop if loop is not None and loop.is_running() else None
 
-    def take(self) -> Letter | None:
+    def take(self) -> MailboxMessage | None:
         return self._letters.popleft() if self._letters else None
 
     def __len__(self) -> int:
         return len(self._letters)
 
-    def unread(self, kind: tuple[type[Kind], ...]) -> list[Kind]:
+    def take_unread(self, kind: tuple[type[Kind], ...]) -> list[Kind]:
         """Remove and return the letters of these types, oldest first."""
         if not self._letters:  # as nearly always
             return []
@@ -47,12 +47,12 @@ class Mailbox:
         wake = self._wake = asyncio.get_running_loop().create_future()
         return wake
 
-    def post(self, letter: Letter) -> None:
+    def post(self, letter: MailboxMessage) -> None:
         """Add a letter, in the loop that reads the mailbox."""
         self._letters.append(letter)
         self._ring()
 
-    def send(self, letter: Letter) -> None:
+    def send(self, letter: MailboxMessage) -> None:
         """Add a letter behind all earlier ones. Safe from any thread or a signal handler."""
         self._letters.append(letter)
         loop = self._loop

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from cognition import FinishReason, ToolSpec
-from cognition.parsing.text_protocol import Reading, read_text
+from cognition.parsing.text_protocol import ParsedReply, read_text
 
 SPACE = r"\s{0,32}"
 """White space allowed inside the beginning of an object. With more, the characters before it are text."""
@@ -59,7 +59,7 @@ ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r":
 HEXADECIMAL = re.compile("u[0-9a-fA-F]{4}")
 
 
-class Readable:
+class ProtocolFilter:
     """The visible text of one reply, or of its reasoning.
 
     Args:
@@ -103,7 +103,7 @@ class Readable:
         out: list[str] = []
         at: int | None = 0
         while at is not None and not self._closed:
-            at = self._go_on(at, out)
+            at = self._scan(at, out)
         return "".join(out)
 
     def finish(self, finish_reason: FinishReason) -> str:
@@ -121,7 +121,7 @@ class Readable:
             return ""  # of an object with more keys than the convention has, what it says was shown
         return f"\n{answer}"
 
-    def _go_on(self, at: int, out: list[str]) -> int | None:
+    def _scan(self, at: int, out: list[str]) -> int | None:
         """Classify the characters of ``_pending`` from ``at`` on.
 
         Returns the position behind them, or None if more text is necessary.
@@ -256,24 +256,24 @@ class JsonObject:
 
     def is_meant(self, tools: Mapping[str, ToolSpec]) -> bool:
         """Whether the object belongs to the convention, or is unreadable and may belong to it."""
-        return read_text("short_keys", self.text, tools) != Reading(answer=self.text)
+        return read_text("short_keys", self.text, tools) != ParsedReply(answer=self.text)
 
     def _text(self, character: str) -> None:
         if self._escape is not None:
-            self._escaped(character)
+            self._read_escape(character)
         elif character == "\\":
             self._escape = ""
         elif character == '"':
             self._in_text = False
             if self._telling:
-                self._tell("")
+                self._emit("")
                 self._telling, self._key = False, ["f", "was told"]
         elif self._telling:
-            self._tell(character)
+            self._emit(character)
         elif self._depth == 1 and self._at_key and len(self._key) < 2:
             self._key.append(character)
 
-    def _escaped(self, character: str) -> None:
+    def _read_escape(self, character: str) -> None:
         escape = f"{self._escape}{character}"
         if escape[0] == "u" and len(escape) < 5:
             self._escape = escape
@@ -282,22 +282,22 @@ class JsonObject:
         if not self._telling:
             return
         if escape in ESCAPES:
-            self._tell(ESCAPES[escape])
+            self._emit(ESCAPES[escape])
             return
         if HEXADECIMAL.fullmatch(escape) is None:  # broken: the reply's end says what was meant
             self._telling, self._key = False, ["f", "was told"]
             return
         code = int(escape[1:], 16)
         if 0xD800 <= code < 0xDC00:
-            self._tell("")
+            self._emit("")
             self._high = chr(code)
         elif self._high and 0xDC00 <= code < 0xE000:
             pair = (ord(self._high) - 0xD800) * 0x400 + (code - 0xDC00) + 0x10000
             self._high = ""
-            self._tell(chr(pair))
+            self._emit(chr(pair))
         else:
-            self._tell(chr(code))
+            self._emit(chr(code))
 
-    def _tell(self, text: str) -> None:
+    def _emit(self, text: str) -> None:
         self.answer.extend(part for part in (self._high, text) if part)
         self._high = ""

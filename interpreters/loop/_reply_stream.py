@@ -24,7 +24,7 @@ from cognition import (
 )
 from cognition.base.display import shown_name
 from cognition.parsing import Output, ReasoningDelta, TextDelta
-from interpreters.loop._protocol_filter import Readable
+from interpreters.loop._protocol_filter import ProtocolFilter
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.mailbox_messages import Turn
 from interpreters.loop.program.program import Program
@@ -55,45 +55,45 @@ PATIENCE = 5.0
 """Seconds that an expired model may take for its ``Done``, which reports the reply's usage."""
 
 
-def offered_by(engine: CognitiveEngine, program: Program) -> Iterable[ToolSpec]:
+def offered_tools(engine: CognitiveEngine, program: Program) -> Iterable[ToolSpec]:
     """Return the tools offered to the model."""
     config = getattr(engine, "config", None)
     return config.offered if isinstance(config, AgentConfig) else [tool.spec for tool in program.tools.values()]
 
 
-class Told:
+class ReplyFilter:
     """Filters the pieces of a reply in a text protocol for observers, without the syntax of the convention."""
 
     def __init__(self, protocol: Literal["short_keys", "tool_tags"], tools: Iterable[ToolSpec]) -> None:
         self._protocol: Final = protocol
         self._tools = {tool.name: tool for tool in tools}
-        self._text = Readable(protocol, self._tools)
-        self._reasoning: Readable | None = None
+        self._text = ProtocolFilter(protocol, self._tools)
+        self._reasoning: ProtocolFilter | None = None
 
     def take(self, output: Output) -> Iterator[Output]:
         if isinstance(output, ReasoningDelta):
             if self._reasoning is None:
-                self._reasoning = Readable(self._protocol, self._tools, reasoning=True)
-            yield from _some(ReasoningDelta, self._reasoning.feed(output.text))
+                self._reasoning = ProtocolFilter(self._protocol, self._tools, reasoning=True)
+            yield from _text_output(ReasoningDelta, self._reasoning.feed(output.text))
             return
         yield from self._end_reasoning("stop")
         if isinstance(output, TextDelta):
-            yield from _some(TextDelta, self._text.feed(output.text))
+            yield from _text_output(TextDelta, self._text.feed(output.text))
         else:
             yield output
 
     def finish(self, finish_reason: FinishReason) -> Iterator[Output]:
         """Yield the text that becomes visible at the end of the reply."""
         yield from self._end_reasoning(finish_reason)
-        yield from _some(TextDelta, self._text.finish(finish_reason))
+        yield from _text_output(TextDelta, self._text.finish(finish_reason))
 
     def _end_reasoning(self, finish_reason: FinishReason) -> Iterator[Output]:
         if self._reasoning is not None:
             rest, self._reasoning = self._reasoning.finish(finish_reason), None
-            yield from _some(ReasoningDelta, rest)
+            yield from _text_output(ReasoningDelta, rest)
 
 
-def _some(kind: type[TextDelta] | type[ReasoningDelta], text: str) -> Iterator[Output]:
+def _text_output(kind: type[TextDelta] | type[ReasoningDelta], text: str) -> Iterator[Output]:
     if text:
         yield kind(text)
 
@@ -140,12 +140,12 @@ class ReplyStream:
         clock: Clock = SYSTEM_CLOCK,
         tools: Callable[[], Iterable[ToolSpec]] = tuple,
     ) -> None:
-        self.effect = effect
-        self.turn = turn
-        self.late = False
+        self.effect: CallModel = effect
+        self.turn: Turn = turn
+        self.late: bool = False
         self._clock = clock
         self._deadline = None if effect.seconds is None else clock.monotonic() + effect.seconds
-        self.unread = NO_USAGE
+        self.unread: Usage = NO_USAGE
         """Usage of a cancelled reply, which no input reports."""
         self._observers = observers
         self._shown = effect.purpose != "summary"
@@ -154,7 +154,7 @@ class ReplyStream:
         self._error: Exception | None = None
         self._seen: list[str] = []
         self._timer: Cancellable | None = None
-        self._told = None if effect.request.protocol == "native" else Told(effect.request.protocol, tools())
+        self._told = None if effect.request.protocol == "native" else ReplyFilter(effect.request.protocol, tools())
 
     @property
     def text(self) -> str:
@@ -175,7 +175,7 @@ class ReplyStream:
         self.late = True
         self.cancel()
 
-    def watched(self, later: Later | None = None) -> Self:
+    def watch(self, later: Later | None = None) -> Self:
         """Return the reply as a context that expires it after the effect's ``seconds``, even if the stream is silent.
 
         Args:

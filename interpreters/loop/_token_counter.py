@@ -1,19 +1,21 @@
-"""Add token counts to inputs, for models with a local tokenizer (``docs/context-sizes.md``).
+"""Add token counts to inputs, for models with a local tokenizer (``docs/concepts/context-sizes.md``).
 
-The cost of a message is measured by rendering a small conversation twice: with the message, and with one word in its
-place. The difference includes the template's markers, its format of calls and its escapes. The counts come from the
-model; after an impossible count, the counter warns once and stops counting.
+A message costs what the template writes around a message of its kind, and the tokens of its texts. The first is
+measured once, by rendering small conversations with one word in each message. So is the way the template writes texts:
+as they are, as JSON, or not at all. Then only the tokenizer is asked about a new message. A message of a kind that the
+template writes in another way is rendered in such a conversation. After an impossible count, the counter warns once and
+stops counting.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from cognition import (
     AgentConfig,
@@ -37,10 +39,12 @@ from cognition import (
     UserSpoke,
     WorkerFinished,
 )
+from cognition.base.strict_json import LENIENT
 from cognition.context.cut_note import CutNote
 from cognition.context.summaries import INSTRUCTION, MOST_WORDS
 from cognition.context.window import request_size
 from cognition.steps.inputs import error_text
+from cognition.values.content import images_of
 from cognition.values.counts import EDGE, MOST_TOKENS, PIECE, Tokens, most_tokens
 from interpreters.loop.driver import Driver
 from interpreters.loop.program.program import Program
@@ -61,8 +65,14 @@ AROUND = '<instructions>\n<source name="notes.md">\n&lt;/source>&amp;lt;\n</sour
 REMEMBERED = 8
 BESIDES = 8
 """Tokens allowed for a text beyond twice its bytes."""
-QUOTES, WIDE = '"\\\n\t' * 8, "\u8a9e" * 16
-"""Results that become longer if a template writes them as JSON (``QUOTES``) or as ASCII JSON (``WIDE``)."""
+SHORT = 64
+"""A user's text with at most so many bytes is not counted: each byte counts as a token until a reply tells more."""
+AROUND_A_TEXT = 16
+"""Tokens that a template may write around a text beside the measured costs, as around a reply's reasoning."""
+ODD = '"\\\n\t<&>' * 8 + "\u8a9e" * 16, f"{WORD} " * 60
+"""Texts that show how a template writes a text: the first becomes longer as JSON, and again as ASCII JSON. The second
+is longer than anything that a template writes around a text.
+"""
 
 USER, REPLY = UserMessage("m", WORD), AssistantMessage("m", WORD)
 RESULT = ToolMessage("m", CALL_ID.format(999, 99), WORD, WORD)
@@ -75,6 +85,10 @@ COUNTED: frozenset[type[Input]] = frozenset(
 
 class CountError(Exception):
     """An impossible token count."""
+
+
+class UncountedError(CogstepError):
+    """A text that a template refuses, such as arguments that are not JSON."""
 
 
 def counter_for(driver: Driver, program: Program, warn: Callable[[str], object]) -> Counter | None:
@@ -91,6 +105,27 @@ def counter_for(driver: Driver, program: Program, warn: Callable[[str], object])
     return Counter(driver, program, config, warn)
 
 
+Kind = Literal["user", "reply", "thought", "call", "result"]
+"""The kinds of texts in messages."""
+
+Way = Callable[[str], str]
+"""How a template writes a text."""
+
+
+@frozen
+class Place:
+    """Where a kind of text is measured: a small conversation, and a message in it that has the text."""
+
+    before: tuple[Message, ...]
+    sample: Message
+    """The message with one word, or nothing, as its text."""
+    behind: tuple[Message, ...]
+    write: Callable[[str], Message]
+    """Returns the message with this text."""
+    ways: Sequence[Way]
+    odd: Sequence[str] = ODD
+
+
 @define(eq=False)
 class Measure:
     """Costs measured for one model's template, with one system prompt and its tools."""
@@ -99,8 +134,10 @@ class Measure:
     note: CutNote
     costs: TemplateCosts | None = None
     """None while the costs are being measured."""
-    written: Callable[[str], str] = str
-    """How the template writes the text of a result."""
+    ways: dict[Kind, tuple[Way, int] | None] = field(factory=dict)
+    """How the template writes each kind of text, and the tokens that it writes around it; None: in no known way."""
+    names: dict[str, int] = field(factory=dict)
+    """Token counts of tools' names."""
     sizes: dict[tuple[Message, ...], int] = field(factory=dict)
     """Token counts of the small sample conversations."""
 
@@ -128,20 +165,34 @@ class Counter:
         self._warn = warn
         self._broken = False
         self._measure: Measure | None = None
+        self._system: str | None = None
+        """The system prompt of the state that was measured."""
 
-    def wants(self, event: Input) -> bool:
+    def has_texts(self, event: Input) -> bool:
         """Whether an input contains anything to count."""
         if self._broken or type(event) not in COUNTED:
             return False
-        return isinstance(event, UserSpoke) or getattr(self._driver.state, "costs", None) is not None
+        state: Any = self._driver.state
+        costs = getattr(state, "costs", None)
+        if not isinstance(event, UserSpoke):
+            return costs is not None
+        if self._measure is None or self._measure.costs != costs or self._system != state.system:
+            return True
+        brings = event.system is not None or event.context or self._driver.has_redactor
+        return bool(brings) or not self._is_short(event)
 
-    def stamped(self, event: Any) -> Any:
+    def _is_short(self, event: UserSpoke) -> bool:
+        """Whether a byte of the text counts as a token. The template has to write it as it is."""
+        short = not event.parts and most_tokens(event.text) <= SHORT
+        return short and self._way("user") == (str, 0)
+
+    def add_counts(self, event: Any) -> Any:
         """Return the input with token counts added, or unchanged if counting fails."""
         state: Any = self._driver.state
         if event.tokens or not isinstance(state, AgentState):  # counted by whoever handed it in
             return event
         try:
-            return self._stamped(event, state)
+            return self._add_counts(event, state)
         except CogstepError:  # the template refuses this system prompt, or the model's process is gone: others tell
             return event
         except Exception as error:
@@ -149,13 +200,17 @@ class Counter:
             self._warn(f"the model's token counts can't be used, so that sizes are estimated from here on: {error}")
             return event
 
-    def _stamped(self, event: Any, state: AgentState) -> Any:
+    def _add_counts(self, event: Any, state: AgentState) -> Any:
         system = event.system if isinstance(event, UserSpoke) and event.system is not None else state.system
         costs = self._measured(AgentState(system=system))
         match event:
             case UserSpoke():
-                tokens = self._tokens(UserMessage("m", event.text, "user", event.parts), costs)
-                event = evolve(event, tokens=tokens, dense=self._dense(event.context))
+                if not self._is_short(event):
+                    event = evolve(event, tokens=self._tokens(UserMessage("m", event.text, "user", event.parts), costs))
+                elif self._driver.has_redactor:  # the core may see a shorter text in place of a secret
+                    event = evolve(event, tokens=(costs.user + most_tokens(event.text),))
+                if event.context:
+                    event = evolve(event, dense=self._dense(event.context))
                 if costs == state.costs:
                     return event
                 earlier = () if costs.counts_alike(state.costs) else self._earlier(state, costs)
@@ -171,7 +226,7 @@ class Counter:
         """Return the tokens of the newest messages of history, as many as fit into the context."""
         newest: list[Tokens] = []
         left = self._context
-        for message in reversed(self._driver.revealed(state.history)):
+        for message in reversed(self._driver.reveal(state.history)):
             tokens = self._tokens(message, costs)
             newest.append(tokens)
             left -= sum(tokens)
@@ -181,8 +236,6 @@ class Counter:
 
     def _dense(self, candidates: Sequence[Candidate]) -> int:
         """Return the maximum tokens in ``PIECE`` characters of these candidates or of the markup around them."""
-        if not candidates:
-            return 0
         text = "\n".join([candidate.text for candidate in candidates])
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)][:-1]
         around, last, *whole = self._texts([AROUND.ljust(PIECE, "<"), text[-PIECE:], *pieces])
@@ -199,38 +252,85 @@ class Counter:
             if isinstance(message, ToolMessage):
                 return self._result(evolve(message, call_id=RESULT.call_id), costs)
             if isinstance(message, UserMessage):
-                return (self._in_place((USER, REPLY), message, USER, ()) + costs.user,)
+                if message.parts and images_of(message.parts):
+                    return (self._in_place(PLACES["user"], message) + costs.user,)
+                return (self._written([("user", message.text)], message) + costs.user,)
             return (self._reply(evolve(message, calls=_with_usual_ids(message.calls)), costs),)
         except CogstepError:
             return ()
 
     def _reply(self, message: AssistantMessage, costs: TemplateCosts) -> int:
-        if message.calls:
-            number = len(message.calls)
-            more = self._in_place((USER,), message, _calling(number), _results(number))
-            # A summary is asked for with all of it, also where the template leaves calls out, or writes them otherwise.
-            said = [message.text, *[f"{call.name}{call.arguments_json}" for call in message.calls]]
-            return max(more + costs.reply + costs.call * number, sum(self._texts(said)))
-        more = self._in_place((USER,), message, REPLY, (USER,))
-        if message.reasoning:  # templates show that of the newest reply only
-            more = max(more, self._in_place((USER,), message, REPLY, ()))
-        return more + costs.reply
+        texts: list[tuple[Kind, str]] = [("reply", message.text), ("thought", message.reasoning)]
+        texts += [("call", call.arguments_json) for call in message.calls]
+        names = sum([self._name_tokens(call.name) for call in message.calls])
+        return self._written(texts, message) + names + costs.reply + costs.call * len(message.calls)
 
     def _result(self, message: ToolMessage, costs: TemplateCosts) -> Tokens:
         """Return the tokens of a result without its text, then those of each piece of the text as the template writes
         it.
         """
-        text = message.content
-        more = self._in_place((USER, _calling(1)), message, RESULT, ())
+        text, way = message.content, self._way("result")
+        write, around = way or (str, 0)
+        # A summary, or notes that were found, show the pieces as they are.
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
-        counts, write = self._texts(pieces), self._current().written
-        if write is not str:  # a summary, or notes that were found, show them as they are
-            counts = list(map(max, counts, self._texts(list(map(write, pieces)))))
-        return (max(more + costs.result - sum(counts), costs.result), *counts)
+        counts = self._most([(piece, write(piece)) for piece in pieces])
+        if way is None:
+            around = max(self._in_place(PLACES["result"], message) - sum(counts), 0)
+        return (costs.result + around + self._name_tokens(message.name), *counts)
 
-    def _in_place(self, before: tuple[Message, ...], one: Message, sample: Message, behind: tuple[Message, ...]) -> int:
+    def _written(self, texts: Sequence[tuple[Kind, str]], message: Message) -> int:
+        """Return the tokens of a message's texts as the template writes them."""
+        texts = [(kind, text) for kind, text in texts if text]
+        ways = [self._way(kind) for kind, _ in texts]
+        known = [way for way in ways if way is not None]
+        # A summary is asked for with all calls, also where the template leaves them out, or writes them otherwise.
+        bare = [text if kind == "call" else "" for kind, text in texts]
+        if len(known) == len(texts):
+            written = [write(text) for (write, _), (_, text) in zip(known, texts, strict=True)]
+            return sum(self._most(list(zip(written, bare, strict=True)))) + sum([around for _, around in known])
+        shown = [(text,) for kind, text in texts if any(bare) and kind != "thought"]
+        kinds: list[Kind] = ["call"] if any(bare) else [kind for kind, _ in texts]
+        return max(*[self._in_place(PLACES[kind], message) for kind in kinds], sum(self._most(shown)))
+
+    def _name_tokens(self, name: str) -> int:
+        names = self._current().names
+        if name not in names:
+            (names[name],) = self._texts([name])
+        return names[name]
+
+    def _most(self, forms: Sequence[Sequence[str]]) -> list[int]:
+        """Return the tokens of each text in the longest of its forms."""
+        texts = list(dict.fromkeys([text for form in forms for text in form if text]))
+        counts = {"": 0, **dict(zip(texts, self._texts(texts), strict=True))}
+        return [max([counts[text] for text in form]) for form in forms]
+
+    def _way(self, kind: Kind) -> tuple[Way, int] | None:
+        ways = self._current().ways
+        if kind not in ways:
+            try:
+                ways[kind] = self._measured_way(PLACES[kind])
+            except CogstepError:  # the template refuses this conversation
+                ways[kind] = None
+        return ways[kind]
+
+    def _measured_way(self, place: Place) -> tuple[Way, int] | None:
+        """Return the way with the fewest tokens of those that explain all tokens of odd texts; None if none does."""
+        needed = [self._in_place(place, place.write(odd)) for odd in place.odd]
+        found: list[tuple[int, Way, int]] = []
+        for way in place.ways:
+            counts = self._texts([way(odd) for odd in place.odd])
+            around = max(more - count for more, count in zip(needed, counts, strict=True))
+            if around <= AROUND_A_TEXT:
+                found.append((sum(counts), way, max(around, 0)))
+        best = min(found, key=lambda one: one[0], default=None)
+        return None if best is None else best[1:]
+
+    def _in_place(self, place: Place, one: Message) -> int:
         """Return how many tokens a conversation gains if the message replaces the sample."""
-        more = self._count((*before, one, *behind)) - self._size((*before, sample, *behind))
+        behind, sample = place.behind, place.sample
+        if isinstance(one, AssistantMessage) and one.calls:
+            behind, sample = _results(len(one.calls)), _calling(len(one.calls))
+        more = self._count((*place.before, one, *behind)) - self._size((*place.before, sample, *behind))
         a_byte, besides = FAR_TOO_MANY
         if more > a_byte * _bytes(one) + besides:
             raise CountError(f"a message of {_bytes(one)} bytes is to have {more} tokens")
@@ -240,9 +340,10 @@ class Counter:
 
     def _measured(self, state: AgentState) -> TemplateCosts:
         """Return the costs of a prompt apart from this session's messages."""
-        engine: Any = self._driver.engine
-        request = self._driver.revealed(engine.build_prompt(state))
-        measure = self._measure
+        measure, engine = self._measure, self._driver.engine
+        if measure is not None and measure.costs is not None and state.system == self._system:
+            return measure.costs
+        request = self._driver.reveal(engine.build_prompt(state))  # type: ignore[attr-defined]  # asked in ``counter_for``
         if measure is None or measure.request != request:
             known = _measures_of(self._model)
             found = [one for one in tuple(known) if one.note == self._note and one.request == request]
@@ -251,11 +352,11 @@ class Counter:
             if not found:
                 try:
                     measure.costs = self._all_costs(request)
-                    measure.written = self._written()
                 except BaseException:
                     self._measure = None
                     raise
                 known.append(measure)
+        self._system = state.system
         assert measure.costs is not None, "a measure without costs is nobody's"
         return measure.costs
 
@@ -290,18 +391,6 @@ class Counter:
             estimate=request_size(request),
             model=str(self._model.describe().name),
         )
-
-    def _written(self) -> Callable[[str], str]:
-        """Return how the template writes the text of a result: unchanged, as JSON or as ASCII JSON."""
-        if self._closest(QUOTES, (str, _json)) is str:
-            return str
-        return self._closest(WIDE, (_json, _ascii_json))
-
-    def _closest(self, odd: str, ways: Sequence[Callable[[str], str]]) -> Callable[[str], str]:
-        """Return the way of writing whose token count is closest to the tokens that the text adds as a result."""
-        more = self._in_place((USER, _calling(1)), evolve(RESULT, content=odd), RESULT, ())
-        away = [abs(count - 1 - more) for count in self._texts([write(odd) for write in ways])]
-        return ways[away.index(min(away))]
 
     def _size(self, messages: tuple[Message, ...]) -> int:
         sizes = self._current().sizes
@@ -354,12 +443,64 @@ def _results(number: int) -> tuple[ToolMessage, ...]:
     return tuple([evolve(RESULT, call_id=call.id) for call in _calling(number).calls])
 
 
+def _calling_with(arguments: str) -> AssistantMessage:
+    return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD, arguments)]))
+
+
+def _nothing(_text: str) -> str:
+    return ""
+
+
 def _json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _ascii_json(text: str) -> str:
     return json.dumps(text)[1:-1]
+
+
+def _spaced(arguments: str) -> str:
+    return json.dumps(_read(arguments), ensure_ascii=False)
+
+
+def _ascii(arguments: str) -> str:
+    return json.dumps(_read(arguments))
+
+
+def _indented(arguments: str) -> str:
+    return json.dumps(_read(arguments), ensure_ascii=False, indent=2)
+
+
+def _read(arguments: str) -> Any:
+    try:
+        return LENIENT.decode(arguments)
+    except (ValueError, RecursionError) as error:
+        raise UncountedError from error
+
+
+MANY = range(1, 13)
+ODD_ARGUMENTS = (
+    json.dumps({"text": ODD[0], **{WORD * n: n for n in MANY}}),
+    json.dumps({"text": ODD[1], "values": [[n, {WORD: n % 2 == 0}] for n in MANY]}),
+    json.dumps({WORD * n: {WORD: [None, "", WORD]} for n in MANY}),
+)
+"""Many short arguments and values, around which a template may write more than around a long one."""
+
+TEXTS: Sequence[Way] = (str, _json, _ascii_json)
+PLACES: Mapping[Kind, Place] = {
+    "user": Place((USER, REPLY), USER, (), lambda text: UserMessage("m", text), TEXTS),
+    "reply": Place((USER,), REPLY, (USER,), lambda text: AssistantMessage("m", text), TEXTS),
+    "thought": Place((USER,), REPLY, (), lambda text: AssistantMessage("m", WORD, text), (_nothing, *TEXTS)),
+    "call": Place(
+        (USER,),
+        _calling(1),
+        _results(1),
+        _calling_with,
+        (str, _spaced, _ascii, _indented),
+        ODD_ARGUMENTS,
+    ),
+    "result": Place((USER, _calling(1)), RESULT, (), lambda text: evolve(RESULT, content=text), TEXTS),
+}
 
 
 def _number(value: Any) -> int:

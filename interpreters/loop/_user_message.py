@@ -25,7 +25,7 @@ from runtime.errors import MediaError
 from runtime.protocol.model import ModelInfo
 
 
-class Saying:
+class MessagePreparer:
     """Prepares the messages of a session."""
 
     __slots__ = ("_driver", "_pictured", "_program")
@@ -82,7 +82,14 @@ class Saying:
                     )
         return ""
 
-    def asks(self, event: Input | None) -> bool:
+    def is_unprepared(self, event: Input) -> bool:
+        """Whether the program adds anything to an input, or the input brings a system prompt."""
+        program = self._program
+        return isinstance(event, UserSpoke) and (
+            program.system is not None or event.system is not None or bool(program.context)
+        )
+
+    def needs_prompt(self, event: Input | None) -> bool:
         """Whether the program's function has to make the system prompt for this input."""
         return self._program.system is not None and isinstance(event, UserSpoke) and event.system is None
 
@@ -104,7 +111,7 @@ class Saying:
                     )
         return told
 
-    def as_told(self, event: Input) -> Input:
+    def with_own_prompt(self, event: Input) -> Input:
         """Return an input that needs no new prompt. Its own prompt is treated as in ``with_prompt``."""
         brought = event.system if isinstance(event, UserSpoke) else None
         return event if brought is None else self.with_prompt(event, brought)
@@ -115,7 +122,7 @@ class Saying:
         known = getattr(driver.state, "system", None)
         if known is None:
             known = getattr(getattr(driver.engine, "config", None), "system", None)
-        changed: Input = event if text == driver.revealed(known) else evolve(event, system=text)
+        changed: Input = event if text == driver.reveal(known) else evolve(event, system=text)
         return changed
 
 

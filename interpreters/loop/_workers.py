@@ -21,29 +21,29 @@ from cognition import (
 )
 from interpreters.loop.clock import Clock
 from interpreters.loop.driver import Driver
-from interpreters.loop.mailbox_messages import Errand, HandedIn, Turn
+from interpreters.loop.mailbox_messages import HandedInput, Turn, WorkerRequest
 from interpreters.loop.worker_setup import worker_stalled
 
 
-class Child(Protocol):
+class WorkerInterpreter(Protocol):
     """The part of a worker's interpreter that the crew uses, from any thread."""
 
     driver: Driver
 
     def cancel_turn(self, turn: Turn, reason: str) -> None: ...
-    def hand_in(self, event: HandedIn) -> None: ...
+    def hand_in(self, event: HandedInput) -> None: ...
 
 
 @define(eq=False)
-class Member:
+class RunningWorker:
     """One running worker."""
 
     effect: SpawnWorker
-    child: Child
+    child: WorkerInterpreter
     turn: Turn
 
 
-class Crew:
+class Workers:
     """Watches the workers and passes on cancellations, modes and forgotten approvals.
 
     Args:
@@ -58,29 +58,29 @@ class Crew:
         self._deadlines = deadlines
         self._clock = clock
         self._patience = patience
-        self._members: dict[EffectId, Member] = {}
-        self._stopping: dict[EffectId, Member] = {}
+        self._members: dict[EffectId, RunningWorker] = {}
+        self._stopping: dict[EffectId, RunningWorker] = {}
         """Abandoned workers that are being stopped.
 
         ``cancel`` stops these too, since none of their effects may begin after it.
         """
 
-    def add(self, effect: SpawnWorker, child: Child) -> Turn:
+    def add(self, effect: SpawnWorker, child: WorkerInterpreter) -> Turn:
         """Watch a worker that is about to begin. Return the turn that it has to run."""
-        member = self._members[effect.effect_id] = Member(effect, child, Turn())
-        self.sign_of_life(effect.effect_id)
+        member = self._members[effect.effect_id] = RunningWorker(effect, child, Turn())
+        self.note_activity(effect.effect_id)
         return member.turn
 
     def waits_for(self, turn: Turn) -> bool:
         """Whether the session still waits for the answer of a worker's turn."""
         return any(member.turn is turn for member in list(self._members.values()))
 
-    def sign_of_life(self, effect_id: EffectId) -> None:
+    def note_activity(self, effect_id: EffectId) -> None:
         """Extend the deadline of a worker that has done something."""
         member, patience = self._members.get(effect_id), self._patience
         if member is not None and patience is not None:
             when = self._clock.monotonic() + patience
-            self._deadlines[effect_id] = (when, partial(_stalled, member, patience))
+            self._deadlines[effect_id] = (when, partial(_make_stalled, member, patience))
 
     def stop(self, effect_id: EffectId, reason: str = "its parent needs it no longer") -> None:
         """Stop a worker that has become unnecessary."""
@@ -96,7 +96,7 @@ class Crew:
         for member in [*list(self._members.values()), *list(self._stopping.values())]:
             member.child.cancel_turn(member.turn, reason)
 
-    def tell(self, decision: ModeSet | RulesForgotten) -> None:
+    def pass_on(self, decision: ModeSet | RulesForgotten) -> None:
         """Pass a mode or forgotten approvals on to all workers. Workers may never do more than their parent."""
         told = ModeChanged(decision.mode) if isinstance(decision, ModeSet) else ApprovalsForgotten(decision.rules)
         for member in self._members.values():
@@ -105,7 +105,7 @@ class Crew:
     def usage(self) -> list[Usage]:
         return [member.child.driver.state.spent.usage for member in self._members.values()]
 
-    def settled(self, effect_id: EffectId) -> None:
+    def remove(self, effect_id: EffectId) -> None:
         """Forget a worker whose answer has arrived."""
         self._members.pop(effect_id, None)
 
@@ -114,11 +114,11 @@ class Crew:
             self.stop(effect_id)
 
 
-def _stalled(member: Member, patience: float) -> Input:
+def _make_stalled(member: RunningWorker, patience: float) -> Input:
     return worker_stalled(member.effect, patience, member.child.driver.state)
 
 
-def run_errand(errand: Errand, *, wanted: bool) -> None:
+def run_worker_request(errand: WorkerRequest, *, wanted: bool) -> None:
     """Ask the program for a worker, on the session's own thread.
 
     ``wanted`` is False if the worker's turn is over; the answer is then cancelled.

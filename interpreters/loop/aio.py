@@ -28,34 +28,34 @@ from cognition import (
     WorkerFailed,
 )
 from cognition.steps.decisions import Effect
-from interpreters.loop._idle_changes import BetweenRuns
+from interpreters.loop._idle_changes import IdleChanges
 from interpreters.loop._mailbox import Mailbox
-from interpreters.loop._user_message import Saying
+from interpreters.loop._user_message import MessagePreparer
 from interpreters.loop.clock import Clock
-from interpreters.loop.driver import Handlers, Writer
+from interpreters.loop.driver import Handlers, Watcher, Writer
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
 from interpreters.loop.mailbox_messages import (
     CancelRequest,
-    Fault,
-    HandedIn,
-    LeaveRequest,
-    Letter,
+    Deferred,
+    HandedInput,
+    MailboxMessage,
     NotBegun,
-    Postponed,
+    ProgramFailure,
+    SuspendRequest,
     Turn,
 )
-from interpreters.loop.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered
+from interpreters.loop.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered_input
 from interpreters.loop.program.context_sources import ContextSourceError
 from interpreters.loop.program.pending import LATER
 from interpreters.loop.program.program import Program
-from interpreters.loop.program.system_prompt import failed, prompt_text
+from interpreters.loop.program.system_prompt import prompt_error, prompt_text
 from interpreters.loop.worker_setup import Worker, worker_answer
 from interpreters.observing.async_delivery import await_all
 from interpreters.observing.observers import Observers
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
-from interpreters.tools.offloading import awaited, to_its_end
+from interpreters.tools.offloading import await_answer, run_to_end
 
 Work = Callable[[], Coroutine[Any, Any, Answered | None]]
 """Carries out an effect. Its task calls it, so an early cancellation leaves no unawaited coroutine."""
@@ -80,6 +80,7 @@ class AsyncInterpreter(Interpreter):
         recorder: Writer | None = None,
         state: AgentState | None = None,
         clock: Clock | None = None,
+        watcher: Watcher | None = None,
         room: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self.room = room
@@ -104,9 +105,11 @@ class AsyncInterpreter(Interpreter):
         self._end: set[asyncio.Future[None]] = set()
         """Futures that are done when the current run has ended."""
         self._performers = async_performers(program)
-        super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
-        self._saying = Saying(program, self.driver)
-        self._between = BetweenRuns(self.driver, self._mailbox, weakref.ref(self))  # else a session would hold itself
+        super().__init__(
+            engine, program, observers=observers, recorder=recorder, state=state, clock=clock, watcher=watcher
+        )
+        self._saying = MessagePreparer(program, self.driver)
+        self._between = IdleChanges(self.driver, self._mailbox, weakref.ref(self))  # else a session would hold itself
 
     # ------------------------------------------------------------------------------------------------ running a turn
 
@@ -131,13 +134,13 @@ class AsyncInterpreter(Interpreter):
             async with asyncio.TaskGroup() as group:
                 self._group, self._driving = group, True
                 try:
-                    beginning = self._before(event, turn or Turn())
+                    beginning = self._begin_run(event, turn or Turn())
                     self._between.begin()
                     for earlier in beginning:
-                        await self.driver.advance_async(earlier, to_its_end)
+                        await self.driver.advance_async(earlier, run_to_end)
                     if event is not None:
-                        await self.driver.advance_async(await self._prompted(event), to_its_end)
-                    await self.driver.run_async(self._next_input, to_its_end)
+                        await self.driver.advance_async(await self._add_prompt(event), run_to_end)
+                    await self.driver.run_async(self._next_input, run_to_end)
                 except asyncio.CancelledError as caught:
                     await self._break_off(caught, "the task was cancelled")
                     raise
@@ -146,72 +149,72 @@ class AsyncInterpreter(Interpreter):
                     error = caught  # raised outside, since a group would wrap it
                 finally:
                     self._driving = False
-                    self._tell(self._rest)
+                    self._wake(self._rest)
             if error is not None:
                 raise error
         finally:
             try:
                 if self._saves:
-                    await self._saved()
+                    await self._await_saves()
                 if self.observers.deliveries:
                     await await_all(self.observers.deliveries)
             finally:
                 self._end_run()
                 self._group = None
-                self._tell(self._end)
+                self._wake(self._end)
 
-    async def _prompted(self, event: Input) -> Input:
+    async def _add_prompt(self, event: Input) -> Input:
         saying, program = self._saying, self.program
-        if saying.asks(event):
+        if saying.needs_prompt(event):
             try:
-                answer = await awaited(program.prompt())
+                answer = await await_answer(program.prompt())
             except Exception as error:
-                raise failed(error) from error
+                raise prompt_error(error) from error
             event = saying.with_prompt(event, prompt_text(answer))
         else:
-            event = saying.as_told(event)
+            event = saying.with_own_prompt(event)
         found = []
         for source in saying.sources(event):
             try:
-                answer = await awaited(source.call_for(getattr(event, "text", ""), program.deps, program.session))
+                answer = await await_answer(source.call_for(getattr(event, "text", ""), program.deps, program.session))
                 found.append(source.read(answer))
             except ContextSourceError:
                 raise
             except Exception as error:
-                raise source.failed(error) from error
+                raise source.source_error(error) from error
         return saying.with_context(event, found) if found else event
 
     async def ready(self) -> None:
         """Wait until the inputs handed in between runs are on disk."""
         await self._between.ready()
 
-    async def ended(self) -> None:
+    async def wait_until_ended(self) -> None:
         if self._turn is not None:
-            await self._hear(self._end, None)
+            await self._await_wake(self._end, None)
 
     @property
-    def at_work(self) -> bool:
+    def is_at_work(self) -> bool:
         return self._turn is not None
 
-    async def rested(self, seconds: float) -> None:
+    async def wait_until_closed(self, seconds: float) -> None:
         """Wait at most ``seconds`` until the current turn is closed. Its run may still wait for tasks to end."""
         if self._driving:
-            await self._hear(self._rest, seconds)
+            await self._await_wake(self._rest, seconds)
 
     @staticmethod
-    def _tell(waiting: set[asyncio.Future[None]]) -> None:
+    def _wake(waiting: set[asyncio.Future[None]]) -> None:
         for future in waiting:
             if not future.done():
                 future.set_result(None)
         waiting.clear()
 
     @staticmethod
-    async def _hear(waiting: set[asyncio.Future[None]], seconds: float | None) -> None:
+    async def _await_wake(waiting: set[asyncio.Future[None]], seconds: float | None) -> None:
         future = asyncio.get_running_loop().create_future()
         waiting.add(future)
         await asyncio.wait([future], timeout=seconds)
 
-    async def let_rest(self, reason: str) -> None:
+    async def close_unless_resumable(self, reason: str) -> None:
         """Close the open turn, unless it can be continued."""
         await self.ready()
         if not self._keep_pending():
@@ -220,12 +223,12 @@ class AsyncInterpreter(Interpreter):
     async def settle(self, reason: str) -> None:
         """Close the turn that an exception left open, if any."""
         await self.ready()
-        for event in self._closing(reason):
-            await self.driver.advance_async(event, to_its_end)
+        for event in self._closing_inputs(reason):
+            await self.driver.advance_async(event, run_to_end)
 
     async def _break_off(self, error: BaseException, reason: str) -> None:
         self._stop_work()
-        if self._leave():  # neither a cancellation nor a full disk gives up what can wait
+        if self._suspend():  # neither a cancellation nor a full disk gives up what can wait
             self._forget()
             return
         try:
@@ -234,7 +237,7 @@ class AsyncInterpreter(Interpreter):
         finally:
             self._forget()
 
-    def hand_in(self, event: HandedIn) -> None:
+    def hand_in(self, event: HandedInput) -> None:
         """Pass a decision of the user, such as a mode, to the session. During a turn, safe from any thread.
 
         An input that arrives while the model writes applies to the calls of that reply, and is reported after the
@@ -244,7 +247,7 @@ class AsyncInterpreter(Interpreter):
         self._between.hand_in(event)
 
     def _give_up(self, reason: str) -> bool:
-        if not self.waiting():
+        if not self.find_pending():
             return False
         self._between.hand_in(self._cancellation(reason))
         return True
@@ -256,7 +259,7 @@ class AsyncInterpreter(Interpreter):
         while True:
             letter = self._mailbox.take()
             if letter is not None:
-                if isinstance(letter, CancelRequest | LeaveRequest) and letter.turn is self._turn:
+                if isinstance(letter, CancelRequest | SuspendRequest) and letter.turn is self._turn:
                     await self._stop_reading()
                 event = self._open(letter)
             elif self._alone is not None:
@@ -264,22 +267,22 @@ class AsyncInterpreter(Interpreter):
                 await self._read_here(*alone)
                 continue
             else:
-                event = self._due()
+                event = self._take_due()
                 if event is None:
                     await self._clock.wait(self._mailbox.alarm(), self._seconds_left())
-            if event is not None or not self.driver.busy:
+            if event is not None or not self.driver.is_busy:
                 return event
 
-    def _post(self, letter: Letter) -> None:
+    def _post(self, letter: MailboxMessage) -> None:
         self._mailbox.post(letter)
 
-    def _send(self, letter: Letter) -> None:
+    def _send(self, letter: MailboxMessage) -> None:
         self._mailbox.send(letter)
 
     # ----------------------------------------------------------------------------------------------------- the tasks
 
     def _start(self, effect: Effect, work: Work) -> asyncio.Task[None]:
-        """Begin an effect. If foreign code cancels its task, the answer is ``unanswered``."""
+        """Begin an effect. If foreign code cancels its task, the answer is ``unanswered_input``."""
         task = self._tasks[effect.effect_id] = self._in_group(self._carry_out(effect, work))
         return task
 
@@ -290,23 +293,23 @@ class AsyncInterpreter(Interpreter):
         return self._group.create_task(work)
 
     async def _carry_out(self, effect: Effect, work: Work) -> None:
-        effect_id, turn = effect.effect_id, self._at_work_for()
+        effect_id, turn = effect.effect_id, self._working_turn()
         try:
             answer = await work()
         except asyncio.CancelledError:
             if effect_id in self._tasks:  # a tool that cancelled itself: the turn must not wait for ever
-                self._mailbox.post(unanswered(effect))
+                self._mailbox.post(unanswered_input(effect))
             raise
         except NotBegun:
             return
         except GeneratorExit:  # Python closes what awaits a future of such an error, whatever is done about it there
-            if effect_id in self._tasks and self._mailbox.runs_in() is not None:  # else the loop itself is gone
-                self._mailbox.post(unanswered(effect))
+            if effect_id in self._tasks and self._mailbox.running_loop() is not None:  # else the loop itself is gone
+                self._mailbox.post(unanswered_input(effect))
         except Exception as error:
-            self._mailbox.post(Fault(turn, error))
+            self._mailbox.post(ProgramFailure(turn, error))
         else:
             if answer is not None and effect_id in self._tasks and not turn.is_over():
-                self._mailbox.post(Postponed(turn, effect_id) if answer is LATER else answer)
+                self._mailbox.post(Deferred(turn, effect_id) if answer is LATER else answer)
 
     def _release(self, effect_id: EffectId) -> None:
         super()._release(effect_id)
@@ -329,7 +332,7 @@ class AsyncInterpreter(Interpreter):
     # -------------------------------------------------------------------------------------------------- performing
 
     def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
-        turn = self._at_work_for()
+        turn = self._working_turn()
         reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
         scope = Scope(self.program, turn, self.observers, reply, context, room=self.room)
         if isinstance(effect, Recall):
@@ -373,7 +376,7 @@ class AsyncInterpreter(Interpreter):
         except asyncio.CancelledError:
             if task.cancelling() > before:
                 raise
-            answer = unanswered(effect)  # nobody cancelled this task: the model gave up
+            answer = unanswered_input(effect)  # nobody cancelled this task: the model gave up
         if task.cancelling() > before:  # somebody did, and the model caught it
             raise asyncio.CancelledError
         if answer is not None:
@@ -397,17 +400,17 @@ class AsyncInterpreter(Interpreter):
     async def _save(self, save: Callable[[], object]) -> None:
         try:
             async with self._notes:
-                await awaited(save)
+                await await_answer(save)
         except Exception as error:
             self.observers.warn(f"a note could not be saved: {describe(error)}")
 
-    async def _saved(self) -> None:
+    async def _await_saves(self) -> None:
         """Wait until the notes of the turn are saved; at most ``SAVE_SECONDS`` once it is cancelled."""
         loop = asyncio.get_running_loop()
         deadline: float | None = None
         cancelled: asyncio.CancelledError | None = None
         while self._saves:
-            if deadline is None and (cancelled is not None or self._at_work_for().is_cancelled()):
+            if deadline is None and (cancelled is not None or self._working_turn().is_cancelled()):
                 deadline = loop.time() + SAVE_SECONDS
             left = None if deadline is None else deadline - loop.time()
             if left is not None and left <= 0.0:

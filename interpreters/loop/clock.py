@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     import asyncio
 
-Letter = TypeVar("Letter")
+Message = TypeVar("Message")
 
 LONGEST_WAIT = 0.5
 """Maximum seconds of one system wait.
@@ -28,7 +28,7 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Return seconds since an arbitrary moment; never decreases."""
 
-    def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
+    def receive(self, mailbox: SimpleQueue[Message], seconds: float | None) -> Message | None:
         """Return the next letter, or None after at most ``seconds``.
 
         None may come earlier, so that the caller can look again. ``seconds`` None means no time limit.
@@ -41,10 +41,10 @@ class Clock(Protocol):
 class SystemClock:
     """The system clock."""
 
-    monotonic = staticmethod(time.monotonic)
-    time = staticmethod(time.time)  # behind the other, since it hides the module here
+    monotonic: staticmethod[[], float] = staticmethod(time.monotonic)
+    time: staticmethod[[], float] = staticmethod(time.time)  # behind the other, since it hides the module here
 
-    def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
+    def receive(self, mailbox: SimpleQueue[Message], seconds: float | None) -> Message | None:
         try:
             return mailbox.get(timeout=LONGEST_WAIT if seconds is None else min(max(seconds, 0.0), LONGEST_WAIT))
         except Empty:

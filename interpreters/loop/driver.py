@@ -68,7 +68,7 @@ Elsewhere = Callable[[Callable[[], None]], Awaitable[None]]
 """Calls a function on another thread. The call has ended when this returns or raises, even if the task is cancelled."""
 
 
-class Veil(Protocol):
+class InputRedactor(Protocol):
     """Hides secrets before the engine sees them, and restores them where decisions are carried out."""
 
     def hide(self, value: V) -> tuple[V, Sequence[Any]]:
@@ -85,8 +85,8 @@ class Writer(Protocol):
     """A destination for inputs and decisions, such as a ``Journal``."""
 
     @property
-    def veil(self) -> Veil | None:
-        """The veil that hides secrets from this recording; None if it hides none."""
+    def redactor(self) -> InputRedactor | None:
+        """The redactor that hides secrets from this recording; None if it hides none."""
 
     @property
     def written(self) -> int:
@@ -105,10 +105,10 @@ class Writer(Protocol):
 class InputCounter(Protocol):
     """Adds token counts to inputs; implemented by ``Counter``."""
 
-    def wants(self, event: Input) -> bool:
+    def has_texts(self, event: Input) -> bool:
         """Whether an input contains anything to count."""
 
-    def stamped(self, event: Input) -> Input:
+    def add_counts(self, event: Input) -> Input:
         """Return the input with token counts added (may block on the model), or unchanged."""
 
 
@@ -166,14 +166,14 @@ class Driver:
         if missing:
             raise ConfigError(f"a driver needs a handler for each effect; there is none for {', '.join(missing)}")
         self.engine = engine
-        self.state = BEGINNING if state is None else state
+        self.state: AgentState = BEGINNING if state is None else state
         self.in_flight: dict[EffectId, Effect] = {}
         """Effects that were decided and neither answered nor cancelled, oldest first."""
         self.pending: set[EffectId] = set()
         """Effects in flight whose answers are handed in later. No run waits for them."""
         self.left = False
         """Whether the run ends with its turn open. A later run continues the effects in flight."""
-        self.lost = NO_EFFECTS
+        self.lost: frozenset[EffectId] = NO_EFFECTS
         """Effects whose answer arrived but could not be recorded."""
         self.counter: InputCounter | None = None
         """Adds token counts to inputs before they get their time; None if sizes are estimated."""
@@ -185,19 +185,12 @@ class Driver:
         self._recorder = recorder
         self._watcher = watcher
 
-    def run(self, take: Callable[[], Input | None]) -> None:
+    async def run_async(self, take: Callable[[], Awaitable[Input | None]], elsewhere: Elsewhere) -> None:
         """Run until only pending effects are in flight.
 
         ``take`` waits for the next input. It may return None after an effect has become pending.
         """
-        while self.busy:
-            event = take()
-            if event is not None:
-                self.advance(event)
-
-    async def run_async(self, take: Callable[[], Awaitable[Input | None]], elsewhere: Elsewhere) -> None:
-        """``run`` with an async ``take``."""
-        while self.busy:
+        while self.is_busy:
             event = await take()
             if event is not None:
                 await self.advance_async(event, elsewhere)
@@ -207,11 +200,16 @@ class Driver:
         return 0 if self._recorder is None else self._recorder.written
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether an effect in flight is being worked on."""
         return len(self.in_flight) > len(self.pending) and not self.left
 
-    def put_away(self, effect_id: EffectId) -> None:
+    @property
+    def has_redactor(self) -> bool:
+        """Whether the engine may see placeholders in place of secrets."""
+        return self._recorder is not None and self._recorder.redactor is not None
+
+    def defer(self, effect_id: EffectId) -> None:
         """Stop waiting for an effect; its answer is handed in later."""
         if effect_id in self.in_flight:
             self.pending.add(effect_id)
@@ -220,45 +218,55 @@ class Driver:
         """Take one input: stamp it, step, record it with its decisions, then begin to carry them out."""
         before, written, step = self.state, self.written, None
         try:
-            if self.counter is not None and self.counter.wants(event):
-                event = self.counter.stamped(event)
-            step = self.stepped(event)
-            self.record(step)
-            self.carry_out(step)
+            if self.counter is not None and self.counter.has_texts(event):
+                event = self.counter.add_counts(event)
+            step = self.step(event)
+            if self._recorder is not None:
+                self.record(step)
+            self.publish(step)
+            self._hand_over(step.shown)
         except BaseException:
-            self.leave(event, step, before, written)
+            self.abandon(event, step, before, written)
             raise
 
     async def advance_async(self, event: Input, elsewhere: Elsewhere) -> None:
         """``advance``, but waits for the disk and for token counts on another thread."""
         before, written, step = self.state, self.written, None
         try:
-            if self.counter is not None and self.counter.wants(event):
+            if self.counter is not None and self.counter.has_texts(event):
                 counted = [event]
                 counting = partial(self._count, counted)
                 await elsewhere(counting)
                 event = counted[-1]
-            step = self.stepped(event)
-            await self.conclude(step, written, self.recording(step, elsewhere))
+            step = self.step(event)
+            await self.conclude(step, written, self.begin_recording(step, elsewhere))
         except BaseException:
-            self.leave(event, step, before, written)
+            self.abandon(event, step, before, written)
             raise
 
     # ``advance`` in parts, for who has to do something between them. Nothing else is asked of the driver meanwhile.
 
-    def stepped(self, event: Input) -> Step:
+    def step(self, event: Input) -> Step:
         """Stamp an input that already has its counts, and decide. Neither the recording nor the state changes."""
-        original, event, redacted = self._stamped(event)
+        # Milliseconds: finer ones would only swell recordings. In a fifth of the time that `round` takes.
+        at = (self._now() * 1000.0 + 0.5) // 1.0 / 1000.0
+        kind: Any = type(event)
+        others = OTHER_FIELDS.get(kind)
+        original: Input = kind(*others(event), at=at) if others is not None else evolve(event, at=at)
+        if self._recorder is None:
+            transition = self.engine.step(self.state, original)
+            return Step(original, original, (), transition, transition.decisions)
+        redactor = self._recorder.redactor
+        event, redacted = (original, ()) if redactor is None else redactor.hide(original)
         transition = self.engine.step(self.state, event)
-        shown = transition.decisions if self._recorder is None else self.revealed(transition.decisions)
-        return Step(original, event, redacted, transition, shown)
+        return Step(original, event, redacted, transition, self.reveal(transition.decisions))
 
     def record(self, step: Step) -> None:
         """Record a step before any of its decisions begins."""
         if self._recorder is not None:
             self._recorder.write(step.event, step.transition, step.redacted)
 
-    def recording(self, step: Step, elsewhere: Elsewhere) -> Awaitable[None] | None:
+    def begin_recording(self, step: Step, elsewhere: Elsewhere) -> Awaitable[None] | None:
         """Record a step. If that waits for the disk, return an awaitable that records it on another thread."""
         if self._recorder is not None and self._recorder.waits(step.event, step.transition):
             return elsewhere(partial(self.record, step))
@@ -271,7 +279,7 @@ class Driver:
         Args:
             step: the step.
             written: number of records before the step.
-            recording: result of ``recording``.
+            recording: result of ``begin_recording``.
         """
         if recording is not None:
             try:
@@ -284,18 +292,18 @@ class Driver:
 
     def carry_out(self, step: Step) -> None:
         """Begin the decisions of a recorded step."""
-        self.tell(step)
+        self.publish(step)
         self._hand_over(step.shown)
 
-    def tell(self, step: Step) -> None:
+    def publish(self, step: Step) -> None:
         """Move to the state after a recorded step and call the watcher. No decision begins."""
         before, transition, decisions = self.state, step.transition, step.shown
         self._take_over(step.event, transition)
         if self._watcher is not None:
             revealed = transition if decisions is transition.decisions else Transition(self.state, decisions)
-            self._watcher(before, step.original, revealed, self.revealed)
+            self._watcher(before, step.original, revealed, self.reveal)
 
-    def leave(self, event: Input, step: Step | None, before: AgentState, written: int) -> None:
+    def abandon(self, event: Input, step: Step | None, before: AgentState, written: int) -> None:
         """Leave a step that an error or an interrupt ended. A recorded step is kept; an unrecorded answer is noted as
         lost.
 
@@ -315,7 +323,7 @@ class Driver:
     def _count(self, events: list[Input]) -> None:
         """Append the counted input to the list. ``Elsewhere`` returns no result of the other thread."""
         if self.counter is not None:
-            events.append(self.counter.stamped(events[0]))
+            events.append(self.counter.add_counts(events[0]))
 
     def _take_over(self, event: Input, transition: Transition) -> None:
         """Move to the state after a step and update the effects in flight. Idempotent."""
@@ -336,22 +344,14 @@ class Driver:
         """Whether an input without decisions would wait for the disk."""
         return self._recorder is not None and self._recorder.waits(event, Transition(self.state))
 
-    def _stamped(self, event: Input) -> tuple[Input, Input, Sequence[Any]]:
-        """Return the input with its time, the input as the engine sees it, and a note of each hidden secret."""
-        # Milliseconds: finer ones would only swell recordings. In a fifth of the time that `round` takes.
-        at = (self._now() * 1000.0 + 0.5) // 1.0 / 1000.0
-        event = at_time(event, at)
-        veil = None if self._recorder is None else self._recorder.veil
-        return (event, event, ()) if veil is None else (event, *veil.hide(event))
-
     def begin(self, decision: Decision) -> None:
         """Hand a decision to its handler: a new one, or one that a crash interrupted."""
-        self._hand_over((self.revealed(decision),))
+        self._hand_over((self.reveal(decision),))
 
-    def revealed(self, value: V) -> V:
+    def reveal(self, value: V) -> V:
         """Return the value with the real secrets in place of the recording's placeholders."""
-        veil = None if self._recorder is None else self._recorder.veil
-        return value if veil is None else veil.reveal(value)
+        redactor = None if self._recorder is None else self._recorder.redactor
+        return value if redactor is None else redactor.reveal(value)
 
     def _hand_over(self, decisions: Iterable[Decision]) -> None:
         for decision in decisions:
@@ -387,16 +387,16 @@ class Driver:
         for effect in list(self.in_flight.values()):
             # An answer to one may have ended the turn, and the others with it.
             if effect.effect_id in self.in_flight and effect.effect_id not in self.pending:
-                outcome = self._settled(effect, settle(effect, waited))
+                outcome = self._settle_lost(effect, settle(effect, waited))
                 if isinstance(outcome, EFFECT_TYPES):
                     self.begin(outcome)
                 elif isinstance(outcome, INPUT_TYPES):
                     yield outcome
 
-    def _settled(self, effect: Effect, outcome: Effect | Input) -> Effect | Input:
+    def _settle_lost(self, effect: Effect, outcome: Effect | Input) -> Effect | Input:
         """Fail a call that would run again with a placeholder for a lost secret."""
-        veil = None if self._recorder is None else self._recorder.veil
-        if veil is not None and isinstance(outcome, CallTool) and veil.lacks(outcome):
+        redactor = None if self._recorder is None else self._recorder.redactor
+        if redactor is not None and isinstance(outcome, CallTool) and redactor.lacks(outcome):
             return ToolFailed(effect.effect_id, SECRET_LOST)
         return outcome
 
@@ -419,7 +419,7 @@ def follower(engine: CognitiveEngine, start: AgentState) -> Driver:
     return Driver(engine, NOTHING_TO_DO, now=time, state=start)
 
 
-def at_time(event: Input, at: float) -> Input:
+def set_time(event: Input, at: float) -> Input:
     """Return the input with its time. ``evolve`` takes twice as long: 5 us for a model's reply."""
     kind: Any = type(event)
     others = OTHER_FIELDS.get(kind)

@@ -43,25 +43,25 @@ from cognition import (
     UserSpoke,
 )
 from cognition.steps.decisions import Compacted, Effect, NotCompacted
-from interpreters.loop._reply_stream import ReplyStream, offered_by
+from interpreters.loop._reply_stream import ReplyStream, offered_tools
 from interpreters.loop._token_counter import counter_for
-from interpreters.loop._workers import Crew, run_errand
+from interpreters.loop._workers import Workers, run_worker_request
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
-from interpreters.loop.driver import NO_EFFECTS, Driver, Handlers, Writer
+from interpreters.loop.driver import NO_EFFECTS, Driver, Handlers, Watcher, Writer
 from interpreters.loop.errors import PendingError
 from interpreters.loop.mailbox_messages import (
     CancelRequest,
-    Errand,
-    Fault,
-    HandedIn,
-    LeaveRequest,
-    Letter,
-    Postponed,
+    Deferred,
+    HandedInput,
+    MailboxMessage,
+    ProgramFailure,
     Progress,
+    SuspendRequest,
     Turn,
     WorkerEvent,
+    WorkerRequest,
 )
-from interpreters.loop.program.pending import Postponable, outlives_its_run, told
+from interpreters.loop.program.pending import Postponable, format_pending, outlives_its_run
 from interpreters.loop.program.program import Program
 from interpreters.loop.settlement import settle
 from interpreters.loop.worker_setup import Worker, make_worker
@@ -88,6 +88,7 @@ class Interpreter(ABC):
         recorder: records inputs and decisions; None for no recording.
         state: start of the session; None for a new session.
         clock: source of time; None for the system clock.
+        watcher: called after each recorded step; None for the observers' ``transition``.
 
     Raises:
         ConfigError: the program can't carry out an effect that the engine may decide.
@@ -102,14 +103,15 @@ class Interpreter(ABC):
         recorder: Writer | None = None,
         state: AgentState | None = None,
         clock: Clock | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         program.check(engine)
         self.program = program
-        self.observers = Observers((), program.session) if observers is None else observers
+        self.observers: Observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         self.compacted: Compacted | NotCompacted | None = None
         """Result of this run's latest summary; None if no summary was requested."""
-        self.began = 0
+        self.began: int = 0
         """The number of messages in history before the latest turn."""
         self._clock = clock or SYSTEM_CLOCK
         self._turn: Turn | None = None
@@ -126,30 +128,30 @@ class Interpreter(ABC):
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
         """For each effect with a deadline: the time, and the function that builds its answer then."""
-        self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
-        self.driver = Driver(
+        self._crew = Workers(self._deadlines, self._clock, program.worker_patience)
+        self.driver: Driver = Driver(
             engine,
             self.handlers,
             self,
             now=self._clock.time,
             state=state,
             recorder=recorder,
-            watcher=self.observers.transition,
+            watcher=watcher or self.observers.transition,
         )
         self.driver.counter = counter_for(self.driver, program, self.observers.warn)
 
     # ------------------------------------------------------------------------------------ what a subclass has to say
 
     @abstractmethod
-    def _post(self, letter: Letter) -> None:
+    def _post(self, letter: MailboxMessage) -> None:
         """Put a letter into the mailbox; only on the session's own thread."""
 
     @abstractmethod
-    def _send(self, letter: Letter) -> None:
+    def _send(self, letter: MailboxMessage) -> None:
         """Put a letter into the mailbox, from any thread or a signal handler."""
 
     @abstractmethod
-    def hand_in(self, event: HandedIn) -> None:
+    def hand_in(self, event: HandedInput) -> None:
         """Pass a decision of the user, such as a mode, to the session. Safe from any thread."""
 
     @abstractmethod
@@ -166,7 +168,7 @@ class Interpreter(ABC):
 
     # ------------------------------------------------------------------------------------------------ a turn's bounds
 
-    def _before(self, event: Input | None, turn: Turn) -> Iterable[Input]:
+    def _begin_run(self, event: Input | None, turn: Turn) -> Iterable[Input]:
         """Begin a run. Return the inputs that must precede ``event``.
 
         These inputs close a turn that was left open. If the run continues an open turn, they settle its interrupted
@@ -175,7 +177,7 @@ class Interpreter(ABC):
         self._turn, self._reply = turn, None
         self.finished = self.compacted = None
         self.driver.left = False
-        if event is None or self._goes_on(event):
+        if event is None or self._is_continuation(event):
             if event is None:
                 self.driver.pending.clear()
             else:
@@ -184,9 +186,9 @@ class Interpreter(ABC):
             self._latest, turn.inherited = turn, frozenset(self.driver.in_flight) - self._untouched
             self.observers.take_up(self.driver.state)
             return self.driver.resume(self._settle_interrupted)
-        return self._opening(turn)
+        return self._opening_inputs(turn)
 
-    def _goes_on(self, event: Input) -> bool:
+    def _is_continuation(self, event: Input) -> bool:
         return bool(self.driver.in_flight) and (
             isinstance(event, CancelAsked) or getattr(event, "effect_id", None) in self.driver.in_flight
         )
@@ -196,14 +198,14 @@ class Interpreter(ABC):
 
     # ------------------------------------------------------------------------------------------- what is answered later
 
-    def waiting(self) -> list[Postponable]:
+    def find_pending(self) -> list[Postponable]:
         """Return the effects that can be answered later; an empty list during a run.
 
         Between runs, these are all effects in flight that survive the end of their run.
         """
-        return [] if self._turn is not None else self._outliving()
+        return [] if self._turn is not None else self._find_outliving()
 
-    def _outliving(self) -> list[Postponable]:
+    def _find_outliving(self) -> list[Postponable]:
         pending, tools = self.driver.pending, self.program.tools
         effects: list[Any] = list(self.driver.in_flight.values())
         return [effect for effect in effects if effect.effect_id in pending or outlives_its_run(effect, tools)]
@@ -219,38 +221,39 @@ class Interpreter(ABC):
         """
         if not self.driver.in_flight or not isinstance(event, UserSpoke):
             return
-        if waiting := [one for one in self.waiting() if self._latest is None or one.effect_id in self._promised]:
+        if waiting := [one for one in self.find_pending() if self._latest is None or one.effect_id in self._promised]:
             raise PendingError(
-                f"the turn before waits for answers ({told(waiting)}); hand them in with answer(), or cancel() it"
+                f"the turn before waits for answers ({format_pending(waiting)}); hand them in "
+                "with answer(), or cancel() it"
             )
 
     def _keep_pending(self) -> bool:
         """Mark the effects that can be answered later as pending. Return whether there are any."""
-        kept = self._outliving()
+        kept = self._find_outliving()
         self.driver.pending.update(effect.effect_id for effect in kept)
         return bool(kept)
 
-    def _leave(self) -> bool:
+    def _suspend(self) -> bool:
         """End the run and leave its turn open. Return False if no effect in it can be answered later."""
         if not self._keep_pending():
             return False
-        self._untouched = frozenset(self._not_begun()) - self.driver.pending
+        self._untouched = frozenset(self._find_not_begun()) - self.driver.pending
         self.driver.left = True
         self._forget()
         return True
 
     @property
-    def under_way(self) -> Turn | None:
+    def current_turn(self) -> Turn | None:
         return self._turn
 
-    def leave(self, reason: str) -> None:
+    def suspend(self, reason: str) -> None:
         """End the current run as ``cancel`` does, but keep effects that can be answered later."""
         turn = self._turn
         if turn is not None:
-            self._stop_turn(turn, LeaveRequest(turn, reason))
+            self._stop_turn(turn, SuspendRequest(turn, reason))
 
-    def _opening(self, turn: Turn) -> Iterator[Input]:
-        yield from self._closing("the turn before was broken off")
+    def _opening_inputs(self, turn: Turn) -> Iterator[Input]:
+        yield from self._closing_inputs("the turn before was broken off")
         self._latest, self._untouched, self._promised = turn, NO_EFFECTS, NO_EFFECTS
         self.driver.lost = NO_EFFECTS
         self.began, self.finished = len(self.driver.state.history), None  # after what closed the turn before
@@ -271,7 +274,7 @@ class Interpreter(ABC):
         """Stop this turn, even if its run has not begun yet."""
         self._stop_turn(turn, CancelRequest(turn, reason))
 
-    def _stop_turn(self, turn: Turn, request: CancelRequest | LeaveRequest) -> None:
+    def _stop_turn(self, turn: Turn, request: CancelRequest | SuspendRequest) -> None:
         if turn.cancel():
             self._send(request)  # before the workers hear of it: their ends come behind it
         for context in list(self._contexts.values()):
@@ -280,13 +283,13 @@ class Interpreter(ABC):
         if self._reply is not None:
             self._reply.cancel()
 
-    def _closing(self, reason: str) -> Iterable[Input]:
-        return self._breaking_off(reason) if self._is_open() else ()
+    def _closing_inputs(self, reason: str) -> Iterable[Input]:
+        return self._abort_inputs(reason) if self._is_open() else ()
 
     def _is_open(self) -> bool:
         return bool(self.driver.in_flight) or not isinstance(self.driver.state.phase, RESTING)
 
-    def _breaking_off(self, reason: str) -> Iterator[Input]:
+    def _abort_inputs(self, reason: str) -> Iterator[Input]:
         yield self._cancellation(reason)
         self.driver.in_flight.clear()
         self.driver.pending.clear()
@@ -301,9 +304,9 @@ class Interpreter(ABC):
     def _cancellation(self, reason: str) -> CancelAsked:
         read, took = ("", Usage()) if self._reply is None else (self._reply.text, self._reply.unread)
         usage, lost = sum(self._crew.usage(), took), tuple(sorted(self.driver.lost))
-        return CancelAsked(reason, read, usage, tuple(self._not_begun()), lost)
+        return CancelAsked(reason, read, usage, tuple(self._find_not_begun()), lost)
 
-    def _not_begun(self) -> Iterator[EffectId]:
+    def _find_not_begun(self) -> Iterator[EffectId]:
         """Yield the ids of effects in flight that have not begun and never will."""
         turn = self._latest
         if turn is not None:
@@ -328,9 +331,9 @@ class Interpreter(ABC):
         setattr(self, "finished" if isinstance(decision, TurnFinished) else "compacted", decision)
 
     def _tell_workers(self, decision: ModeSet | RulesForgotten) -> None:
-        self._crew.tell(decision)
+        self._crew.pass_on(decision)
 
-    def _at_work_for(self) -> Turn:
+    def _working_turn(self) -> Turn:
         return self._turn or Turn(ended=True)
 
     def _end_run(self) -> None:
@@ -341,44 +344,44 @@ class Interpreter(ABC):
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
-    def _open(self, letter: Letter) -> Input | None:
+    def _open(self, letter: MailboxMessage) -> Input | None:
         """Return the input in a letter, or None if it contains no input. Letters of earlier turns are dropped."""
         match letter:
             case CancelRequest(turn=turn, reason=reason):
                 return self._cancellation(reason) if turn is self._turn else None
-            case LeaveRequest(turn=turn, reason=reason):
-                if turn is self._turn and not self._leave():
+            case SuspendRequest(turn=turn, reason=reason):
+                if turn is self._turn and not self._suspend():
                     return self._cancellation(reason)
-            case Postponed(turn=turn, effect_id=effect_id):
+            case Deferred(turn=turn, effect_id=effect_id):
                 if turn is self._turn:
                     self._release(effect_id)
                     self._promised |= {effect_id}
-                    self.driver.put_away(effect_id)
+                    self.driver.defer(effect_id)
             case Progress(turn=turn, said=said):
                 if turn is self._turn:
                     self.observers.emit(said)
             case WorkerEvent(turn=turn, effect_id=effect_id, event=event):
                 if turn is self._turn:
-                    self._crew.sign_of_life(effect_id)
+                    self._crew.note_activity(effect_id)
                     self.observers.forward(event)
-            case Fault(turn=turn, error=error):
+            case ProgramFailure(turn=turn, error=error):
                 if turn is self._turn:
                     raise error
-            case Errand(turn=turn):
+            case WorkerRequest(turn=turn):
                 self.observers.wait()  # the user has seen what led to the question
-                run_errand(letter, wanted=not turn.is_over())
+                run_worker_request(letter, wanted=not turn.is_over())
             case _:
-                self._settled(letter)
+                self._settle(letter)
                 return letter
         return None
 
-    def _due(self) -> Input | None:
+    def _take_due(self) -> Input | None:
         now = self._clock.monotonic()
         for effect_id, (when, answer) in self._deadlines.items():
             if when <= now:
                 event = answer()
                 self._stop(effect_id)  # a tool or worker that took too long: nobody waits for it any more
-                self._settled(event)
+                self._settle(event)
                 return event
         return None
 
@@ -386,7 +389,7 @@ class Interpreter(ABC):
         nearest = min((when for when, _ in self._deadlines.values()), default=None)
         return None if nearest is None else nearest - self._clock.monotonic()
 
-    def _settled(self, event: Input) -> None:
+    def _settle(self, event: Input) -> None:
         effect_id: EffectId | None = getattr(event, "effect_id", None)
         if effect_id is not None:
             self._release(effect_id)
@@ -396,7 +399,7 @@ class Interpreter(ABC):
         context = self._contexts.pop(effect_id, None)
         if context is not None and context.error is not None:
             self.observers.note_cause(effect_id, context.error)
-        self._crew.settled(effect_id)
+        self._crew.remove(effect_id)
 
     def _stop(self, effect_id: EffectId) -> None:
         """Cancel the work on an effect."""
@@ -424,7 +427,7 @@ class Interpreter(ABC):
 
     def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
         native, engine = effect.request.protocol == "native", self.driver.engine
-        tools = tuple if native else partial(offered_by, engine, self.program)
+        tools = tuple if native else partial(offered_tools, engine, self.program)
         self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
         return self._reply
 
@@ -440,31 +443,31 @@ class Interpreter(ABC):
         if tool is None:
             self._post(ToolFailed(effect.effect_id, f"this program has no tool {effect.call.name!r}"))
         elif isinstance(tool, ExternalTool) and CallTool not in self.program.performers:
-            self._post(self._handed_out(tool, effect))
+            self._post(self._hand_out(tool, effect))
             return None
         elif tool.timeout is not None:
             self._answer_after(tool.timeout, effect.effect_id, partial(too_late, tool, effect))
         return tool
 
-    def _handed_out(self, tool: ExternalTool, effect: CallTool) -> Letter:
+    def _hand_out(self, tool: ExternalTool, effect: CallTool) -> MailboxMessage:
         """Return the letter for a call of a tool that the program runs outside."""
         wrong = tool.problems(effect.call.arguments)
         if wrong:
             return ToolFailed(effect.effect_id, wrong)
         if not self.program.postpones:
             return ToolFailed(effect.effect_id, NOT_FOR_WORKERS)
-        turn = self._at_work_for()
-        turn.begins(effect.effect_id)  # from here on the program may run it
-        return Postponed(turn, effect.effect_id)
+        turn = self._working_turn()
+        turn.try_begin(effect.effect_id)  # from here on the program may run it
+        return Deferred(turn, effect.effect_id)
 
-    def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
+    def _context(self, effect: CallTool, deliver: Callable[[MailboxMessage], object]) -> ToolContext[Any]:
         """Return the tool's context for this call. Its progress goes to ``deliver``."""
-        call, turn = effect.call, self._at_work_for()
+        call, turn = effect.call, self._working_turn()
         context = self._contexts[effect.effect_id] = self.program.tool_context(
             effect,
             self.program.session,
             lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
-            partial(turn.begins, effect.effect_id),
+            partial(turn.try_begin, effect.effect_id),
         )
         return context
 

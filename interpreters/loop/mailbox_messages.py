@@ -14,11 +14,11 @@ from interpreters.observing.events import Event, ToolProgress
 Result = TypeVar("Result")
 
 
-class _Over:
+class _TurnEnd:
     """Marks the end of a turn in its order."""
 
 
-OVER = _Over()
+OVER = _TurnEnd()
 
 
 class NotBegun(Exception):  # noqa: N818 - no error: nobody waits any more for what was about to begin
@@ -47,12 +47,12 @@ class Turn:
         inherited: Collection[EffectId] = (),
         objection: Callable[[ModelReplied], str] | None = None,
     ) -> None:
-        self.inherited = inherited
-        self.objection = objection
-        self._order: dict[EffectId | _Over, None] = {OVER: None} if ended else {}
+        self.inherited: Collection[EffectId] = inherited
+        self.objection: Callable[[ModelReplied], str] | None = objection
+        self._order: dict[EffectId | _TurnEnd, None] = {OVER: None} if ended else {}
         self._cancelled = False
 
-    def begins(self, effect_id: EffectId) -> bool:
+    def try_begin(self, effect_id: EffectId) -> bool:
         """Note that an effect begins; return False if the turn is over and it must not. Call it just before the
         beginning.
         """
@@ -65,7 +65,7 @@ class Turn:
         Raises:
             NotBegun: the turn was already over.
         """
-        if not self.begins(effect_id):
+        if not self.try_begin(effect_id):
             raise NotBegun
         return work()
 
@@ -111,7 +111,7 @@ class CancelRequest:
 
 
 @frozen(eq=False)
-class LeaveRequest:
+class SuspendRequest:
     """A request to end the run of this turn.
 
     Questions to a person or to the outside program stay pending. Without any, the turn is cancelled.
@@ -122,7 +122,7 @@ class LeaveRequest:
 
 
 @frozen(eq=False)
-class Postponed:
+class Deferred:
     """The program answers this effect later."""
 
     turn: Turn
@@ -148,7 +148,7 @@ class WorkerEvent:
 
 
 @frozen(eq=False)
-class Errand:
+class WorkerRequest:
     """A worker's question to the program, to be asked on the session's own thread."""
 
     turn: Turn
@@ -157,14 +157,16 @@ class Errand:
 
 
 @frozen(eq=False)
-class Fault:
+class ProgramFailure:
     """An error of the embedding program, found on another thread. It ends the run."""
 
     turn: Turn
     error: BaseException
 
 
-HandedIn = ModeChanged | ModelChosen | ApprovalsForgotten | CancelAsked
+HandedInput = ModeChanged | ModelChosen | ApprovalsForgotten | CancelAsked
 """Inputs that answer no effect and therefore need no run."""
 
-Letter = Input | CancelRequest | LeaveRequest | Postponed | Progress | WorkerEvent | Errand | Fault
+MailboxMessage = (
+    Input | CancelRequest | SuspendRequest | Deferred | Progress | WorkerEvent | WorkerRequest | ProgramFailure
+)

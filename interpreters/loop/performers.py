@@ -52,7 +52,7 @@ from cognition import (
 )
 from cognition.steps.decisions import ANSWERS, Effect
 from interpreters.loop._reply_stream import BROKEN_OFF, ReplyStream
-from interpreters.loop.mailbox_messages import Fault, NotBegun, Turn
+from interpreters.loop.mailbox_messages import NotBegun, ProgramFailure, Turn
 from interpreters.loop.program.approvals import NOT_ASKED
 from interpreters.loop.program.pending import LATER, Later, Postponable
 from interpreters.loop.program.program import NEEDS_A_LOOP, Consulted, Program, consultation
@@ -61,10 +61,10 @@ from interpreters.loop.worker_setup import IN_PART
 from interpreters.observing.observers import Observers
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import TaskWatch, describe, is_fault
-from interpreters.tools.offloading import awaited, in_thread
+from interpreters.tools.offloading import await_answer, run_in_thread
 from interpreters.tools.tool import LEFT, MEANT, run_tool, run_tool_async
 from runtime import MemoryStoreError
-from runtime.async_adapter import reading
+from runtime.async_adapter import start_async
 from runtime.scheduling.owners import owned_by
 
 HOOK_FAILED = "the hook failed"
@@ -100,7 +100,7 @@ class Scope:
         Raises:
             NotBegun: the turn is over, and the effect must not begin.
         """
-        if self.turn.is_over() or not self.turn.begins(effect.effect_id):
+        if self.turn.is_over() or not self.turn.try_begin(effect.effect_id):
             raise NotBegun
 
 
@@ -113,10 +113,10 @@ is handed in after the run. None is allowed only if the session no longer waits 
 
 Performers = Mapping[type[Effect], Performer]
 
-Answered = Input | Later | Fault
+Answered = Input | Later | ProgramFailure
 
 
-def unanswered(effect: Effect) -> Input:
+def unanswered_input(effect: Effect) -> Input:
     """Return the input for an effect that could not be carried out. It fails closed: at most a refusal."""
     effect_id = effect.effect_id
     match effect:
@@ -147,7 +147,7 @@ def call_model(effect: CallModel, scope: Scope) -> Input | None:
     """Ask the model and show its output."""
     reply = scope.reply or _missing()
     scope.begin(effect)
-    with reply.watched():
+    with reply.watch():
         with owned_by(scope.program.owner):
             generation = scope.program.runtime(effect.model).submit(effect.request)
         for output in reply.begin(generation):
@@ -160,9 +160,9 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
     """``call_model`` under asyncio, also for a model that blocks."""
     reply = scope.reply or _missing()
     scope.begin(effect)
-    with reply.watched(asyncio.get_running_loop().call_later):
+    with reply.watch(asyncio.get_running_loop().call_later):
         with owned_by(scope.program.owner):
-            generation = reading(scope.program.runtime(effect.model), effect.request)
+            generation = start_async(scope.program.runtime(effect.model), effect.request)
         async for output in reply.begin(generation):
             if reply.take(output):
                 break
@@ -171,30 +171,30 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
     return reply.answer()
 
 
-def call_tool(effect: CallTool, scope: Scope) -> Input | Fault:
+def call_tool(effect: CallTool, scope: Scope) -> Input | ProgramFailure:
     """Run the tool. Its errors become a result that the model can read."""
     context = scope.context or _missing()
-    return _or_fault(run_tool(scope.program.tools[effect.call.name], effect, context), context, scope)
+    return _check_fault(run_tool(scope.program.tools[effect.call.name], effect, context), context, scope)
 
 
-async def call_tool_async(effect: CallTool, scope: Scope) -> Input | Fault:
+async def call_tool_async(effect: CallTool, scope: Scope) -> Input | ProgramFailure:
     """``call_tool`` under asyncio: an ``async def`` runs in the loop, others on a thread."""
     tool = scope.program.tools[effect.call.name]
     if tool.is_async:
         context = scope.context or _missing()
-        return _or_fault(await run_tool_async(tool, effect, context), context, scope)
-    return await in_thread(partial(call_tool, effect, scope))
+        return _check_fault(await run_tool_async(tool, effect, context), context, scope)
+    return await run_in_thread(partial(call_tool, effect, scope))
 
 
-def _or_fault(answer: Input, context: ToolContext[Any], scope: Scope) -> Input | Fault:
-    """Return the result of a call, or a ``Fault`` for a tool's exception if ``raise_tool_errors`` is set."""
-    answer, error = _as_seen(answer, scope), context.error
+def _check_fault(answer: Input, context: ToolContext[Any], scope: Scope) -> Input | ProgramFailure:
+    """Return the result of a call, or a ``ProgramFailure`` for a tool's exception if ``raise_tool_errors`` is set."""
+    answer, error = _drop_refused_pictures(answer, scope), context.error
     if error is None or not scope.program.raise_tool_errors or isinstance(error, MEANT):
         return answer
-    return Fault(scope.turn, error)
+    return ProgramFailure(scope.turn, error)
 
 
-def _as_seen(answer: Input, scope: Scope) -> Input:
+def _drop_refused_pictures(answer: Input, scope: Scope) -> Input:
     """Return a result without the pictures that the model does not accept. Its text names them."""
     if not isinstance(answer, ToolReturned) or not answer.images:
         return answer
@@ -211,22 +211,22 @@ def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
     """
     asked = consultation(scope.program, effect, scope.turn.is_over)
 
-    def begun() -> Any:
+    def begin() -> Any:
         scope.begin(effect)
         with scope.notes if isinstance(effect, Recall) else nullcontext():
             return asked.ask()
 
     try:
-        answer = begun() if scope.elsewhere is None else scope.elsewhere(begun)
+        answer = begin() if scope.elsewhere is None else scope.elsewhere(begin)
         if isinstance(answer, Future):
-            return _in_future(answer, partial(_read, effect, scope, asked.read), partial(unanswered, effect))
+            return _in_future(answer, partial(_read, effect, scope, asked.read), partial(unanswered_input, effect))
         return _read(effect, scope, asked.read_at_once, answer)
     except MemoryStoreError as error:  # the disk's trouble, not the program's mistake: as with any memory that raises
-        return _failed(effect, scope, asked.what, error)
+        return _report_failure(effect, scope, asked.what, error)
     except (CogstepError, NotBegun):
         raise
     except Exception as error:
-        return _failed(effect, scope, asked.what, error)
+        return _report_failure(effect, scope, asked.what, error)
 
 
 async def ask_program_async(effect: Consulted, scope: Scope) -> Answered:
@@ -240,25 +240,25 @@ async def ask_program_async(effect: Consulted, scope: Scope) -> Answered:
     try:
         if isinstance(effect, Recall):
             async with scope.notes:
-                return asked.read(await awaited(asked.ask, begun))
-        return _read(effect, scope, asked.read, await awaited(asked.ask, begun))
+                return asked.read(await await_answer(asked.ask, begun))
+        return _read(effect, scope, asked.read, await await_answer(asked.ask, begun))
     except MemoryStoreError as error:  # the disk's trouble, not the program's mistake: as with any memory that raises
-        return _failed(effect, scope, asked.what, error)
+        return _report_failure(effect, scope, asked.what, error)
     except (CogstepError, NotBegun):
         raise
     except Exception as error:
-        return _failed(effect, scope, asked.what, error)
+        return _report_failure(effect, scope, asked.what, error)
 
 
 def _read(effect: Effect, scope: Scope, read: Callable[[Any], Input], answer: Any) -> Answered:
-    return _postponed(effect, scope) if answer is LATER and isinstance(effect, Postponable) else read(answer)
+    return _postpone(effect, scope) if answer is LATER and isinstance(effect, Postponable) else read(answer)
 
 
-def _postponed(effect: Effect, scope: Scope) -> Answered:
+def _postpone(effect: Effect, scope: Scope) -> Answered:
     if scope.program.postpones:
         return LATER
     scope.observers.warn(f"a worker can't wait for an answer that comes later, so {type(effect).__name__} is refused")
-    return unanswered(effect)
+    return unanswered_input(effect)
 
 
 CONSULTED: tuple[type[Consulted], ...] = (AskApproval, AskUser, ReviewPlan, Recall, RunHook)
@@ -284,7 +284,7 @@ def sync_performers(program: Program) -> Performers:
     return (
         SYNC
         if not program.performers
-        else {**SYNC, **{kind: partial(_own, own) for kind, own in program.performers.items()}}
+        else {**SYNC, **{kind: partial(_call_own, own) for kind, own in program.performers.items()}}
     )
 
 
@@ -293,11 +293,11 @@ def async_performers(program: Program) -> Performers:
     return (
         ASYNC
         if not program.performers
-        else {**ASYNC, **{kind: partial(_own_async, own) for kind, own in program.performers.items()}}
+        else {**ASYNC, **{kind: partial(_call_own_async, own) for kind, own in program.performers.items()}}
     )
 
 
-def _own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answered] | None:
+def _call_own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answered] | None:
     scope.begin(effect)
     try:
         answer = own(effect, scope)
@@ -306,61 +306,61 @@ def _own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answ
     except BaseException as error:
         if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and is_fault(error)):
             raise
-        return _own_failed(effect, scope, error)
+        return _report_own_failure(effect, scope, error)
     if isinstance(answer, Future):
-        return _in_future(answer, partial(_answering, effect, scope), partial(unanswered, effect))
+        return _in_future(answer, partial(_check_own_answer, effect, scope), partial(unanswered_input, effect))
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()
         raise ConfigError(f"the performer of {type(effect).__name__} is an async function, {NEEDS_A_LOOP}")
-    return _answering(effect, scope, answer)
+    return _check_own_answer(effect, scope, answer)
 
 
-async def _own_async(own: Performer, effect: Effect, scope: Scope) -> Answered | None:
+async def _call_own_async(own: Performer, effect: Effect, scope: Scope) -> Answered | None:
     def begun(call: Callable[[], Any]) -> Any:
         scope.begin(effect)
         return call()
 
     watch = TaskWatch()
     try:
-        return _answering(effect, scope, await awaited(partial(own, effect, scope), begun))
+        return _check_own_answer(effect, scope, await await_answer(partial(own, effect, scope), begun))
     except CogstepError:
         raise
     except BaseException as error:  # a call's as a tool's: it must not take the session with it
         if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and watch.is_fault(error)):
             raise
-        return _own_failed(effect, scope, error)
+        return _report_own_failure(effect, scope, error)
 
 
-def _own_failed(effect: Effect, scope: Scope, error: BaseException) -> Input:
+def _report_own_failure(effect: Effect, scope: Scope, error: BaseException) -> Input:
     if isinstance(error, NotBegun) and scope.is_over():  # else the turn would wait for it for ever
         raise error
-    return _failed(effect, scope, f"perform {type(effect).__name__}", error)
+    return _report_failure(effect, scope, f"perform {type(effect).__name__}", error)
 
 
-def _answering(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
+def _check_own_answer(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
     """Return the result of a program's own performer, if it answers its effect.
 
     Raises:
         ConfigError: the result is not an answer to this effect.
     """
     if answer is LATER and isinstance(effect, Postponable):
-        return _postponed(effect, scope)
+        return _postpone(effect, scope)
     expected = ANSWERS[type(effect)]
     if answer is None and scope.is_over():
         return None
     if isinstance(effect, AskUser) and isinstance(answer, CancelAsked):  # the user will not answer
-        return checked_answer(effect, answer)
+        return check_answer(effect, answer)
     if not isinstance(answer, expected) or answer.effect_id != effect.effect_id:
         names = " or ".join(kind.__name__ for kind in expected)
         raise ConfigError(
             f"the performer of {type(effect).__name__} has to return {names} with the effect id {effect.effect_id}, "
             f"not {answer!r}"
         )
-    return _as_seen(checked_answer(effect, answer), scope)
+    return _drop_refused_pictures(check_answer(effect, answer), scope)
 
 
-def checked_answer(effect: Effect, answer: Input) -> Input:
+def check_answer(effect: Effect, answer: Input) -> Input:
     """Return the answer as a recording would load it, since an engine trusts the types of its inputs.
 
     Raises:
@@ -377,9 +377,9 @@ def checked_answer(effect: Effect, answer: Input) -> Input:
     return read
 
 
-def _failed(effect: Effect, scope: Scope, what: str, error: BaseException) -> Input:
+def _report_failure(effect: Effect, scope: Scope, what: str, error: BaseException) -> Input:
     scope.observers.warn(f"the program could not {what}: {describe(error)}")
-    return unanswered(effect)
+    return unanswered_input(effect)
 
 
 def _in_future(

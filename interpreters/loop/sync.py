@@ -35,13 +35,21 @@ from cognition import (
 )
 from cognition.steps.decisions import Effect
 from cognition.steps.inputs import INPUT_TYPES
-from interpreters.loop._user_message import Saying
+from interpreters.loop._user_message import MessagePreparer
 from interpreters.loop.clock import LONGEST_WAIT, Clock
 from interpreters.loop.driver import Handlers, Writer
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
-from interpreters.loop.mailbox_messages import Errand, Fault, HandedIn, Letter, NotBegun, Postponed, Turn
-from interpreters.loop.performers import CONSULTED, Answered, Scope, sync_performers, unanswered
+from interpreters.loop.mailbox_messages import (
+    Deferred,
+    HandedInput,
+    MailboxMessage,
+    NotBegun,
+    ProgramFailure,
+    Turn,
+    WorkerRequest,
+)
+from interpreters.loop.performers import CONSULTED, Answered, Scope, sync_performers, unanswered_input
 from interpreters.loop.program.pending import LATER, Later
 from interpreters.loop.program.program import NEEDS_A_LOOP, Program
 from interpreters.loop.worker_setup import Worker, worker_answer
@@ -77,13 +85,13 @@ class SyncInterpreter(Interpreter):
         """Lock of the memory: one user at a time, workers included."""
         self._threads = ThreadPool()
         self._holders: dict[None, Turn] = {}
-        """The turn that currently drives the session, if any; see ``_alone``."""
+        """The turn that currently drives the session, if any; see ``_run_exclusively``."""
         self._waiting: list[SimpleQueue[None]] = []
         """One queue for each caller of ``close`` that waits for the session."""
-        self._mailbox: SimpleQueue[Letter] = SimpleQueue()
+        self._mailbox: SimpleQueue[MailboxMessage] = SimpleQueue()
         self._earlier: int | None = None
         """Number of letters to read before a deadline that has passed."""
-        self._agenda: dict[EffectId, Callable[[], Input | None]] = {}
+        self._agenda: dict[EffectId, tuple[Effect, Scope]] = {}
         """The work for this thread, by effect, oldest first."""
         self._calls: list[CallTool] = []
         """Calls that were decided and have not begun."""
@@ -95,7 +103,7 @@ class SyncInterpreter(Interpreter):
             if source.is_async:
                 raise ConfigError(f"the function {source.name!r} of context is an async function, {NEEDS_A_LOOP}")
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
-        self._saying = Saying(program, self.driver)
+        self._saying = MessagePreparer(program, self.driver)
 
     # ------------------------------------------------------------------------------------------------ running a turn
 
@@ -110,36 +118,47 @@ class SyncInterpreter(Interpreter):
             CogstepError: a fault of the embedding program, such as an unwritable journal.
         """
         turn = turn or Turn()
-        if not self._alone(turn, partial(self._drive, event, turn)):
-            raise BusyError(BUSY)
-
-    def _drive(self, event: Input | None, turn: Turn) -> None:
-        self.check_nothing_waits(event)
-        self._saying.check(event)
+        driver, saying, begun = self.driver, self._saying, False
+        # As in ``_run_exclusively``. And no further ``try`` inside: in CPython, an outer one does not guard the line of
+        # an inner one.
         try:
-            for earlier in self._before(event, turn):
-                self.driver.advance(earlier)
-            if event is not None:
-                self.driver.advance(self._prompted(event))
-            self.driver.run(self._next_input)
-        except BaseException as error:
-            self._break_off(error)
-            raise
+            try:
+                if self._holders.setdefault(None, turn) is not turn:
+                    raise BusyError(BUSY)
+                self.check_nothing_waits(event)
+                saying.check(event)
+                begun = True
+                for earlier in self._begin_run(event, turn):
+                    driver.advance(earlier)
+                if event is not None and saying.is_unprepared(event):
+                    event = self._add_prompt(event)
+                while event is not None or driver.is_busy:
+                    if event is not None:
+                        driver.advance(event)
+                    event = self._next_input() if driver.is_busy else None
+            except BaseException as error:
+                if begun:
+                    self._break_off(error)
+                raise
+            finally:
+                if begun:
+                    self._end_run()
+                    self.observers.wait()
+                self._release_hold(turn)
         finally:
-            self._end_run()
-            self.observers.wait()
+            self._release_hold(turn)
 
-    def _prompted(self, event: Input) -> Input:
+    def _add_prompt(self, event: Input) -> Input:
         saying, made, given = self._saying, self.program.system, (self.program.deps, self.program.session)
-        if made is not None and saying.asks(event):
-            event = saying.with_prompt(event, made.made(*given))
+        if made is not None and saying.needs_prompt(event):
+            event = saying.with_prompt(event, made.make(*given))
         else:
-            event = saying.as_told(event)
+            event = saying.with_own_prompt(event)
         sources = saying.sources(event)
         text = getattr(event, "text", "")
-        return saying.with_context(event, [one.made(text, *given) for one in sources]) if sources else event
+        return saying.with_context(event, [one.make(text, *given) for one in sources]) if sources else event
 
-    def _alone(self, holder: Turn, work: Callable[[], object]) -> bool:
+    def _run_exclusively(self, holder: Turn, work: Callable[[], object]) -> bool:
         """Do work that only one caller may do at a time; return False if another caller is working.
 
         An interrupt may occur at any place here and must leave the session free:
@@ -156,12 +175,12 @@ class SyncInterpreter(Interpreter):
                 if free:
                     work()
             finally:
-                self._give_back(holder)
+                self._release_hold(holder)
         finally:
-            self._give_back(holder)
+            self._release_hold(holder)
         return free
 
-    def _give_back(self, holder: Turn) -> None:
+    def _release_hold(self, holder: Turn) -> None:
         if self._holders.get(None) is holder:
             if self._turn is holder:  # it was interrupted before it could say that it has ended
                 self._end_run()
@@ -171,25 +190,25 @@ class SyncInterpreter(Interpreter):
 
     def settle(self, reason: str) -> None:
         """Close the turn that an exception left open, if any."""
-        for event in self._closing(reason):
+        for event in self._closing_inputs(reason):
             self.driver.advance(event)
 
     def _break_off(self, error: BaseException) -> None:
         self._stop_work()
-        if not self._leave():  # neither an interrupt nor a full disk gives up what can wait
+        if not self._suspend():  # neither an interrupt nor a full disk gives up what can wait
             with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
                 self.settle(describe(error))
         self._forget()
 
     def _give_up(self, reason: str) -> bool:
-        return bool(self.waiting()) and self._alone(Turn(), partial(self.settle, reason))
+        return bool(self.find_pending()) and self._run_exclusively(Turn(), partial(self.settle, reason))
 
-    def hand_in(self, event: HandedIn) -> None:
+    def hand_in(self, event: HandedInput) -> None:
         """Pass a decision of the user, such as a mode, to the session. Safe from any thread."""
-        if not self._alone(Turn(), partial(self.driver.advance, event)):
+        if not self._run_exclusively(Turn(), partial(self.driver.advance, event)):
             self._mailbox.put(event)
 
-    def _let_rest(self, reason: str) -> None:
+    def _close_unless_resumable(self, reason: str) -> None:
         """Close the open turn, unless it can be continued."""
         if not self._keep_pending():
             self.settle(reason)
@@ -203,11 +222,14 @@ class SyncInterpreter(Interpreter):
         reason, deadline = "the agent was closed", monotonic() + seconds
         ended: SimpleQueue[None] = SimpleQueue()
         self._waiting.append(ended)
-        self.leave(reason)
-        while not self._alone(Turn(), partial(self._let_rest, reason)) and (left := deadline - monotonic()) > 0.0:
+        self.suspend(reason)
+        while (
+            not self._run_exclusively(Turn(), partial(self._close_unless_resumable, reason))
+            and (left := deadline - monotonic()) > 0.0
+        ):
             with contextlib.suppress(Empty):
                 ended.get(timeout=min(left, LONGEST_WAIT))
-            self.leave(reason)  # a run that began meanwhile
+            self.suspend(reason)  # a run that began meanwhile
         self.observers.close()
         self.dispose()
         return self._threads.close(seconds)
@@ -221,10 +243,10 @@ class SyncInterpreter(Interpreter):
         while True:
             if self._calls:
                 self._begin_calls()
-            due = self._late() if self._deadlines else None
+            due = self._take_late() if self._deadlines else None
             if due is not None:
                 return due
-            letter: Letter | None
+            letter: MailboxMessage | None
             if not self._agenda:
                 letter = self._clock.receive(self._mailbox, self._seconds_left())
             else:  # nobody else takes from it
@@ -232,13 +254,23 @@ class SyncInterpreter(Interpreter):
             if letter is not None:
                 event = self._open(letter)
             elif self._agenda:
-                event = self._agenda.pop(next(iter(self._agenda)))()
+                effect, scope = self._agenda.pop(next(iter(self._agenda)))
+                kind, turn, event = type(effect), scope.turn, None
+                if kind in ASKS_THE_USER and self._parent is None and not turn.is_over():
+                    self.observers.wait()
+                with contextlib.suppress(NotBegun):
+                    answer = self._performers[kind](effect, scope)
+                    if type(answer) not in INPUTS:
+                        answer = self._take_unusual_answer(effect, scope, answer)
+                    elif kind is CallTool:
+                        self._release(effect.effect_id)
+                    event = None if turn.is_over() else answer
             else:  # a deadline has come, or a long wait is to be begun again
                 continue
-            if event is not None or not self.driver.busy:
+            if event is not None or not self.driver.is_busy:
                 return event
 
-    def _late(self) -> Input | None:
+    def _take_late(self) -> Input | None:
         """Return the clock's answer, once a deadline has passed and no earlier letter contains the real answer.
 
         An observer or a question, and not the tool, may have blocked this thread beyond the tool's time.
@@ -251,9 +283,9 @@ class SyncInterpreter(Interpreter):
             self._earlier -= 1
             return None
         self._earlier = None
-        return self._due()
+        return self._take_due()
 
-    def _post(self, letter: Letter) -> None:
+    def _post(self, letter: MailboxMessage) -> None:
         self._mailbox.put(letter)
 
     _send = _post
@@ -276,56 +308,42 @@ class SyncInterpreter(Interpreter):
     # -------------------------------------------------------------------------------------------------- performing
 
     def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
-        turn = self._at_work_for()
+        turn = self._working_turn()
         reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
         return Scope(self.program, turn, self.observers, reply, context, self._parent, self._notes)
 
     def _begin(self, effect: Effect) -> None:
         """Note the effect for this thread, where the model and the program are asked one after another."""
-        self._agenda[effect.effect_id] = partial(self._perform_here, effect, self._scope(effect))
+        self._agenda[effect.effect_id] = effect, self._scope(effect)
 
-    def _perform_here(self, effect: Effect, scope: Scope) -> Input | None:
-        kind, turn = type(effect), scope.turn
-        if kind in ASKS_THE_USER and self._parent is None and not turn.is_over():
-            self.observers.wait()
-        try:
-            answer = self._performers[kind](effect, scope)
-        except NotBegun:
-            return None
-        if type(answer) not in INPUTS:
-            answer = self._unsettled(effect, scope, answer)
-        elif kind is CallTool:
-            self._release(effect.effect_id)
-        return None if turn.is_over() else answer
-
-    def _unsettled(self, effect: Effect, scope: Scope, answer: Any) -> Input | None:
+    def _take_unusual_answer(self, effect: Effect, scope: Scope, answer: Any) -> Input | None:
         """Handle a performer's result that is not an input: the input comes later, or never."""
         if isinstance(answer, Future):
             self._await(effect, scope, answer)
             return None
         if answer is LATER:
-            return self._open(Postponed(scope.turn, effect.effect_id))
-        if isinstance(answer, Fault):
+            return self._open(Deferred(scope.turn, effect.effect_id))
+        if isinstance(answer, ProgramFailure):
             raise answer.error
         given: Input | None = answer
         return given
 
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
-        self._threads.start(partial(self._perform_there, effect, self._scope(effect, context)))
+        self._threads.start(partial(self._perform_on_thread, effect, self._scope(effect, context)))
 
-    def _perform_there(self, effect: Effect, scope: Scope) -> None:
-        letter: Letter | Later | Future[Answered] | None
+    def _perform_on_thread(self, effect: Effect, scope: Scope) -> None:
+        letter: MailboxMessage | Later | Future[Answered] | None
         try:
             letter = self._performers[type(effect)](effect, scope)
         except NotBegun:
             return
         except CogstepError as error:
-            letter = Fault(scope.turn, error)
+            letter = ProgramFailure(scope.turn, error)
         except BaseException as error:  # whatever ends a thread, the turn must not wait for ever
             failed = isinstance(effect, CallTool)
-            letter = ToolFailed(effect.effect_id, describe(error)) if failed else unanswered(effect)
+            letter = ToolFailed(effect.effect_id, describe(error)) if failed else unanswered_input(effect)
         if letter is LATER:
-            letter = Postponed(scope.turn, effect.effect_id)
+            letter = Deferred(scope.turn, effect.effect_id)
         if isinstance(letter, Future):
             self._await(effect, scope, letter)
         elif letter is not None and not (scope.turn.is_over() or (scope.context and scope.context.cancelled)):
@@ -334,20 +352,20 @@ class SyncInterpreter(Interpreter):
     def _await(self, effect: Effect, scope: Scope, answer: Future[Answered]) -> None:
         """Note an answer that arrives later, on any thread."""
         self._awaited[effect.effect_id] = answer
-        answer.add_done_callback(partial(self._arrived, effect.effect_id, scope.turn))
+        answer.add_done_callback(partial(self._deliver, effect.effect_id, scope.turn))
         # It may have been given up before it stood there: the turn was cancelled, or the call took too long.
         if scope.turn.is_over() or (scope.context is not None and scope.context.cancelled):
             answer.cancel()
 
-    def _arrived(self, effect_id: EffectId, turn: Turn, answer: Future[Answered]) -> None:
+    def _deliver(self, effect_id: EffectId, turn: Turn, answer: Future[Answered]) -> None:
         if self._awaited.pop(effect_id, None) is None or turn.is_over():  # nobody waits for it any more
             return
-        letter: Letter
+        letter: MailboxMessage
         try:
             given = answer.result()
-            letter = Postponed(turn, effect_id) if given is LATER else given
+            letter = Deferred(turn, effect_id) if given is LATER else given
         except CogstepError as error:
-            letter = Fault(turn, error)
+            letter = ProgramFailure(turn, error)
         self._mailbox.put(letter)
 
     def _call_tool(self, effect: CallTool) -> None:
@@ -356,7 +374,7 @@ class SyncInterpreter(Interpreter):
     def _begin_calls(self) -> None:
         """Start the decided calls. A read-only call without other work runs here, others on threads."""
         calls, self._calls = self._calls, []
-        if self._at_work_for().is_over():
+        if self._working_turn().is_over():
             return
         usual = CallTool not in self.program.performers
         alone = len(calls) == 1 and len(self.driver.in_flight) == 1
@@ -367,7 +385,7 @@ class SyncInterpreter(Interpreter):
                     self._perform_beside(effect, self._context(effect, self._send))
             elif usual and alone and tool.spec.read_only and tool.timeout is None and not tool.is_async:
                 scope = self._scope(effect, self._context(effect, self._open))
-                self._agenda[effect.effect_id] = partial(self._perform_here, effect, scope)
+                self._agenda[effect.effect_id] = effect, scope
             else:
                 self._perform_beside(effect, self._context(effect, self._send))
 
@@ -389,34 +407,34 @@ class SyncInterpreter(Interpreter):
             observers=observers,
             state=worker.state,
             clock=self._clock,
-            parent=partial(self._errand, turn),
+            parent=partial(self._ask_for_worker, turn),
         )
         child._notes = self._notes
         own = self._crew.add(effect, child)
         self._threads.start(partial(self._work, child, effect, worker.task, own, turn))
 
     def _work(self, child: SyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> None:
-        letter: Letter
+        letter: MailboxMessage
         try:
             parent.begin(effect.effect_id, partial(child.run, task, own))
             letter = worker_answer(effect, child.finished)
         except NotBegun:
             return
         except CogstepError as error:  # the embedding program's own fault, as in a turn of its own
-            letter = Fault(parent, error)
+            letter = ProgramFailure(parent, error)
         except BaseException as error:  # whatever ends a worker's thread, the turn must not wait for ever
             letter = WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
             if self.program.raise_tool_errors:
-                letter = Fault(parent, error)
+                letter = ProgramFailure(parent, error)
         finally:
             child.close(0)
         if self._crew.waits_for(own):
             self._mailbox.put(letter)
 
-    def _errand(self, parent: Turn, ask: Callable[[], Any]) -> Future[Any]:
+    def _ask_for_worker(self, parent: Turn, ask: Callable[[], Any]) -> Future[Any]:
         """Have the program asked on the session's own thread. Called on a worker's thread."""
         answer: Future[Any] = Future()
-        self._mailbox.put(Errand(parent, ask, answer))
+        self._mailbox.put(WorkerRequest(parent, ask, answer))
         return answer
 
     handlers: ClassVar[Handlers] = {

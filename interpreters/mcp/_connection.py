@@ -14,7 +14,7 @@ from interpreters.mcp._redaction import Hider
 from interpreters.mcp.server_config import MCPServer
 
 if TYPE_CHECKING:
-    from interpreters.mcp._transport_session import Link
+    from interpreters.mcp._transport_session import TransportSession
 
 
 class Connection:
@@ -35,7 +35,7 @@ class Connection:
         """Why it is not connected; empty if it is, or if no connection was requested yet."""
         self._changed = changed
         self._now = now
-        self._link: Link | None = None
+        self._link: TransportSession | None = None
         self._holder: asyncio.Task[None] | None = None
         self._gate = asyncio.Lock()
         self.rereading = asyncio.Lock()
@@ -45,7 +45,7 @@ class Connection:
         self._closed = False
 
     @property
-    def link(self) -> Link | None:
+    def link(self) -> TransportSession | None:
         link = self._link
         return None if link is None or link.is_lost else link
 
@@ -53,7 +53,7 @@ class Connection:
         """Whether the server reports a capability: ``tools``, ``resources``, ``prompts``."""
         return self.link is not None and capability in self.link.capabilities
 
-    async def connected(self) -> Link:
+    async def connect(self) -> TransportSession:
         """Return the connection; connect first if needed.
 
         Raises:
@@ -72,16 +72,18 @@ class Connection:
             await self._drop()
             try:
                 async with asyncio.timeout(self.server.connect_timeout):
-                    link = await self._connect()
+                    link = await self._open_link()
                     self.listed, self.problems = await link.tools()
             except TimeoutError:
-                raise await self._failed(f"it was not there within {self.server.connect_timeout:g} s") from None
+                raise await self._connection_error(
+                    f"it was not there within {self.server.connect_timeout:g} s"
+                ) from None
             except Exception as error:
-                raise await self._failed(self.hide(str(error) or type(error).__name__)) from error
+                raise await self._connection_error(self.hide(str(error) or type(error).__name__)) from error
             self.why = ""
             return link
 
-    async def _failed(self, why: str) -> Exception:
+    async def _connection_error(self, why: str) -> Exception:
         from interpreters.mcp._transport_session import LostError
 
         self.why = why
@@ -98,8 +100,8 @@ class Connection:
         """Reset the failures: a call was answered."""
         self._failures = 0
 
-    async def _connect(self) -> Link:
-        made: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+    async def _open_link(self) -> TransportSession:
+        made: asyncio.Future[TransportSession] = asyncio.get_running_loop().create_future()
         self._holder = asyncio.create_task(self._hold(made))
         try:
             self._link = link = await made
@@ -108,13 +110,13 @@ class Connection:
             raise
         return link
 
-    async def _hold(self, made: asyncio.Future[Link]) -> None:
+    async def _hold(self, made: asyncio.Future[TransportSession]) -> None:
         """Keep a connection open in a single task, as the SDK requires, until it is lost or the task is cancelled."""
-        from interpreters.mcp._transport_session import LostError, open_link
+        from interpreters.mcp._transport_session import LostError, open_session
 
-        link: Link | None = None
+        link: TransportSession | None = None
         try:
-            async with open_link(self.server, self.hide, self._changed) as link:
+            async with open_session(self.server, self.hide, self._changed) as link:
                 if not made.done():
                     made.set_result(link)
                 watching = asyncio.create_task(link.watch(self._changed))
@@ -142,8 +144,8 @@ class Connection:
             await asyncio.wait([holder])  # not awaited itself: whoever is cancelled here must not go on
 
     async def refresh(self) -> None:
-        """Read the tool list again; raises as ``connected`` and ``Link.tools``."""
-        link = await self.connected()
+        """Read the tool list again; raises as ``connect`` and ``TransportSession.tools``."""
+        link = await self.connect()
         self.listed, self.problems = await link.tools()
 
     async def close(self) -> None:

@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cognition import ConfigError
-from cognition.values.content import Image, Part, TextPart, said_size
+from cognition.base.strict_json import LENIENT
+from cognition.values.content import Image, Part, TextPart, format_size
 
 UNREADABLE = "[a part of the result that can't be read]"
 
@@ -30,17 +31,17 @@ def parts_of(result: Mapping[str, Any], listed: str = "content") -> tuple[Part, 
     if blocks is None:
         blocks = ()
     found = [part for block in (blocks if isinstance(blocks, list | tuple) else (blocks,)) for part in _block(block)]
-    if "structuredContent" in result and not _says(found, result["structuredContent"]):
+    if "structuredContent" in result and not _repeats(found, result["structuredContent"]):
         found.append(TextPart(_json(result["structuredContent"])))
-    return tuple(_joined(found))
+    return tuple(_join_texts(found))
 
 
-def shown(parts: tuple[Part, ...]) -> str:
+def format_parts(parts: tuple[Part, ...]) -> str:
     """Return the parts as a single text that names each picture in its place."""
     return "\n".join(part.text if isinstance(part, TextPart) else str(part) for part in parts)
 
 
-def _joined(parts: list[Part]) -> Iterator[Part]:
+def _join_texts(parts: list[Part]) -> Iterator[Part]:
     texts: list[str] = []
     for part in parts:
         if isinstance(part, TextPart):
@@ -54,7 +55,7 @@ def _joined(parts: list[Part]) -> Iterator[Part]:
         yield TextPart("\n".join(texts))
 
 
-def _says(parts: list[Part], structured: Any) -> bool:
+def _repeats(parts: list[Part], structured: Any) -> bool:
     """Whether the texts repeat the structured content: its JSON, or its only value."""
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart)).strip()
     if not text:
@@ -65,7 +66,7 @@ def _says(parts: list[Part], structured: Any) -> bool:
     if any(text == one for one in values if isinstance(one, str)):
         return True
     try:
-        read = json.loads(text)
+        read = LENIENT.decode(text)
     except (ValueError, RecursionError):
         # A list is often sent as one text for each of its items.
         return any(isinstance(one, list) and text == "\n".join(_item(item) for item in one) for one in values)
@@ -86,7 +87,7 @@ def _block(block: Any) -> Iterator[Part]:
         case "image" if isinstance(block.get("data"), str):
             yield _picture(block["data"], block.get("mimeType"))
         case "audio" if isinstance(block.get("data"), str):
-            yield TextPart(_named("audio", block.get("mimeType"), block["data"]))
+            yield TextPart(_describe_block("audio", block.get("mimeType"), block["data"]))
         case "resource" if isinstance(block.get("resource"), Mapping):
             yield from resource_parts(block["resource"])
         case "resource_link" if isinstance(block.get("uri"), str):
@@ -108,7 +109,7 @@ def resource_parts(resource: Mapping[str, Any]) -> Iterator[Part]:
         if isinstance(kind, str) and kind.startswith("image/"):
             yield _picture(resource["blob"], kind)
         else:
-            yield TextPart(_named(f"resource {uri}", kind, resource["blob"]))
+            yield TextPart(_describe_block(f"resource {uri}", kind, resource["blob"]))
     else:
         yield TextPart(UNREADABLE)
 
@@ -118,12 +119,12 @@ def _picture(data: str, kind: Any) -> Part:
     try:
         return Image.of(b64decode(data, validate=True))
     except (ConfigError, ValueError):
-        return TextPart(f"{_named('image', kind, data)[:-1]}, which can't be shown]")
+        return TextPart(f"{_describe_block('image', kind, data)[:-1]}, which can't be shown]")
 
 
-def _named(what: str, kind: Any, data: str) -> str:
+def _describe_block(what: str, kind: Any, data: str) -> str:
     sort = f" {kind}" if isinstance(kind, str) else ""
-    return f"[{what}{sort}, {said_size(len(data) // 4 * 3)}]"
+    return f"[{what}{sort}, {format_size(len(data) // 4 * 3)}]"
 
 
 def _json(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR
 
-from interpreters.mcp._json_limits import LONGEST_MESSAGE, sifted
+from interpreters.mcp._json_limits import LONGEST_MESSAGE, limit_json
 from interpreters.mcp.server_config import MCPServer
 
 UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
@@ -62,8 +62,8 @@ class Client(httpx2.AsyncClient):
         is_json = kind.startswith("application/json")
         stream: Any = response.stream
         if response.headers.pop("content-encoding", "identity").lower() != "identity":
-            stream = Inflated(stream)
-        response.stream = read = Whole(stream) if is_json else Events(stream)
+            stream = InflatedBody(stream)
+        response.stream = read = WholeBody(stream) if is_json else EventBody(stream)
         status = response.status_code
         if request.method != "POST":
             return response
@@ -73,16 +73,16 @@ class Client(httpx2.AsyncClient):
             if _is_error(body):  # of the protocol, in the server's own words
                 return httpx2.Response(status, headers={"content-type": kind}, content=body, request=request)
             fate = UNKNOWN if status >= 500 else REFUSED
-            return _error(request, status, INTERNAL_ERROR, f"it answered with {_named(status)}", fate)
+            return _error(request, status, INTERNAL_ERROR, f"it answered with {_describe_status(status)}", fate)
         is_answer = status not in (202, 204) and (is_json or kind.startswith("text/event-stream"))
         if status < 300 and not is_answer and _awaits_answer(request):
             await response.aclose()  # whether the request was carried out, no such answer says
-            said = f"it answered with {_named(status)} and {kind or 'nothing'}, which is no answer"
+            said = f"it answered with {_describe_status(status)} and {kind or 'nothing'}, which is no answer"
             return _error(request, 502, INTERNAL_ERROR, said, UNKNOWN)
         return response
 
 
-def _named(status: int) -> str:
+def _describe_status(status: int) -> str:
     return f"HTTP {status} {HTTPStatus(status).phrase if status in set(HTTPStatus) else ''}".rstrip()
 
 
@@ -107,11 +107,16 @@ def _error(request: httpx2.Request, status: int, code: int, message: str, fate: 
     return httpx2.Response(status, json=body, request=request)
 
 
-class Inflated(httpx2.AsyncByteStream):
-    """A compressed body, inflated in small steps, so that the reader can stop before it fills the memory."""
-
+class _Body(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class InflatedBody(_Body):
+    """A compressed body, inflated in small steps, so that the reader can stop before it fills the memory."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         inflating = zlib.decompressobj(zlib.MAX_WBITS + 32)  # by its own first bytes, gzip's or zlib's
@@ -123,15 +128,9 @@ class Inflated(httpx2.AsyncByteStream):
         except zlib.error as error:
             raise httpx2.ReadError(f"its answer can't be inflated: {error}") from error
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
-
-class Whole(httpx2.AsyncByteStream):
+class WholeBody(_Body):
     """A JSON body in one piece, sifted. A body that is cut or too long becomes a JSON text that reports it."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         data = bytearray()
@@ -141,21 +140,15 @@ class Whole(httpx2.AsyncByteStream):
                 if len(data) > LONGEST_MESSAGE:
                     break
             else:
-                yield sifted(bytes(data))
+                yield limit_json(bytes(data))
                 return
         except httpx2.TransportError:
             pass
         yield json.dumps(f"an answer of which only {len(data)} bytes could be read").encode()
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
-
-class Events(httpx2.AsyncByteStream):
+class EventBody(_Body):
     """A stream of events, sifted line by line. A truncated stream ends without an error."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         begun = bytearray()
@@ -166,7 +159,7 @@ class Events(httpx2.AsyncByteStream):
                     begun += rest
                 else:
                     begun += whole
-                    yield b"\n".join(map(sifted, bytes(begun).split(b"\n"))) + b"\n"
+                    yield b"\n".join(map(limit_json, bytes(begun).split(b"\n"))) + b"\n"
                     begun = bytearray(rest)
                 if len(begun) > LONGEST_MESSAGE:
                     return
@@ -174,6 +167,3 @@ class Events(httpx2.AsyncByteStream):
             return
         if begun:
             yield bytes(begun)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()

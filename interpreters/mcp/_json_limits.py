@@ -28,7 +28,7 @@ HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 REPLACEMENT = rb"\ufffd"
 
 
-def sifted(data: bytes) -> bytes:
+def limit_json(data: bytes) -> bytes:
     """Return a message with a nesting below ``DEEPEST`` levels and with valid texts only: no unpaired surrogates, and
     no bytes that are not UTF-8.
     """

@@ -69,35 +69,35 @@ def read_tools(server: MCPServer, items: Any) -> tuple[tuple[ListedTool, ...], t
     tools: dict[str, ListedTool] = {}
     problems: list[MCPProblem] = []
 
-    def lost(name: str, why: str) -> None:
+    def note_problem(name: str, why: str) -> None:
         problems.append(MCPProblem(server.name, name[:80], why))
 
     if not isinstance(items, list):
-        lost("", "its list of tools can't be read")
+        note_problem("", "its list of tools can't be read")
         items = []
     if len(items) > MOST:
-        lost("", f"it lists {len(items)} tools, of which the first {MOST} are read")
+        note_problem("", f"it lists {len(items)} tools, of which the first {MOST} are read")
     for item in items[:MOST]:
-        read = _tool(item)
+        read = _read_tool(item)
         if isinstance(read, str):
             name = item.get("name") if isinstance(item, Mapping) else ""
-            lost(name if isinstance(name, str) else "", read)
+            note_problem(name if isinstance(name, str) else "", read)
         elif read.name in tools:
-            lost(read.name, "it is listed twice, and the first one is meant")
+            note_problem(read.name, "it is listed twice, and the first one is meant")
         else:
             tools[read.name] = read
     chosen = [one for one in tools.values() if matches(one.name, server.tools)]
-    problems += [_cut(server, one) for one in chosen if len(one.description) > LONGEST_DESCRIPTION]
+    problems += [_describe_cut(server, one) for one in chosen if len(one.description) > LONGEST_DESCRIPTION]
     shortened = [evolve(one, description=one.description[:LONGEST_DESCRIPTION]) for one in chosen]
     return tuple(shortened), tuple(problems)
 
 
-def _cut(server: MCPServer, tool: ListedTool) -> MCPProblem:
+def _describe_cut(server: MCPServer, tool: ListedTool) -> MCPProblem:
     said = f"of its description of {len(tool.description)} characters the first {LONGEST_DESCRIPTION} are shown"
     return MCPProblem(server.name, tool.name, said, left_out=False)
 
 
-def _tool(item: Any) -> ListedTool | str:
+def _read_tool(item: Any) -> ListedTool | str:
     if not isinstance(item, Mapping):
         return "an entry of its list of tools is no object"
     name, said, schema, hints = (item.get(key) for key in ("name", "description", "inputSchema", "annotations"))
@@ -176,5 +176,5 @@ RESOURCE_TOOLS = (
 """Tools of ours for reading the resources of a server."""
 
 
-def listed_line(resource: MCPResource) -> str:
+def resource_line(resource: MCPResource) -> str:
     return "  ".join(" ".join(one.split()) for one in (resource.uri, resource.name, resource.description) if one)

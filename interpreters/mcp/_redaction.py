@@ -25,7 +25,7 @@ def _shapes() -> Redaction:
     return Redaction()
 
 
-class Keyed(Protocol):
+class HidesKeys(Protocol):
     """The fields of ``MCPServer`` that may contain keys; its own ``repr`` hides them."""
 
     @property
@@ -45,7 +45,7 @@ class Hider:
     URL.
     """
 
-    def __init__(self, server: Keyed) -> None:
+    def __init__(self, server: HidesKeys) -> None:
         found = sorted({one for one in _keys(server) if len(one) >= SHORTEST}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
 
@@ -53,11 +53,11 @@ class Hider:
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
 
-def _keys(server: Keyed) -> Iterator[str]:
+def _keys(server: HidesKeys) -> Iterator[str]:
     for name, value in server.env.items():
         if SECRET.search(name):
             yield value
-        yield from _shaped(f"{name}={value}", value)
+        yield from _find_shaped(f"{name}={value}", value)
     before = ""
     for arg in server.args:
         name, sign, value = arg.partition("=")
@@ -65,7 +65,7 @@ def _keys(server: Keyed) -> Iterator[str]:
             yield value
         elif before.startswith("-") and "=" not in before and SECRET.search(before.lstrip("-").replace("-", "_")):
             yield arg
-        yield from _shaped(arg, arg)
+        yield from _find_shaped(arg, arg)
         before = arg
     for name, value in server.headers.items():
         if name.lower() not in PUBLIC:
@@ -79,8 +79,8 @@ def _keys(server: Keyed) -> Iterator[str]:
         yield from (parts.query, parts.fragment)
 
 
-def _shaped(text: str, value: str) -> Iterator[str]:
-    for one in _shapes().found_in(text):
+def _find_shaped(text: str, value: str) -> Iterator[str]:
+    for one in _shapes().find_secrets(text):
         part = text[one.start : one.end]
         if part in value:
             yield part

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
-import secrets
 import shutil
-import signal
-import subprocess
 from collections import deque
 from pathlib import Path
 
 from interpreters.mcp.server_config import MCPServer
-from interpreters.toolbox.shell.command import framed, start_keeper, sweep
-from interpreters.toolbox.shell.environment import MARK, environment
+from interpreters.toolbox.shell.environment import environment
+from runtime.children.ending import signal_name
+from runtime.children.supervised_command import SupervisedCommand
 
 GRACE = 1.0
 """Seconds to end after its input is closed, and again after SIGTERM, before SIGKILL."""
@@ -37,7 +34,7 @@ class UnstartableError(Exception):
     """The program does not exist, or the system can't start it."""
 
 
-class Child:
+class ServerProcess:
     """A server's process, with its pipes as streams of the running event loop.
 
     Raises:
@@ -47,12 +44,8 @@ class Child:
     input: asyncio.StreamWriter
     output: asyncio.StreamReader
 
-    def __init__(self, keeper: subprocess.Popen[bytes], mark: str) -> None:
+    def __init__(self, keeper: SupervisedCommand) -> None:
         self._keeper = keeper
-        self._mark = mark
-        self._process = 0
-        self._code: int | None = None
-        self._over = False
         self._said: deque[bytes] = deque()
         self._size = 0
         self._began: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -67,7 +60,7 @@ class Child:
         self._transports: list[asyncio.BaseTransport] = []
 
     @classmethod
-    async def start(cls, server: MCPServer) -> Child:
+    async def start(cls, server: MCPServer) -> ServerProcess:
         environ = environment(server.env)
         program = shutil.which(server.command, path=environ.get("PATH"))
         if program is None:
@@ -75,18 +68,10 @@ class Child:
         folder = Path(server.cwd or os.getcwd())
         if not folder.is_dir():
             raise UnstartableError(f"there is no directory {folder} for it to run in")
-        mark = secrets.token_hex(16)
-        request = {
-            "command": [os.path.abspath(program), *server.args],
-            "environ": {**environ, MARK: mark},
-            "parent": os.getpid(),
-            "linger": LINGER,
-            "grace": GRACE,
-        }
         (input_, writing), (output, printing), (errors, complaining) = pipes = [os.pipe() for _ in range(3)]
         given = (input_, printing, complaining)
         try:
-            keeper = await asyncio.to_thread(start_keeper, folder, given)
+            keeper = await asyncio.to_thread(SupervisedCommand, folder, environment(), given)
         except BaseException as error:
             for pipe in pipes:
                 for end in pipe:
@@ -96,9 +81,12 @@ class Child:
             raise
         for end in given:
             os.close(end)
-        made = cls(keeper, mark)
+        made = cls(keeper)
+        words = [os.path.abspath(program), *server.args]
         try:
-            await made._connect(writing, output, errors, framed({**request, "pipes": given}))
+            await made._connect(
+                writing, output, errors, keeper.request(words, environ, given, linger=LINGER, grace=GRACE)
+            )
             failed = await made._began
         except BaseException:
             await made.end(at_once=True)
@@ -111,10 +99,10 @@ class Child:
     async def _connect(self, writing: int, output: int, errors: int, request: bytes) -> None:
         self.input = await self._writer(os.fdopen(writing, "wb", 0))
         self.output = await self._reader(os.fdopen(output, "rb", 0))
-        self._control = await self._writer(self._keeper.stdin)
-        status = await self._reader(self._keeper.stdout)
+        self._control = await self._writer(self._keeper.control)
+        status = await self._reader(self._keeper.status)
         complaints = await self._reader(os.fdopen(errors, "rb", 0))
-        self._tasks = (asyncio.create_task(self._listen(status)), asyncio.create_task(self._keep(complaints)))
+        self._tasks = (asyncio.create_task(self._listen(status)), asyncio.create_task(self._collect_errors(complaints)))
         self._control.write(request)
 
     async def _writer(self, pipe: object) -> asyncio.StreamWriter:
@@ -132,23 +120,18 @@ class Child:
 
     async def _listen(self, status: asyncio.StreamReader) -> None:
         async for line in status:
-            said = json.loads(line)
-            self._process = said.get("began", self._process)
-            self._code = said.get("ended", self._code)
-            self._over = self._over or "over" in said or "failed" in said
+            said = self._keeper.hear(line)
             if ("began" in said or "failed" in said) and not self._began.done():
                 self._began.set_result(said.get("failed", ""))
             if "ended" in said:
                 self.ended.set()
-        await asyncio.to_thread(self._keeper.wait)
-        if not self._over:  # somebody has killed the keeper itself
-            await asyncio.to_thread(sweep, self._mark, self._process)
+        await asyncio.to_thread(self._keeper.sweep)
         if not self._began.done():
             self._began.set_result("the process that starts it was killed")
         self.ended.set()
         self._gone.set()
 
-    async def _keep(self, errors: asyncio.StreamReader) -> None:
+    async def _collect_errors(self, errors: asyncio.StreamReader) -> None:
         while data := await errors.read(CHUNK):
             self._said.append(data[-MOST_STDERR:])
             self._size += len(self._said[-1])
@@ -160,28 +143,26 @@ class Child:
         return b"".join(self._said)[-MOST_STDERR:].decode("utf-8", "replace").strip()
 
     @property
-    def fate(self) -> str:
+    def exit_description(self) -> str:
         """A description of how it ended; empty while it runs."""
-        code = self._code
+        code = self._keeper.code
         if code is None:
             return "it was killed" if self.ended.is_set() else ""
         if code >= 0:
             return f"it ended with exit code {code}"
-        with contextlib.suppress(ValueError):
-            return f"it was ended by {signal.Signals(-code).name}"
-        return f"it was ended by signal {-code}"
+        return f"it was ended by {signal_name(-code)}"
 
     async def end(self, *, at_once: bool = False) -> None:
         """End it by closing its input, then by SIGTERM for it and its descendants; then kill the rest."""
         if not self._tasks:  # nobody has told the keeper yet what to keep
-            self._keeper.kill()
+            self._keeper.process.kill()
             self._gone.set()
         elif not at_once:
             self.input.close()
             await _within(GRACE, self.ended)
-            self._tell(b"e")
+            self._send(b"e")
             await _within(GRACE, self._gone)
-        self._tell(b"k")
+        self._send(b"k")
         await _within(STUBBORN, self._gone)
         for task in self._tasks:
             with contextlib.suppress(TimeoutError, asyncio.CancelledError):
@@ -190,7 +171,7 @@ class Child:
             transport.close()
         await asyncio.sleep(0)  # they close their pipes in the loop's next round
 
-    def _tell(self, letter: bytes) -> None:
+    def _send(self, letter: bytes) -> None:
         if not self._gone.is_set():
             self._control.write(letter)
 

@@ -13,7 +13,7 @@ from interpreters.mcp._json_limits import TOO_DEEP
 from interpreters.mcp._listing import ListedTool, MCPProblem
 from interpreters.mcp.server_config import MCPServer, matches
 from interpreters.tools.context import ToolContext
-from interpreters.tools.schema_repair import OPEN, LeftOut, mended
+from interpreters.tools.schema_repair import OPEN, LeftOut, repair_schema
 from interpreters.tools.tool import Tool
 
 RETRIES = (0.5, 2.0)
@@ -29,7 +29,7 @@ Call = Callable[[ListedTool, dict[str, Any], ToolContext[Any]], Awaitable[Any]]
 """Calls a tool as it was listed when it was offered."""
 
 
-def offered(
+def make_tool(
     server: MCPServer, listed: ListedTool, name: str, call: Call
 ) -> tuple[Tool[..., Any] | None, MCPProblem | None]:
     """Return the tool, and a problem if it can't be offered or fully enforced.
@@ -39,16 +39,16 @@ def offered(
     """
     parameters, left = _parameters(listed)
     try:
-        return _made(server, listed, name, call, parameters, left), _told(server, listed, left)
+        return _build_tool(server, listed, name, call, parameters, left), _describe_limits(server, listed, left)
     except ConfigError as error:  # it can be checked, and no model can be held to it, as where it goes in a circle
         left = (LeftOut("$", "the schema", str(error)),)
     try:
-        return _made(server, listed, name, call, dict(OPEN), left), _told(server, listed, left)
+        return _build_tool(server, listed, name, call, dict(OPEN), left), _describe_limits(server, listed, left)
     except ConfigError as error:
         return None, MCPProblem(server.name, listed.name[:80], str(error))
 
 
-def _made(
+def _build_tool(
     server: MCPServer,
     listed: ListedTool,
     name: str,
@@ -81,7 +81,7 @@ def _made(
     )
 
 
-def as_recorded(tool: Tool[..., Any], spec: ToolSpec) -> Tool[..., Any]:
+def with_recorded_spec(tool: Tool[..., Any], spec: ToolSpec) -> Tool[..., Any]:
     """Return the same tool with the specification from a recording."""
     made = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=tool.function)
     made.spec = evolve(spec)
@@ -95,10 +95,10 @@ def _parameters(listed: ListedTool) -> tuple[dict[str, Any], tuple[LeftOut, ...]
         return dict(OPEN), (LeftOut("$", "the schema", "it is nested too deeply"),)
     if parameters.get("type", "object") != "object":
         return dict(OPEN), (LeftOut("$", "type", "parameters are an object"),)
-    return mended(parameters)
+    return repair_schema(parameters)
 
 
-def _told(server: MCPServer, listed: ListedTool, left: tuple[LeftOut, ...]) -> MCPProblem | None:
+def _describe_limits(server: MCPServer, listed: ListedTool, left: tuple[LeftOut, ...]) -> MCPProblem | None:
     if not left:
         return None
     words = "; ".join(map(str, left[:MOST_SAID])) + (

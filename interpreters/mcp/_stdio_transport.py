@@ -16,8 +16,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp.types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from interpreters.mcp._json_limits import LONGEST_MESSAGE, sifted
-from interpreters.mcp._server_process import CHUNK, LINGER, Child
+from interpreters.mcp._json_limits import LONGEST_MESSAGE, limit_json
+from interpreters.mcp._server_process import CHUNK, LINGER, ServerProcess
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
@@ -30,7 +30,7 @@ TOO_LONG = f"its answer has more than {LONGEST_MESSAGE // 2**20} MiB, and was no
 
 
 @asynccontextmanager
-async def transport(child: Child) -> AsyncIterator[Streams]:
+async def transport(child: ServerProcess) -> AsyncIterator[Streams]:
     """Yield the two streams that the SDK's session reads and writes; the first ends with the server."""
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -47,8 +47,8 @@ async def transport(child: Child) -> AsyncIterator[Streams]:
             stream.close()
 
 
-async def _read(child: Child, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-    lines = Lines()
+async def _read(child: ServerProcess, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    lines = LineSplitter()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         while data := await child.output.read(CHUNK):
             for line in lines.feed(data):
@@ -59,7 +59,7 @@ async def _read(child: Child, incoming: MemoryObjectSendStream[SessionMessage | 
     incoming.close()
 
 
-async def _write(child: Child, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write(child: ServerProcess, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
     with suppress(OSError, RuntimeError):  # it has ended, which who reads notices
         async for message in outgoing:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -68,7 +68,7 @@ async def _write(child: Child, outgoing: MemoryObjectReceiveStream[SessionMessag
     outgoing.close()
 
 
-async def _watch(child: Child, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+async def _watch(child: ServerProcess, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     """End the connection when the process ends, even if another process still has its output open."""
     await child.ended.wait()
     await asyncio.sleep(LINGER)
@@ -84,7 +84,7 @@ def message_of(line: bytes) -> SessionMessage | None:
     if not line.lstrip().startswith(b"{"):
         return None
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(sifted(line), by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(limit_json(line), by_name=False))
     except ValueError:
         found = ID.search(line[:HEAD])
     if found is None:
@@ -93,7 +93,7 @@ def message_of(line: bytes) -> SessionMessage | None:
     return SessionMessage(error)
 
 
-class Lines:
+class LineSplitter:
     """Splits bytes into whole lines; an overlong line becomes an error with its id."""
 
     def __init__(self, longest: int = LONGEST_MESSAGE) -> None:

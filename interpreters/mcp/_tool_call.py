@@ -15,7 +15,7 @@ from typing import Any
 
 from cognition.values.content import Part, images_of
 from interpreters.mcp._connection import Connection
-from interpreters.mcp._content import parts_of, shown
+from interpreters.mcp._content import format_parts, parts_of
 from interpreters.mcp._listing import ListedTool
 from interpreters.mcp.server_config import matches
 from interpreters.tools.context import ToolContext, ToolError
@@ -57,7 +57,7 @@ async def call_tool(
     Raises:
         ToolError: the call failed, could not be started, or has an unknown outcome.
     """
-    from interpreters.mcp._transport_session import LostError, RefusedError
+    from interpreters.mcp._transport_session import LostError, RequestRefusedError
 
     server, name = connection.server, listed.name
     meta = {KEY: idempotency_key(context, name, arguments)}
@@ -72,7 +72,7 @@ async def call_tool(
 
     for attempt in (1, 2):
         try:
-            link = await connection.connected()
+            link = await connection.connect()
         except LostError as lost:
             raise ToolError(f"the MCP server {server.name!r} can't be reached: {lost}", transient=True) from lost
         _check_no_worse(connection, listed)
@@ -90,7 +90,7 @@ async def call_tool(
             if not lost.sent:
                 raise ToolError(f"the MCP server {server.name!r} can't be reached: {lost}", transient=True) from lost
             raise ToolError(f"the MCP server {server.name!r} was lost: {lost}; {UNKNOWN}", transient=True) from lost
-        except RefusedError as refused:
+        except RequestRefusedError as refused:
             connection.note_success()
             raise ToolError(
                 f"the MCP server {server.name!r} refused: {refused}", transient=refused.transient
@@ -124,16 +124,16 @@ def _read(connection: Connection, result: dict[str, Any], context: ToolContext[A
         )
     parts = parts_of(result)
     if result.get("isError") is True:
-        raise ToolError(connection.hide(shown(parts)) or "the tool failed, and said nothing")
-    return told(parts, connection.hide, context)
+        raise ToolError(connection.hide(format_parts(parts)) or "the tool failed, and said nothing")
+    return format_result(parts, connection.hide, context)
 
 
-def told(parts: tuple[Part, ...], hide: Callable[[str], str], context: ToolContext[Any]) -> str:
+def format_result(parts: tuple[Part, ...], hide: Callable[[str], str], context: ToolContext[Any]) -> str:
     """Return the text of a result, and show its images."""
     for image in images_of(parts):
         with suppress(ToolError):  # one too many: the text names it in any case
             context.show(image)
-    return hide(shown(parts))
+    return hide(format_parts(parts))
 
 
 def _progress(done: float, total: float | None, message: str | None) -> str:

@@ -28,7 +28,7 @@ from interpreters.mcp._backoff import LONGEST
 from interpreters.mcp._json_limits import LONGEST_MESSAGE
 from interpreters.mcp._listing import ListedTool, MCPProblem, read_tools
 from interpreters.mcp._redaction import Hider
-from interpreters.mcp._server_process import LINGER, Child, UnstartableError
+from interpreters.mcp._server_process import LINGER, ServerProcess, UnstartableError
 from interpreters.mcp.server_config import MCPServer
 from interpreters.tools.failures import describe
 
@@ -72,7 +72,7 @@ class LostError(Exception):
         self.sent = sent
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """The server answered with an error, so the request was not carried out."""
 
     def __init__(self, why: str, *, code: int = 0, transient: bool = False) -> None:
@@ -102,10 +102,10 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
         return {**STUBS.get(method, raw), **(MODERN if method in STUBS else {})}
 
 
-class Link:
+class TransportSession:
     """An open connection. Call its methods only in the event loop that opened it."""
 
-    def __init__(self, server: MCPServer, session: ClientSession, hide: Hider, child: Child | None) -> None:
+    def __init__(self, server: MCPServer, session: ClientSession, hide: Hider, child: ServerProcess | None) -> None:
         self._server = server
         self._session = session
         self._hide = hide
@@ -165,7 +165,7 @@ class Link:
         fate, status = data.get(web.KEY), data.get("status")
         if fate == web.REFUSED:
             barred = "; look at its headers, or whether the key is right" if status in (401, 403) else ""
-            return RefusedError(f"{said}{barred}", code=error.code, transient=status in web.BUSY)
+            return RequestRefusedError(f"{said}{barred}", code=error.code, transient=status in web.BUSY)
         if fate is not None:
             return LostError(said, sent=fate != web.NOT_SENT)
         if error.code == CONNECTION_CLOSED and not self._is_own_word(error):
@@ -177,7 +177,7 @@ class Link:
         if error.code == INVALID_REQUEST and said == "Session terminated":  # an older server that was started anew
             self.lose(said)
             return LostError("it has forgotten this session", sent=False)
-        return RefusedError(said or "it gave no reason", code=error.code)
+        return RequestRefusedError(said or "it gave no reason", code=error.code)
 
     def _is_own_word(self, error: MCPError) -> bool:
         """Whether a live server has chosen the SDK's error code for a closed connection. Many do: it is the first code
@@ -230,7 +230,7 @@ class Link:
     async def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` whenever the server reports changed lists, in the protocol since 2026-07-28.
 
-        Older servers send notifications instead, which ``open_link`` handles.
+        Older servers send notifications instead, which ``open_session`` handles.
         """
         wait = 1.0
         while not self.lost.done():
@@ -277,7 +277,9 @@ LISTS_CHANGED = (
 
 
 @asynccontextmanager
-async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object]) -> AsyncIterator[Link]:
+async def open_session(
+    server: MCPServer, hide: Hider, changed: Callable[[], object]
+) -> AsyncIterator[TransportSession]:
     """Open a connection for the duration of the block. It may be lost before: see ``lost``.
 
     Raises:
@@ -285,11 +287,11 @@ async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object
             ``sent``.
     """
 
-    async def heard(message: Any) -> None:
+    async def receive(message: Any) -> None:
         if isinstance(message, LISTS_CHANGED):
             changed()
 
-    child: Child | None = None
+    child: ServerProcess | None = None
     try:
         async with AsyncExitStack() as stack:
             if server.url:
@@ -298,18 +300,20 @@ async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object
                     streamable_http_client(server.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
                 )
             else:
-                child = await Child.start(server)
+                child = await ServerProcess.start(server)
                 stack.push_async_callback(child.end)
                 streams = await stack.enter_async_context(stdio.transport(child))
             dispatcher = _Dispatcher(*streams, server=server)
             session = await stack.enter_async_context(
                 ClientSession(
-                    dispatcher=dispatcher, message_handler=heard, client_info=Implementation(name="cogstep", version="")
+                    dispatcher=dispatcher,
+                    message_handler=receive,
+                    client_info=Implementation(name="cogstep", version=""),
                 )
             )
             await _shake_hands(session)
-            link = Link(server, session, hide, child)
-            noticing = asyncio.create_task(_notice(link, child, hide))
+            link = TransportSession(server, session, hide, child)
+            noticing = asyncio.create_task(_notice_end(link, child, hide))
             try:
                 yield link
             finally:
@@ -318,7 +322,7 @@ async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object
         reason = innermost(error)  # the SDK's task groups wrap whatever passes through them
         if isinstance(reason, UnstartableError):
             raise LostError(hide(str(reason)), sent=False) from error
-        raise LostError(_unmade(reason, child, hide), sent=False) from error
+        raise LostError(_explain_failure(reason, child, hide), sent=False) from error
 
 
 async def _shake_hands(session: ClientSession) -> None:
@@ -329,16 +333,16 @@ async def _shake_hands(session: ClientSession) -> None:
         await session.initialize()
 
 
-async def _notice(link: Link, child: Child | None, hide: Hider) -> None:
+async def _notice_end(link: TransportSession, child: ServerProcess | None, hide: Hider) -> None:
     if child is not None:
         await child.quiet.wait()
         with suppress(TimeoutError):  # for how it ended, and for its last words
             await asyncio.wait_for(child.ended.wait(), LINGER)
             await asyncio.sleep(LINGER / 4)
-        link.lose(_end_of(child, hide) or "it has closed its output")
+        link.lose(_describe_exit(child, hide) or "it has closed its output")
 
 
-def _unmade(reason: BaseException, child: Child | None, hide: Hider) -> str:
+def _explain_failure(reason: BaseException, child: ServerProcess | None, hide: Hider) -> str:
     """Return why no connection was opened. If the server has answered, use its own message, since then we ended its
     process.
     """
@@ -352,7 +356,7 @@ def _unmade(reason: BaseException, child: Child | None, hide: Hider) -> str:
         case ValueError() if child is not None:
             said = "its answer to the first request can't be read"
         case _:
-            return _end_of(child, hide) or hide(describe(reason))
+            return _describe_exit(child, hide) or hide(describe(reason))
     return f"{said}{_last_words(child, hide)}"
 
 
@@ -362,14 +366,14 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-def _end_of(child: Child | None, hide: Hider) -> str:
+def _describe_exit(child: ServerProcess | None, hide: Hider) -> str:
     """Return how a server's process ended, with its last output; empty if it did not end."""
     if child is None:
         return ""
     words = _last_words(child, hide)
-    return f"{child.fate or 'it did not answer'}{words}" if words else child.fate
+    return f"{child.exit_description or 'it did not answer'}{words}" if words else child.exit_description
 
 
-def _last_words(child: Child | None, hide: Hider) -> str:
+def _last_words(child: ServerProcess | None, hide: Hider) -> str:
     said = "" if child is None else hide(child.last_words)
     return f"; it said last: {said[-1000:]}" if said else ""

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from cognition import ConfigError, ToolSpec
 from cognition.values.content import Image, TextPart
 from interpreters.mcp._listing import MCPProblem, MCPPrompt, MCPResource
-from interpreters.mcp.manager import CLOSING_SECONDS, LOG, Hub, ServerStatus
+from interpreters.mcp.manager import CLOSING_SECONDS, LOG, ServerManager, ServerStatus
 from interpreters.mcp.server_config import MCPServer, read_servers
 from interpreters.tools.tool import Tool
 
@@ -44,7 +44,7 @@ class _Servers:
         for one in given:
             if not isinstance(one, MCPServer):
                 raise ConfigError(f"servers must be MCPServer values, and {type(one).__name__} is among them")
-        self._hub = Hub(given, on_change)
+        self._hub = ServerManager(given, on_change)
 
     def tools(self, recorded: Iterable[ToolSpec] = (), *, resources: bool = False) -> tuple[Tool[..., Any], ...]:
         """Return the tools of all servers, for an agent. Tools that can't be offered are logged and listed in
@@ -187,7 +187,7 @@ class AsyncMCPServers(_Servers):
         return _contents(await self._wait(self._hub.prompt(server, name, dict(arguments or {}))))
 
 
-def _close(hub: Hub) -> None:
+def _close(hub: ServerManager) -> None:
     """End all connections and the loop. A server that takes too long to end raises no error."""
     try:
         if hub.is_open:

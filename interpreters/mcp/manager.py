@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
+from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -15,6 +17,7 @@ from attrs import frozen
 
 from cognition import CogstepError, ConfigError, ToolSpec
 from cognition.values.content import Part
+from cognition.values.tools import NAME
 from interpreters.mcp._connection import Connection
 from interpreters.mcp._content import parts_of, resource_parts
 from interpreters.mcp._listing import (
@@ -23,16 +26,22 @@ from interpreters.mcp._listing import (
     MCPProblem,
     MCPPrompt,
     MCPResource,
-    listed_line,
     read_prompts,
     read_resources,
+    resource_line,
 )
-from interpreters.mcp._server_tools import Call, as_recorded, offered
-from interpreters.mcp._tool_call import call_tool, told
-from interpreters.mcp._tool_names import PREFIX, tool_names
+from interpreters.mcp._server_tools import Call, make_tool, with_recorded_spec
+from interpreters.mcp._tool_call import call_tool, format_result
 from interpreters.mcp.server_config import MCPServer
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.tool import Tool
+
+PREFIX = "mcp"
+LONGEST = 64
+"""Maximum characters of a tool's name, as in ``cognition.values.tools.NAME``."""
+STRANGE = re.compile(r"[^A-Za-z0-9_.-]+")
+MARK = 6
+"""Number of hash characters that distinguish two similar names."""
 
 LOG = logging.getLogger("cogstep")
 Result = TypeVar("Result")
@@ -73,13 +82,13 @@ class ServerStatus:
     """The number of offered tools in its newest list."""
 
 
-class Hub:
+class ServerManager:
     """The connections to all servers, usable from ``open`` to ``stop``. Its ``async`` methods run on its own loop."""
 
     def __init__(self, servers: Iterable[MCPServer], on_change: Callable[[str], object] | None) -> None:
         if find_spec("mcp") is None:
             raise ConfigError("MCP servers need the official SDK: pip install 'cogstep[mcp]'")
-        self.servers = tuple(servers)
+        self.servers: tuple[MCPServer, ...] = tuple(servers)
         names = [server.name for server in self.servers]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -167,7 +176,7 @@ class Hub:
     @staticmethod
     async def _try(connection: Connection) -> tuple[Connection, str] | None:
         try:
-            await connection.connected()
+            await connection.connect()
         except Exception as error:
             return connection, connection.why or str(error)
         return None
@@ -234,7 +243,7 @@ class Hub:
         for connection in self.connections.values():
             problems += connection.problems
             for name, listed, call in self._named_tools(connection, resources and connection.has("resources")):
-                tool, problem = offered(connection.server, listed, name, call)
+                tool, problem = make_tool(connection.server, listed, name, call)
                 if tool is not None:
                     made.append(tool)
                 if problem is not None:
@@ -246,19 +255,19 @@ class Hub:
         if not specs:
             return tuple(made)
         there = {tool.spec.name: tool for tool in made}
-        return tuple([self._recorded(spec, there) for spec in specs.values()])
+        return tuple([self._restore_tool(spec, there) for spec in specs.values()])
 
     def _named_tools(self, connection: Connection, resources: bool) -> Iterator[tuple[str, ListedTool, Call]]:
         """Yield the tools of a server, each with its name here and the function that calls it."""
         server = connection.server.name
         names = tool_names(server, [one.name for one in connection.listed])
         for listed in connection.listed:
-            yield names[listed.name], listed, partial(self.called, server)
+            yield names[listed.name], listed, partial(self.call_from_anywhere, server)
         for listed in RESOURCE_TOOLS if resources else ():
             if listed.name not in names:
-                yield f"{PREFIX}.{server}.{listed.name}", listed, partial(self._looked_up, server)
+                yield f"{PREFIX}.{server}.{listed.name}", listed, partial(self._look_up_and_call, server)
 
-    def _recorded(self, spec: ToolSpec, there: dict[str, Tool[..., Any]]) -> Tool[..., Any]:
+    def _restore_tool(self, spec: ToolSpec, there: dict[str, Tool[..., Any]]) -> Tool[..., Any]:
         """Return a tool with its recorded specification: the current tool, or a placeholder for a tool that may
         reappear.
         """
@@ -269,13 +278,13 @@ class Hub:
             async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
                 if server not in self.connections:
                     raise ToolError(f"there is no MCP server {server!r} any more")
-                listed, call = await asyncio.wrap_future(self.submit(self._found(server, spec.name)))
+                listed, call = await asyncio.wrap_future(self.submit(self._find_tool(server, spec.name)))
                 return await call(listed, arguments, context)
 
             tool = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=function)
-        return as_recorded(tool, spec)
+        return with_recorded_spec(tool, spec)
 
-    async def _found(self, server: str, name: str) -> tuple[ListedTool, Call]:
+    async def _find_tool(self, server: str, name: str) -> tuple[ListedTool, Call]:
         """Connect to the server, and return the tool with this name here and the function that calls it.
 
         Raises:
@@ -283,7 +292,7 @@ class Hub:
         """
         connection = self.connections[server]
         try:
-            await connection.connected()
+            await connection.connect()
         except Exception as error:
             raise ToolError(f"the MCP server {server!r} can't be reached: {error}", transient=True) from error
         for found, listed, call in self._named_tools(connection, connection.has("resources")):
@@ -291,19 +300,19 @@ class Hub:
                 return listed, call
         raise ToolError(f"the MCP server {server!r} lists no tool any more that is {name} here")
 
-    async def _looked_up(
+    async def _look_up_and_call(
         self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
     ) -> str:
         try:
             if listed.name == "list_resources":
                 found = await asyncio.wrap_future(self.submit(self.resources()))
-                return "\n".join(listed_line(one) for one in found if one.server == server) or "there are none"
+                return "\n".join(resource_line(one) for one in found if one.server == server) or "there are none"
             parts = await asyncio.wrap_future(self.submit(self.read(server, arguments["uri"])))
         except CogstepError as error:
             raise ToolError(str(error)) from error
-        return told(parts, self.connections[server].hide, context)
+        return format_result(parts, self.connections[server].hide, context)
 
-    async def called(
+    async def call_from_anywhere(
         self, server: str, listed: ListedTool, arguments: dict[str, Any], context: ToolContext[Any]
     ) -> Any:
         """Carry a call out, from any event loop; cancelling it cancels the call."""
@@ -339,11 +348,11 @@ class Hub:
 
     # ----------------------------------------------------------------------------------------- resources and prompts
 
-    async def _asked(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        connection = self._named(server)
+    async def _ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        connection = self._find_connection(server)
         try:
             async with asyncio.timeout(connection.server.timeout):
-                link = await connection.connected()
+                link = await connection.connect()
                 result = await link.request(method, params)
         except TimeoutError as error:
             seconds = connection.server.timeout
@@ -352,7 +361,7 @@ class Hub:
             raise MCPServerError(f"the MCP server {server!r}: {connection.hide(str(error))}", server) from error
         return result
 
-    def _named(self, server: str) -> Connection:
+    def _find_connection(self, server: str) -> Connection:
         if server not in self.connections:
             there = ", ".join(self.connections) or "none"
             raise ConfigError(f"there is no MCP server {server!r}; there are {there}")
@@ -374,10 +383,10 @@ class Hub:
         return tuple([one for server, items in lists for one in read_prompts(server, items)])
 
     async def _lists(self, kind: str, method: str, key: str) -> list[tuple[str, list[Any]]]:
-        async def listed(connection: Connection) -> tuple[str, list[Any]]:
+        async def list_one(connection: Connection) -> tuple[str, list[Any]]:
             try:
                 async with asyncio.timeout(connection.server.timeout):
-                    link = await connection.connected()
+                    link = await connection.connect()
                     items, more = await link.list(method, key) if kind in link.capabilities else ([], False)
             except Exception:
                 LOG.warning("the MCP server %s did not list its %s", connection.server.name, kind)
@@ -386,20 +395,41 @@ class Hub:
                 LOG.warning("the MCP server %s lists more %s than are read", connection.server.name, kind)
             return connection.server.name, items
 
-        return list(await asyncio.gather(*map(listed, self.connections.values())))
+        return list(await asyncio.gather(*map(list_one, self.connections.values())))
 
     async def read(self, server: str, uri: str) -> tuple[Part, ...]:
-        result = await self._asked(server, "resources/read", {"uri": uri})
+        result = await self._ask(server, "resources/read", {"uri": uri})
         contents = result.get("contents")
         blocks = [one for one in (contents if isinstance(contents, list) else ()) if isinstance(one, dict)]
         return tuple([part for one in blocks for part in resource_parts(one)])
 
     async def prompt(self, server: str, name: str, arguments: dict[str, str]) -> tuple[Part, ...]:
         """Return the content of a prompt: its messages in order."""
-        result = await self._asked(server, "prompts/get", {"name": name, "arguments": arguments})
+        result = await self._ask(server, "prompts/get", {"name": name, "arguments": arguments})
         messages = result.get("messages")
         found: list[Part] = []
         for message in messages if isinstance(messages, list) else ():
             content = message.get("content") if isinstance(message, dict) else None
             found += parts_of({"content": content if isinstance(content, list) else [content]})
         return tuple(found)
+
+
+def tool_names(server: str, names: Iterable[str]) -> dict[str, str]:
+    """Return the name here for each of a server's own tool names.
+
+    A valid name is unchanged, independent of the other names. In all others, invalid characters become an underscore. A
+    name that would be ambiguous or too long ends with a hash of the original name. So no name depends on the order of a
+    list.
+    """
+    own = tuple(dict.fromkeys(names))
+    plain = {name: f"{PREFIX}.{server}.{name}" for name in own}
+    found = {name: full for name, full in plain.items() if NAME.fullmatch(full)}
+    changed = {name: STRANGE.sub("_", full) for name, full in plain.items() if name not in found}
+    taken = list(changed.values())
+    for name, full in changed.items():
+        alike = taken.count(full) > 1 or full in found.values() or not STRANGE.sub("", name).strip("._-")
+        if alike or len(full) > LONGEST:
+            mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:MARK]
+            full = f"{full[: LONGEST - MARK - 1]}-{mark}"
+        found[name] = full
+    return found

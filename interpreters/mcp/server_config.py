@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from attrs import Attribute, field, fields_dict, frozen
 
 from cognition import ConfigError
-from cognition.base.checking import checked, nearest, shown
+from cognition.base.checking import checked, nearest, show
 from cognition.base.display import shown_name
 from interpreters.mcp._redaction import Hider
 
@@ -143,13 +143,13 @@ class MCPServer:
     @property
     def where(self) -> str:
         """Its command or URL for display, without parts that may be a key."""
-        return hidden_url(self.url) if self.url else self.command
+        return hide_url_keys(self.url) if self.url else self.command
 
 
 SHOWN: Mapping[str, Callable[[Any], str]] = {
     "headers": lambda value: _names(value),
     "env": lambda value: _names(value),
-    "url": lambda value: repr(hidden_url(value)),
+    "url": lambda value: repr(hide_url_keys(value)),
 }
 """How ``repr`` shows fields that may contain keys."""
 
@@ -170,7 +170,7 @@ def _check_url(server: MCPServer) -> None:
         )
 
 
-def hidden_url(url: str) -> str:
+def hide_url_keys(url: str) -> str:
     """Return a URL without parts that may be a key: user and password, query values, fragment."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
@@ -218,33 +218,33 @@ def _read(name: str, data: Any, environ: Mapping[str, str], subject: str) -> MCP
     """Return a server of the list; None if it is disabled."""
     where = f"{subject}: MCP server {shown_name(name)!r}"
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{where} has to be an object, not {shown(data)}")
+        raise ConfigError(f"{where} has to be an object, not {show(data)}")
     given = dict(data)
     if given.pop("disabled", False) is True:
         return None
     kind = given.pop("type", None)
     if kind is not None and KINDS.get(kind, "?") not in given:
-        raise ConfigError(f"{where}: its type {shown(kind)} does not fit; there are stdio (a command) and http (a url)")
+        raise ConfigError(f"{where}: its type {show(kind)} does not fit; there are stdio (a command) and http (a url)")
     for one in given:
         if one in NOT_OURS:
             raise ConfigError(f"{where}: {one} is left to the policy here; write a rule for mcp.{name}.* instead")
         if one not in fields_dict(MCPServer) or one == "name":
             raise ConfigError(f"{where} has no {one!r}{nearest(one, list(fields_dict(MCPServer))[1:])}")
-    filled = {one: _filled(value, environ, f"{where}: {one}") for one, value in given.items()}
+    filled = {one: _fill_variables(value, environ, f"{where}: {one}") for one, value in given.items()}
     try:
         return MCPServer(name, **filled)
     except ConfigError as error:
         raise ConfigError(f"{subject}: {error.args[0]}") from error
 
 
-def _filled(value: Any, environ: Mapping[str, str], where: str) -> Any:
+def _fill_variables(value: Any, environ: Mapping[str, str], where: str) -> Any:
     """Return a value with its variables replaced. Error messages don't contain their values."""
     if isinstance(value, str):
         return VARIABLE.sub(lambda found: _variable(found[1], environ, where), value)
     if isinstance(value, list):
-        return tuple([_filled(one, environ, where) for one in value])
+        return tuple([_fill_variables(one, environ, where) for one in value])
     if isinstance(value, dict):
-        return {key: _filled(one, environ, where) for key, one in value.items()}
+        return {key: _fill_variables(one, environ, where) for key, one in value.items()}
     return value
 
 

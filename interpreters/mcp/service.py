@@ -29,7 +29,7 @@ from interpreters.loop.program.program import answer_at_once
 from interpreters.mcp._tool_call import KEY
 from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool, Usable, as_tools
-from interpreters.tools.offloading import in_thread
+from interpreters.tools.offloading import run_in_thread
 from interpreters.tools.tool import LEFT, Tool, run_tool, run_tool_async
 from runtime.checking import checked_call
 
@@ -148,19 +148,22 @@ class MCPService:
     def app(self, *, token: str = "") -> ASGIApp:
         """Return the service as an ASGI app, at the path ``/mcp``; requests from pages of other sites are refused."""
         app: ASGIApp = self.server().streamable_http_app(host=LOOPBACK)
-        return _Guarded(app, token) if token else app
+        return _TokenCheck(app, token) if token else app
 
     def server(self) -> Server[Any]:
         """Return the service as a server of the SDK."""
         from mcp.server.lowlevel import Server
 
         return Server(
-            self.name, instructions=self.instructions or None, on_list_tools=self._listed, on_call_tool=self._called
+            self.name,
+            instructions=self.instructions or None,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
         )
 
     # --------------------------------------------------------------------------------------------------- what is asked
 
-    async def _listed(self, _context: Asked, _params: Any) -> types.ListToolsResult:
+    async def _list_tools(self, _context: Asked, _params: Any) -> types.ListToolsResult:
         import mcp.types as types
 
         return types.ListToolsResult(
@@ -177,11 +180,11 @@ class MCPService:
             ]
         )
 
-    async def _called(self, context: Asked, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(self, context: Asked, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = params.arguments or {}
         key = (context.meta or {}).get(KEY)
         if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY:
-            return await self._judged(context, params.name, arguments)
+            return await self._judge_and_run(context, params.name, arguments)
         known = self._seen.get(key)
         if known is not None and known.cancelled():
             tool = self.tools.get(params.name)
@@ -189,12 +192,12 @@ class MCPService:
                 return _result(LEFT, failed=True)
             known = None
         if known is None:
-            known = self._seen[key] = asyncio.ensure_future(self._judged(context, params.name, arguments))
+            known = self._seen[key] = asyncio.ensure_future(self._judge_and_run(context, params.name, arguments))
             while len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)
         return await known
 
-    async def _judged(self, context: Asked, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def _judge_and_run(self, context: Asked, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         tool = self.tools.get(name)
         if tool is None:
             return _result(f"there is no tool {name!r}", failed=True)
@@ -204,17 +207,17 @@ class MCPService:
         if verdict.action == "deny":
             return _result(f"this call is not permitted: {verdict.reason}", failed=True)
         if verdict.action == "ask":
-            refused = await self._refused(effect, tool, verdict.reason)
+            refused = await self._explain_refusal(effect, tool, verdict.reason)
             if refused:
                 return _result(refused, failed=True)
         return await self._run(context, tool, effect)
 
-    async def _refused(self, effect: CallTool, tool: Tool[..., Any], reason: str) -> str:
+    async def _explain_refusal(self, effect: CallTool, tool: Tool[..., Any], reason: str) -> str:
         """Return why a call that needs approval is refused; empty if it may run."""
         if self._approve is None:
             return f"{NOBODY} ({reason})"
         question = AskApproval(effect.effect_id, effect.call, reason)
-        given = await in_thread(partial(answer_at_once, self._approve, question, tool, self._deps, self._session))
+        given = await run_in_thread(partial(answer_at_once, self._approve, question, tool, self._deps, self._session))
         return "" if given else "the user refused this call"
 
     async def _run(self, context: Asked, tool: Tool[..., Any], effect: CallTool) -> types.CallToolResult:
@@ -231,7 +234,7 @@ class MCPService:
             if tool.is_async:
                 answer = await run_tool_async(tool, effect, given)
             else:
-                answer = await in_thread(partial(run_tool, tool, effect, given))
+                answer = await run_in_thread(partial(run_tool, tool, effect, given))
         except asyncio.CancelledError:
             given.cancel()
             raise
@@ -282,7 +285,7 @@ class _Progress:
 
 
 @define
-class _Guarded:
+class _TokenCheck:
     """Rejects requests without the token."""
 
     app: ASGIApp

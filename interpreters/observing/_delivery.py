@@ -92,7 +92,7 @@ class Delivery:
         """Add an event. Called on the session's thread; never blocks."""
         if self.failure is not None:
             return
-        if len(self._events) >= ROOM and self._joined(event):
+        if len(self._events) >= ROOM and self._join_last(event):
             return
         if len(self._events) >= FAR_BEHIND:
             self.fail(event, TooSlowError(f"it is {FAR_BEHIND} events behind"))
@@ -128,7 +128,7 @@ class Delivery:
     def _is_busy(self) -> bool:
         return (self._at_work and not self._lingers) or bool(self._events)
 
-    def rest(self) -> None:
+    def note_not_started(self) -> None:
         """Record that no thread or task could be started. The next event tries again."""
         self._at_work = False
 
@@ -141,7 +141,7 @@ class Delivery:
 
         Before it ends, it waits ``LINGER`` seconds for further events if ``may_linger()`` is true.
         """
-        if not self.come():
+        if not self.try_deliver():
             return
         while True:
             if not self._events and self.failure is None and may_linger():
@@ -163,7 +163,7 @@ class Delivery:
                 self._bell.get(timeout=LINGER)
         self._lingers = False
 
-    def come(self) -> bool:
+    def try_deliver(self) -> bool:
         """Take the right to deliver events. Returns False if another thread or task has it."""
         try:
             self._turns.pop()
@@ -182,7 +182,7 @@ class Delivery:
                 self._turns.append(None)
                 while self._when_idle:
                     self._when_idle.popleft()()
-                if not self._events or not self.come():  # else something was put in meanwhile
+                if not self._events or not self.try_deliver():  # else something was put in meanwhile
                     return None
             else:
                 if self.failure is None:
@@ -193,7 +193,7 @@ class Delivery:
         self.failure = self.failure or (event, error)
         self._events.clear()
 
-    def _joined(self, event: Event) -> bool:
+    def _join_last(self, event: Event) -> bool:
         joined = join(self._events[-1], event)
         if joined is not None:
             self._events[-1] = joined

@@ -21,7 +21,7 @@ class Tasks:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # something happened between two runs: it is told in the next one
-            delivery.rest()
+            delivery.note_not_started()
             return
         task = loop.create_task(_work(delivery))
         self._tasks.add(task)
@@ -36,7 +36,7 @@ class Tasks:
 
 
 async def _work(delivery: Delivery) -> None:
-    if not delivery.come():
+    if not delivery.try_deliver():
         return
     while (event := delivery.next()) is not None:
         try:

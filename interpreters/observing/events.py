@@ -40,12 +40,12 @@ from cognition.parsing import (
     ReasoningDelta as ReasoningDelta,
     TextDelta as TextDelta,
 )
+from cognition.steps import requests  # its `Purpose` comes with a star too, and pyright then knows no type for it
 from cognition.steps.codec import tags_of
 from cognition.steps.decisions import *  # noqa: F403 - as the inputs below
 from cognition.steps.decisions import Decision, SpawnWorker
 from cognition.steps.inputs import *  # noqa: F403 - all are told: one that is added stands here at once
 from cognition.steps.inputs import Input
-from cognition.steps.requests import Purpose
 from cognition.values.messages import (
     AssistantMessage as AssistantMessage,
     Message as Message,
@@ -67,7 +67,7 @@ class ModelCalled:
 
     tag: ClassVar[str] = "model_called"
     effect_id: EffectId
-    purpose: Purpose
+    purpose: requests.Purpose
     messages: int
     model: str = ""
     """As in ``CallModel``."""
@@ -112,12 +112,12 @@ class WarningRaised:
     message: str
 
 
-Own = ModelCalled | UsageUpdated | ToolProgress | ToolWeakened | WarningRaised
+OwnEvent = ModelCalled | UsageUpdated | ToolProgress | ToolWeakened | WarningRaised
 
-Told = Input | Decision | Output | Message | Own
+EventValue = Input | Decision | Output | Message | OwnEvent
 """All types of ``Event.value``."""
 
-TAGS = tags_of(Told)
+TAGS = tags_of(EventValue)
 """The tag of each type: in recordings, in the lines of ``--json``, and between a host and its handles."""
 
 
@@ -134,7 +134,7 @@ class Event:
     """Number of the attempt at this reply, from 1."""
     sequence: int
     """Number of the event in the session, from 1. A gap means that the observer missed events."""
-    value: Told
+    value: EventValue
     """The event itself. Inputs have their time in ``at``."""
     error: BaseException | None = field(default=None, init=False, eq=False)
     """For a ``ToolFailed`` of this process: the tool's exception with its traceback. Not part of the event's data."""

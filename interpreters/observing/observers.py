@@ -24,8 +24,8 @@ from cognition import (
 from cognition.base.display import LONGEST_LINE, shown_name
 from interpreters.observing import events
 from interpreters.observing._delivery import PATIENCE, Delivery, on_threads, wait_for
-from interpreters.observing.events import Event, Inline, Observer, Told
-from interpreters.observing.step_events import told
+from interpreters.observing.events import Event, EventValue, Inline, Observer
+from interpreters.observing.step_events import events_of
 from interpreters.tools.tool import is_async
 from runtime.constrained.nodes import Weakened
 from runtime.threads.pool import ThreadPool
@@ -146,7 +146,7 @@ class Observers:
         """Whether a user may have read the events. ``shown=False`` is for observers that only watch."""
         return bool(self._observers) if self._shown is None else self._shown
 
-    def emit(self, value: Told) -> None:
+    def emit(self, value: EventValue) -> None:
         """Emit a value as an event at the session's current place."""
         if not self._observers:
             return
@@ -211,7 +211,7 @@ class Observers:
             self._untold = tuple(rest)
             self.emit(events.WarningRaised(message))
         here: AgentState | None = None
-        for state, value in told(before, event, transition):
+        for state, value in events_of(before, event, transition):
             if state is not here:
                 self._move(state)
                 here = state

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cognition import AgentState, CallModel, Input, Rejected, Transition, Usage, UserSpoke
-from interpreters.observing.events import ModelCalled, Told, UsageUpdated
+from interpreters.observing.events import EventValue, ModelCalled, UsageUpdated
 
 NO_USAGE = Usage()
 
 
-def told(before: AgentState, event: Input, transition: Transition) -> Iterator[tuple[AgentState, Told]]:
+def events_of(before: AgentState, event: Input, transition: Transition) -> Iterator[tuple[AgentState, EventValue]]:
     """Yield the values of a step in order, each with the state that it belongs to.
 
     The order is: the input, each message that the step added to the history, the turn's usage if it changed, and the

@@ -72,7 +72,7 @@ class Names:
 
 
 @define
-class _Session:
+class _SessionSpans:
     """The open spans of one session."""
 
     now: int
@@ -109,7 +109,7 @@ class Tracing:
         self._trace = trace
         self._tracer = trace.get_tracer("cogstep", tracer_provider=provider)
         self._agent, self._model, self._system = agent, model, system
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _SessionSpans] = {}
         self._workers: dict[str, Span] = {}
         """Spans of running workers, by session name."""
 
@@ -119,7 +119,7 @@ class Tracing:
         if session is None:
             if not isinstance(value, BEGINNINGS):
                 return
-            session = self._sessions[event.session] = _Session(0)
+            session = self._sessions[event.session] = _SessionSpans(0)
         at = getattr(value, "at", 0.0)
         if at > 0.0:
             session.now = max(session.now, int(at * 1e9))
@@ -136,17 +136,17 @@ class Tracing:
                 span = self._begin(event, session, effect_id, Names.INVOKE_AGENT, worker.name, named)
                 self._workers[worker_session(event.session, value)] = span
             case ModelReplied(effect_id=effect_id, usage=usage, finish_reason=reason):
-                self._end(session, effect_id, {**_used(usage), Names.FINISH_REASONS: [reason]})
+                self._end(session, effect_id, {**_usage_attributes(usage), Names.FINISH_REASONS: [reason]})
             case ModelFailed(effect_id=effect_id, usage=usage, failure=failure):
-                self._end(session, effect_id, _used(usage), classify(failure))
+                self._end(session, effect_id, _usage_attributes(usage), classify(failure))
             case ModelInterrupted(effect_id=effect_id, usage=usage):
-                self._end(session, effect_id, _used(usage), "cancelled")
+                self._end(session, effect_id, _usage_attributes(usage), "cancelled")
             case ToolReturned(effect_id=effect_id):
                 self._end(session, effect_id)
             case ToolFailed(effect_id=effect_id):
                 self._end(session, effect_id, error=type(event.error).__name__ if event.error else "tool_error")
             case WorkerFinished(effect_id=effect_id, usage=usage):
-                self._end(session, effect_id, _used(usage))
+                self._end(session, effect_id, _usage_attributes(usage))
             case WorkerFailed(effect_id=effect_id) | WorkerStalled(effect_id=effect_id):
                 self._end(session, effect_id, error=value.tag)
             case CancelEffect(effect_id=effect_id):
@@ -170,7 +170,7 @@ class Tracing:
         for name in list(self._sessions):
             self._leave(name)
 
-    def _begin_turn(self, event: Event, session: _Session) -> None:
+    def _begin_turn(self, event: Event, session: _SessionSpans) -> None:
         self._give_up(session)
         spawned = self._workers.get(event.session)
         if spawned is not None:
@@ -183,7 +183,7 @@ class Tracing:
                 attributes[key] = value
         session.turn = self._start(session, f"{Names.INVOKE_AGENT} {self._agent}".rstrip(), attributes, None)
 
-    def _call_model(self, event: Event, session: _Session, called: ModelCalled) -> None:
+    def _call_model(self, event: Event, session: _SessionSpans, called: ModelCalled) -> None:
         if session.step is None or session.number != event.step:
             self._end_span(session, session.step)
             session.number = event.step
@@ -198,7 +198,7 @@ class Tracing:
     def _begin(
         self,
         event: Event,
-        session: _Session,
+        session: _SessionSpans,
         effect_id: str,
         operation: str,
         name: str,
@@ -213,19 +213,25 @@ class Tracing:
         return span
 
     def _start(
-        self, session: _Session, name: str, attributes: dict[str, Any], parent: Span | None, *, client: bool = False
+        self,
+        session: _SessionSpans,
+        name: str,
+        attributes: dict[str, Any],
+        parent: Span | None,
+        *,
+        client: bool = False,
     ) -> Span:
         kind = self._trace.SpanKind.CLIENT if client else self._trace.SpanKind.INTERNAL
         within = None if parent is None else self._trace.set_span_in_context(parent)
         return self._tracer.start_span(name, within, kind, attributes, start_time=session.now or None)
 
-    def _end(self, session: _Session, effect_id: str, more: dict[str, Any] | None = None, error: str = "") -> None:
+    def _end(self, session: _SessionSpans, effect_id: str, more: dict[str, Any] | None = None, error: str = "") -> None:
         span = session.open.pop(effect_id, None)
         if span is not None:
             span.set_attributes(more or {})
             self._end_span(session, span, error)
 
-    def _end_span(self, session: _Session, span: Span | None, error: str = "") -> None:
+    def _end_span(self, session: _SessionSpans, span: Span | None, error: str = "") -> None:
         if span is None:
             return
         if error:
@@ -233,19 +239,19 @@ class Tracing:
             span.set_status(self._trace.StatusCode.ERROR)
         span.end(session.now or None)
 
-    def _note(self, session: _Session, name: str, attributes: dict[str, Any]) -> None:
+    def _note(self, session: _SessionSpans, name: str, attributes: dict[str, Any]) -> None:
         span = session.step or session.turn
         if span is not None:
             span.add_event(name, attributes, session.now or None)
 
-    def _end_turn(self, session: _Session, finished: TurnFinished) -> None:
+    def _end_turn(self, session: _SessionSpans, finished: TurnFinished) -> None:
         outcome = finished.outcome
         if session.turn is not None and session.turn.is_recording():
-            session.turn.set_attributes({**_used(finished.usage), "cogstep.outcome": outcome.tag})
+            session.turn.set_attributes({**_usage_attributes(finished.usage), "cogstep.outcome": outcome.tag})
         error = outcome.kind if isinstance(outcome, Failed) else "" if isinstance(outcome, Completed) else outcome.tag
         self._give_up(session, error)
 
-    def _give_up(self, session: _Session, error: str = "") -> None:
+    def _give_up(self, session: _SessionSpans, error: str = "") -> None:
         for effect_id in list(session.open):
             self._end(session, effect_id, error="cancelled")
         self._end_span(session, session.step)
@@ -261,7 +267,7 @@ class Tracing:
             self._give_up(session)
 
 
-def _used(usage: Usage) -> dict[str, Any]:
+def _usage_attributes(usage: Usage) -> dict[str, Any]:
     if usage == Usage():
         return {}
     used: dict[str, Any] = {Names.INPUT_TOKENS: usage.input_tokens, Names.OUTPUT_TOKENS: usage.output_tokens}

@@ -26,7 +26,7 @@ Change = Callable[[str, str], str]
 
 
 def collect(value: Any, texts: list[str]) -> None:
-    """Collect all non-empty texts in a value that ``mapped`` would change."""
+    """Collect all non-empty texts in a value that ``map_texts`` would change."""
     kind = type(value)
     if kind is str:
         texts.append(value)
@@ -47,51 +47,51 @@ def collect(value: Any, texts: list[str]) -> None:
                 collect(inner, texts)
 
 
-def mapped(value: V, change: Change, place: str = "") -> V:
+def map_texts(value: V, change: Change, place: str = "") -> V:
     """Return a value of the core with its texts changed, or the same object if none changes.
 
     Names created by the library, and fields limited to certain words, are not changed.
     """
     names = NAMES[type(value)]
     if names is None:
-        return _mapped_plain(value, change, place)
+        return _map_plain(value, change, place)
     changed: dict[str, Any] = {}
     for name in names:
         old = getattr(value, name)
         if old:
             inside = f"{place}.{name}" if place else name
-            new = change(old, inside) if type(old) is str else mapped(old, change, inside)
+            new = change(old, inside) if type(old) is str else map_texts(old, change, inside)
             if new is not old:
                 changed[name] = new
-    return copied(value, changed) if changed else value
+    return copy_with(value, changed) if changed else value
 
 
-def _mapped_plain(value: V, change: Change, place: str) -> V:
+def _map_plain(value: V, change: Change, place: str) -> V:
     result: Any = value
     if isinstance(value, str):
         result = change(value, place)
     elif isinstance(value, tuple | list):
-        items = [mapped(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
-        if not same(items, value):
+        items = [map_texts(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
+        if not has_same_items(items, value):
             result = type(value)(items)
     elif isinstance(value, History):
-        messages = [mapped(message, change, f"{place}[{index}]") for index, message in enumerate(value)]
-        if not same(messages, value):
+        messages = [map_texts(message, change, f"{place}[{index}]") for index, message in enumerate(value)]
+        if not has_same_items(messages, value):
             result = History(messages)
     elif isinstance(value, Mapping):
-        entries = {name: mapped(item, change, f"{place}.{name}") for name, item in value.items()}
-        if not same(entries.values(), value.values()):
+        entries = {name: map_texts(item, change, f"{place}.{name}") for name, item in value.items()}
+        if not has_same_items(entries.values(), value.values()):
             result = entries
     final: V = result
     return final
 
 
-def same(new: Any, old: Any) -> bool:
+def has_same_items(new: Any, old: Any) -> bool:
     """Whether two sequences of equal length contain identical objects."""
     return all(map(is_, new, old))
 
 
-def copied(value: V, changes: dict[str, Any]) -> V:
+def copy_with(value: V, changes: dict[str, Any]) -> V:
     """Return a copy with some fields changed. Like ``attrs.evolve``, but with cached fields of the class."""
     kind: Any = type(value)
     read, places, keywords = COPIED[kind]
@@ -103,7 +103,7 @@ def copied(value: V, changes: dict[str, Any]) -> V:
     return copy
 
 
-class _Names(dict[type, "tuple[str, ...] | None"]):
+class _TextFieldCache(dict[type, "tuple[str, ...] | None"]):
     """Cache of the text fields of each class; None for classes outside the core."""
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
@@ -111,7 +111,7 @@ class _Names(dict[type, "tuple[str, ...] | None"]):
         return names
 
 
-class _Copied(dict[type, "tuple[Callable[[Any], Iterable[Any]], dict[str, int], tuple[str, ...]]"]):
+class _CopierCache(dict[type, "tuple[Callable[[Any], Iterable[Any]], dict[str, int], tuple[str, ...]]"]):
     """Cache for copying objects of each class.
 
     An entry contains a reader of all constructor arguments, the position of each field, and the names of the
@@ -132,8 +132,8 @@ def _reader(names: list[str]) -> Callable[[Any], Iterable[Any]]:
     return lambda value: [getattr(value, name) for name in names]  # of one name, `attrgetter` gives the bare value
 
 
-NAMES = _Names()
-COPIED = _Copied()
+NAMES = _TextFieldCache()
+COPIED = _CopierCache()
 
 
 @cache
@@ -145,11 +145,11 @@ def text_fields(kind: type) -> tuple[str, ...]:
     if kind is Image or kind is Section:  # a section has no text but its name
         return ()
     hints = get_type_hints(kind)
-    return tuple(item.name for item in fields(kind) if item.name not in IDS and _holds_text(hints[item.name]))
+    return tuple(item.name for item in fields(kind) if item.name not in IDS and _has_text(hints[item.name]))
 
 
-def _holds_text(kind: Any) -> bool:
+def _has_text(kind: Any) -> bool:
     origin = get_origin(kind)
     if origin in (tuple, list, Union, UnionType):
-        return any(_holds_text(part) for part in get_args(kind))
+        return any(_has_text(part) for part in get_args(kind))
     return origin is not Literal and (kind is str or origin is dict or kind is History or has(kind))

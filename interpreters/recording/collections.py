@@ -19,7 +19,7 @@ UNDO = "what `cogstep undo` puts back"
 
 
 @frozen
-class About:
+class RecordingInfo:
     """Facts about a recording that need no reading."""
 
     changed: float
@@ -48,13 +48,13 @@ class Recording(Protocol):
     def not_ours(self) -> str:
         """Why it must not be deleted, as another user's recording; empty if it may."""
 
-    def about(self) -> About | None:
+    def info(self) -> RecordingInfo | None:
         """Return facts about the recording; None if it does not exist."""
 
     def is_open(self) -> bool:
         """Whether a session is writing to it now."""
 
-    def begins_or_is_gone(self) -> bool:
+    def is_new_or_gone(self) -> bool:
         """Whether its header is missing because it is being written, or because the recording was deleted. It is not
         damaged.
         """
@@ -77,7 +77,7 @@ class Recording(Protocol):
     def payloads(self) -> Iterator[tuple[str, bytes]]:
         """Yield its large texts, each with the SHA-256 computed from it."""
 
-    def delete(self, about: About, *, dry_run: bool = False) -> str:
+    def delete(self, about: RecordingInfo, *, dry_run: bool = False) -> str:
         """Delete the recording and all data beside it, under its lock.
 
         Args:
@@ -108,14 +108,14 @@ class Recording(Protocol):
 
 
 @runtime_checkable
-class DeletesTogether(Protocol):
+class BatchDeletable(Protocol):
     """A recording of a place that deletes several recordings more cheaply together."""
 
     @property
     def place(self) -> object:
         """An object shared by all recordings of the place; None if deleting together is not cheaper."""
 
-    def delete_together(self, given: Sequence[tuple[Any, About]]) -> Sequence[str]:
+    def delete_batch(self, given: Sequence[tuple[Any, RecordingInfo]]) -> Sequence[str]:
         """``Recording.delete`` of several recordings of the place, all or none.
 
         Returns:

@@ -26,13 +26,13 @@ from cognition import (
 from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fixed_size, message_size, prompt_budget
 from cognition.context.sections import BETWEEN, briefing_length, with_standing
 from cognition.context.summaries import REQUEST_ID
-from cognition.context.token_counts import bare_counted, fixed_counted
+from cognition.context.token_counts import bare_tokens, fixed_tokens
 from cognition.context.window import SKIPPED_ID, SUMMARY_ID
 from cognition.steps.phases import Compacting
 from cognition.steps.requests import Purpose
 from cognition.values.candidates import Choice, SectionUse
-from cognition.values.content import shown_parts
-from interpreters.recording.recorded_requests import OPEN, Ending, RecordedRequest, kept_of
+from cognition.values.content import text_with_placeholders
+from interpreters.recording.recorded_requests import OPEN, Ending, RecordedRequest
 
 Fate = Literal["whole", "cut", "shortened", "extended", "as_text", "summarised", "left_out", "added"]
 """State of a message in a request.
@@ -167,9 +167,7 @@ class _Sizes:
         return round(briefing.tokens * min(characters / briefing_length(briefing), 1.0) * self.scale)
 
 
-def report_of(
-    request: RecordedRequest, config: AgentConfig | None, hidden: Mapping[str, int] | None = None
-) -> ContextReport:
+def report_of(request: RecordedRequest, config: AgentConfig | None) -> ContextReport:
     """Return the report of a recorded request. See ``RecordedRequests`` for its parts."""
     return report(
         request.state,
@@ -184,7 +182,6 @@ def report_of(
         chosen=request.chosen,
         same=request.same,
         ending=request.ending,
-        hidden=hidden,
     )
 
 
@@ -202,7 +199,6 @@ def report(
     chosen: ContextChosen | None = None,
     same: bool = True,
     ending: Ending = OPEN,
-    hidden: Mapping[str, int] | None = None,
 ) -> ContextReport:
     """Return the report of a request that was decided in ``state``.
 
@@ -210,11 +206,10 @@ def report(
         state, request: both of one model call.
         config: configuration of the engine, if it has one. number, effect_id, purpose, record, at, same, ending: as in
             the report. assembled, chosen: the engine's own account of the request and of the turn's candidates.
-        hidden: characters of each result that were cut before it entered history, by call id.
     """
     sizes = _Sizes(state.window.scale)
     standing, passing = _sections(state, request)
-    system, tools = _before(state, request, config, purpose, len(request.system) - len(standing))
+    system, tools = _count_fixed(state, request, config, purpose, len(request.system) - len(standing))
     budget, used = room_of(state, request, config, purpose, assembled)
     return ContextReport(
         number,
@@ -231,7 +226,7 @@ def report(
         tuple(tool.name for tool in request.tools),
         sizes.scale,
         state.costs is not None,
-        tuple(_messages(state, request, sizes, hidden or {})),
+        tuple(_messages(state, request, sizes)),
         same,
         () if chosen is None else chosen.sections,
         () if chosen is None else chosen.choices,
@@ -239,7 +234,7 @@ def report(
     )
 
 
-def _before(
+def _count_fixed(
     state: AgentState, request: ModelRequest, config: AgentConfig | None, purpose: Purpose, characters: int
 ) -> tuple[int, int]:
     """Return the tokens of the system prompt, which has this many characters, and of the offered tools."""
@@ -247,8 +242,8 @@ def _before(
     if config is not None:
         fixed = changed_size(fixed_size(config), config, state.system)
         if costs is not None:
-            bare = round(bare_counted(costs, fixed) * sizes.scale)
-            return bare, 0 if purpose == "summary" else round(fixed_counted(costs, fixed) * sizes.scale) - bare
+            bare = round(bare_tokens(costs, fixed) * sizes.scale)
+            return bare, 0 if purpose == "summary" else round(fixed_tokens(costs, fixed) * sizes.scale) - bare
         if purpose != "summary":
             system = sizes.text(characters)
             return system, round(fixed * sizes.scale) - sizes.text(len(config.prompt_with(state.system)))
@@ -279,31 +274,29 @@ def room_of(
     budget, used = None if config is None else prompt_budget(config), None
     if purpose == "summary":  # one message, of which the engine gives no account
         sizes, (standing, passing) = _Sizes(state.window.scale), _sections(state, request)
-        used = sum(_before(state, request, config, purpose, len(request.system) - len(standing)))
+        used = sum(_count_fixed(state, request, config, purpose, len(request.system) - len(standing)))
         used += sizes.sections(state, standing, passing) + sum(map(sizes.message, request.messages))
     return budget, used
 
 
-def _messages(
-    state: AgentState, request: ModelRequest, sizes: _Sizes, hidden: Mapping[str, int]
-) -> Iterator[MessageReport]:
+def _messages(state: AgentState, request: ModelRequest, sizes: _Sizes) -> Iterator[MessageReport]:
     history, shown = state.history, {message.id: message for message in request.messages}
     turn = state.counters.turn
     turns, answered = turns_of(history, turn), _newest_reply(history)
     known = {message.id for message in history}
-    before, last = _added(request.messages, known)
+    before, last = _find_added(request.messages, known)
     for index, message in enumerate(history):
         for other in before.get(message.id, ()):
-            yield _report(other, turn, "added", _why_added(other, state), sizes, 0)
-        came_without = hidden.get(message.call_id, 0) if isinstance(message, ToolMessage) else 0
+            yield _report(other, turn, "added", _explain_addition(other, state), sizes, 0)
+        came_without = _left_out(message)
         one = shown.get(message.id)
         if one is None:
-            fate, why = _absent(index, state)
+            fate, why = _explain_absence(index, state)
             yield _report(message, turns[index], fate, why, sizes, came_without + _length(message))
         elif len(_text(one)) > len(_text(message)):
             yield _report(message, turns[index], "extended", EXTENDED, sizes, 0)
         elif one != message:
-            without = came_without + len(_text(message)) - kept_of(_text(message), _text(one))
+            without = max(_left_out(one), came_without + len(_text(message)) - len(_text(one)))
             why = ANSWERED if index < answered else NEWEST_SHARE
             yield _report(one, turns[index], "shortened", why, sizes, without)
         elif came_without:
@@ -311,10 +304,10 @@ def _messages(
         else:
             yield _report(one, turns[index], "whole", "", sizes, 0)
     for other in last:
-        yield _report(other, turn, "added", _why_added(other, state), sizes, 0)
+        yield _report(other, turn, "added", _explain_addition(other, state), sizes, 0)
 
 
-def _absent(index: int, state: AgentState) -> tuple[Fate, str]:
+def _explain_absence(index: int, state: AgentState) -> tuple[Fate, str]:
     """Return the fate of the message at this index of history, which the request does not contain, and the reason."""
     summary, phase = state.window.summary, state.phase
     if summary.text and index < summary.messages:
@@ -325,7 +318,7 @@ def _absent(index: int, state: AgentState) -> tuple[Fate, str]:
     return "left_out", OLDEST_GO if asked is None or index < asked else STEPS_GO
 
 
-def _why_added(message: Message, state: AgentState) -> str:
+def _explain_addition(message: Message, state: AgentState) -> str:
     if message.id == SKIPPED_ID:
         return SAYS_SO
     if message.id == SUMMARY_ID:
@@ -335,7 +328,7 @@ def _why_added(message: Message, state: AgentState) -> str:
     return ASKS if message.id == REQUEST_ID else NOT_IN_HISTORY
 
 
-def _added(messages: Sequence[Message], known: set[str]) -> tuple[Mapping[str, list[Message]], list[Message]]:
+def _find_added(messages: Sequence[Message], known: set[str]) -> tuple[Mapping[str, list[Message]], list[Message]]:
     """Return the messages that are not in history.
 
     The first result groups them by the id of the history message that follows. The second contains those at the end.
@@ -360,7 +353,7 @@ def _report(message: Message, turn: int, fate: Fate, why: str, sizes: _Sizes, hi
         sizes.message(message),
         _length(message),
         hidden,
-        _begins(message),
+        _format_begin(message),
     )
 
 
@@ -394,6 +387,10 @@ def _text(message: Message) -> str:
     return message.content if isinstance(message, ToolMessage) else message.text
 
 
+def _left_out(message: Message) -> int:
+    return message.left_out if isinstance(message, ToolMessage) else 0
+
+
 def _length(message: Message) -> int:
     length = len(_text(message))
     if isinstance(message, AssistantMessage):
@@ -401,7 +398,7 @@ def _length(message: Message) -> int:
     return length
 
 
-def _begins(message: Message) -> str:
+def _format_begin(message: Message) -> str:
     line = " ".join(_beginning(message)[: 4 * BEGINS].split())
     return line if len(line) <= BEGINS else f"{line[: BEGINS - 1]}…"
 
@@ -410,7 +407,7 @@ def _beginning(message: Message) -> str:
     if isinstance(message, ToolMessage):
         return f"{message.name}: {message.content[: 2 * BEGINS]}"
     if isinstance(message, UserMessage):
-        return shown_parts(message.text, message.parts)
+        return text_with_placeholders(message.text, message.parts)
     if not message.calls:
         return message.text
     called = ", ".join(f"{call.name}({call.arguments_json[:BEGINS]})" for call in message.calls)
@@ -454,14 +451,13 @@ def changes_between(
     before: RecordedRequest,
     after: RecordedRequest,
     config: AgentConfig | None,
-    hidden: Mapping[str, int] | None = None,
 ) -> ContextChanges:
     """Return the changes from one recorded request to another, in either order.
 
     The kept part is counted in whole messages, by the scale of ``after``; their text is identical. A runtime may keep a
     few more tokens, of the first message that differs.
     """
-    first, second = (report_of(one, config, hidden) for one in (before, after))
+    first, second = (report_of(one, config) for one in (before, after))
     left, right = before.call.request, after.call.request
     parts = [name for name in ("system", "tools", "options") if getattr(left, name) != getattr(right, name)]
     sizes = _Sizes(second.scale)

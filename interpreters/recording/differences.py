@@ -80,7 +80,7 @@ def _difference(path: str, recorded: Any, decided: Any) -> Difference:
         path,
         None if recorded is MISSING else recorded,
         None if decided is MISSING else decided,
-        _shown_together(recorded, decided),
+        _format_pair(recorded, decided),
     )
 
 
@@ -88,15 +88,15 @@ def _type(value: Any) -> Any:
     return float if type(value) is int else type(value)
 
 
-def _shown_together(left: Any, right: Any) -> tuple[str, str]:
+def _format_pair(left: Any, right: Any) -> tuple[str, str]:
     """Return both values as JSON. Long texts with a common beginning start just before their first difference."""
     if isinstance(left, str) and isinstance(right, str):
         alike = next((place for place, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
         begin = (min(len(left), len(right)) if alike is None else alike) - BEFORE
         if begin > 0:
-            return f"…{_shown(left[begin:])}", f"…{_shown(right[begin:])}"
-    return _shown(left), _shown(right)
+            return f"…{_format_value(left[begin:])}", f"…{_format_value(right[begin:])}"
+    return _format_value(left), _format_value(right)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return ABSENT if value is MISSING else json.dumps(value, ensure_ascii=False)

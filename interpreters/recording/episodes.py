@@ -20,7 +20,7 @@ from interpreters.observing.events import (
     UserSpoke,
 )
 from interpreters.recording.redaction import Redaction
-from interpreters.recording.redactor import Veil
+from interpreters.recording.redactor import Redactor
 from runtime import MemoryFolder, MemoryStoreError
 
 ENGINE_TOOLS = frozenset(tool.name for tools in BY_FEATURE.values() for tool in tools)
@@ -40,12 +40,12 @@ def hide_secrets(text: str, redact: Redaction | None = None) -> str:
 
     Use it as ``MemoryFolder(hide=hide_secrets)``; add your own secrets with ``partial(hide_secrets, redact=...)``.
     """
-    hidden, _ = Veil(Redaction() if redact is None else redact).hide(text)
+    hidden, _ = Redactor(Redaction() if redact is None else redact).hide(text)
     return NUMBERED.sub(r"[redacted:\1]", hidden)
 
 
 @define
-class _Session:
+class _EpisodeSession:
     said: str = "(a turn that was resumed)"
     calls: dict[str, ToolCall] = field(factory=dict)
     asked: dict[str, ToolCall] = field(factory=dict)
@@ -71,19 +71,19 @@ class EpisodeWriter:
         self._memory = memory
         self._origin = origin
         self._on_problem = on_problem or logging.getLogger("cogstep").warning
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _EpisodeSession] = {}
         self._main: str | None = None
 
     def __call__(self, event: Event) -> None:
         if self._main is None:
             self._main = event.session
-        session = self._sessions.setdefault(event.session, _Session())
+        session = self._sessions.setdefault(event.session, _EpisodeSession())
         try:
             self._take(event, session)
         except MemoryStoreError as error:
             self._on_problem(f"the memory misses something: {error}")
 
-    def _take(self, event: Event, session: _Session) -> None:
+    def _take(self, event: Event, session: _EpisodeSession) -> None:
         match event.value:
             case UserSpoke(text=text):
                 session.said, session.told = text, []
@@ -103,14 +103,14 @@ class EpisodeWriter:
                     self._memory.note_outcome(name, HOW[status], arguments, content)  # type: ignore[arg-type]
             case TurnFinished(outcome=outcome):
                 if event.session == self._main:
-                    self._memory.note_episode(session.said, _ended(outcome), session.told, self._origin)
+                    self._memory.note_episode(session.said, _describe_end(outcome), session.told, self._origin)
                 else:
                     del self._sessions[event.session]
             case _:
                 pass
 
 
-def _ended(outcome: Outcome) -> str:
+def _describe_end(outcome: Outcome) -> str:
     match outcome:
         case Completed(text=text):
             return text

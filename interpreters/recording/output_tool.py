@@ -11,11 +11,25 @@ from typing import Annotated, Any
 
 from attrs import evolve
 
-from cognition import AgentConfig, SessionReset, ToolFailed, ToolReturned, WorkerFinished
+from cognition import (
+    AgentConfig,
+    CancelAsked,
+    CognitiveEngine,
+    CogstepError,
+    LLMEngine,
+    SessionReset,
+    ToolFailed,
+    ToolMessage,
+    ToolReturned,
+    WorkerFinished,
+)
 from cognition.context.window import result_limit
 from cognition.steps.inputs import error_text
-from interpreters.recording.journal import JournalError, JournalReader
+from cognition.steps.phases import Acting
+from interpreters.loop.driver import follower
+from interpreters.recording.journal import Header, JournalError, JournalReader
 from interpreters.recording.recorder import Where
+from interpreters.recording.replay import engine_of
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
 
@@ -46,7 +60,7 @@ def output_tool(journal: Where) -> Tool[..., Any]:
                 config = reader.header.config or AgentConfig()
                 if context.session != reader.header.session:
                     raise ToolError(NOTHING)
-                found = _results_of(reader, call) if call else _shortened(reader, config)
+                found = _results_of(reader, call) if call else _find_shortened(reader)
         except JournalError as error:
             raise ToolError(f"the recording can't be read: {error}") from error
         if not found:
@@ -82,25 +96,33 @@ def _results_of(reader: JournalReader, call_id: str) -> list[str]:
     return found
 
 
-def _shortened(reader: JournalReader, config: AgentConfig) -> list[str]:
-    """Return the results that the model has not read completely, oldest first."""
-    usual = result_limit(config)
-    own = {spec.name: spec.output_limit for spec in config.tools if spec.output_limit is not None}
-    names: dict[str, str] = {}
-    found: list[str] = []
+def _find_shortened(reader: JournalReader) -> list[str]:
+    """Return the results that history does not contain completely, in the order of their arrival.
+
+    History follows from the inputs, so they are replayed. A program's own engine can't be recreated from a journal; the
+    usual one then takes its place.
+    """
+    header = reader.header
+    driver = follower(_engine_of(header), header.start)
+    texts: dict[str, str] = {}
     for record in reader:
-        for decision in record.decisions:
-            if isinstance(decision, dict) and decision.get("type") == "call_tool":
-                names[decision["effect_id"]] = decision["call"]["name"]
-        event = record.input
-        if isinstance(event, SessionReset):
-            found.clear()
-        elif isinstance(event, ToolReturned | ToolFailed | WorkerFinished):
-            name = names.pop(event.effect_id, "")
-            text = _text(event)
-            if len(text) > min(usual, own.get(name, usual)):
-                found.append(text)
-    return found
+        event, phase = record.input, driver.state.phase
+        if isinstance(event, ToolReturned | ToolFailed | WorkerFinished) and isinstance(phase, Acting):
+            for slot in phase.slots:
+                if getattr(slot.status, "effect_id", None) == event.effect_id:
+                    texts.pop(slot.call.id, None)
+                    texts[slot.call.id] = _text(event)
+        driver.restore(event)
+    driver.restore(CancelAsked())  # now history has the results of the calls that are running
+    cut = {message.call_id for message in driver.state.history if isinstance(message, ToolMessage) and message.left_out}
+    return [text for call_id, text in texts.items() if call_id in cut]
+
+
+def _engine_of(header: Header) -> CognitiveEngine:
+    try:
+        return engine_of(header)
+    except CogstepError:
+        return LLMEngine(header.config or AgentConfig())
 
 
 def _text(event: ToolReturned | ToolFailed | WorkerFinished) -> str:

@@ -7,7 +7,7 @@ runs a tool or writes. Memory use is that of one state, as in the session itself
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from attrs import evolve, frozen
@@ -16,34 +16,27 @@ from cognition import (
     AgentConfig,
     AgentState,
     CallModel,
-    CallTool,
     CancelEffect,
     CogstepError,
     ContextAssembled,
     ContextChosen,
     Decision,
     Input,
-    Message,
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
     Rejected,
-    ToolCall,
-    ToolFailed,
-    ToolMessage,
-    ToolReturned,
     Usage,
     UserSpoke,
 )
 from cognition.base.ids import EffectId
-from cognition.context import result_limit
 from interpreters.loop.driver import follower
 from interpreters.recording.journal import JournalReader, Record
 from interpreters.recording.recorder import Where
 from interpreters.recording.replay import EngineGiven, logic_of
 from interpreters.recording.request_digest import RequestDigest
 
-Ended = Literal["replied", "failed", "interrupted", "cancelled", "open"]
+EndingKind = Literal["replied", "failed", "interrupted", "cancelled", "open"]
 """How a model call ended. ``open``: the recording ends before the call did."""
 
 
@@ -51,7 +44,7 @@ Ended = Literal["replied", "failed", "interrupted", "cancelled", "open"]
 class Ending:
     """The end of a model call."""
 
-    ended: Ended = "open"
+    ended: EndingKind = "open"
     usage: Usage = Usage()
     """Usage counted by the runtime; zeros without a count, and for a cancelled call."""
     detail: str = ""
@@ -88,44 +81,6 @@ class RecordedRequest:
         return str(self.call.effect_id).rpartition(".")[0]
 
 
-class LongResults:
-    """Measures the parts of tool results that were cut before they entered history. Only the journal contains these
-    parts.
-
-    Attributes:
-        hidden: number of missing characters of each result, by call id.
-    """
-
-    def __init__(self, config: AgentConfig | None) -> None:
-        """``config``: configuration of the engine; without it, nothing is measured."""
-        self.hidden: dict[str, int] = {}
-        tools = () if config is None else config.tools
-        self._limit = None if config is None else result_limit(config)
-        self._limits = {tool.name: tool.output_limit for tool in tools if tool.output_limit is not None}
-        self._whole: dict[str, str] = {}
-
-    def returned(self, call: ToolCall, event: ToolReturned | ToolFailed) -> None:
-        """Note the result of a call if it is too long for history."""
-        text = event.content if isinstance(event, ToolReturned) else event.message
-        if self._limit is not None and len(text) > min(self._limit, self._limits.get(call.name, self._limit)):
-            self._whole[call.id] = text
-
-    def appended(self, history: Sequence[Message], before: int) -> None:
-        """Process the messages of history after the first ``before``, or an emptied history."""
-        if not self._whole or len(history) == before:
-            return
-        for message in history[before:]:
-            if isinstance(message, ToolMessage):
-                self.came(message)
-        self._whole.clear()
-
-    def came(self, message: ToolMessage) -> None:
-        """Process a message that has entered history."""
-        whole = self._whole.pop(message.call_id, "")
-        if whole not in message.content:  # the program's own note may stand behind it
-            self.hidden[message.call_id] = len(whole) - kept_of(whole, message.content)
-
-
 class RecordedRequests:
     """The requests of a recording, in order, from one replay. A context manager that can be iterated once.
 
@@ -135,7 +90,6 @@ class RecordedRequests:
 
     Attributes:
         config: configuration of the engine; None if it has none.
-        long_results: measures the cut parts of long results.
         diverged: the first record whose request differs from the recorded one; 0 if there is none so far. count,
             records: number of requests and records read so far.
 
@@ -143,6 +97,10 @@ class RecordedRequests:
         JournalError: the journal can't be read; during iteration, it is damaged.
         CogstepError: an engine is necessary.
     """
+
+    diverged: int
+    count: int
+    records: int
 
     def __init__(self, path: Where, engine: EngineGiven = None) -> None:
         self._reader = JournalReader(path)
@@ -152,8 +110,7 @@ class RecordedRequests:
         except BaseException:
             self._reader.__exit__()
             raise
-        self.config = header.config
-        self.long_results = LongResults(self.config)
+        self.config: AgentConfig | None = header.config
         self.diverged = self.count = self.records = 0
         self._digest = RequestDigest()
 
@@ -191,13 +148,8 @@ class RecordedRequests:
         under_way, chosen = list[RecordedRequest](), None
         for record in self._reader:
             self.records = record.seq
-            event, before = record.input, len(self._driver.state.history)
-            if isinstance(event, ToolReturned | ToolFailed):
-                effect = self._driver.in_flight.get(event.effect_id)
-                if isinstance(effect, CallTool):
-                    self.long_results.returned(effect.call, event)
+            event = record.input
             transition = self._driver.restore(event)
-            self.long_results.appended(transition.next_state.history, before)
             decisions = transition.decisions
             refused = bool(decisions) and isinstance(decisions[0], Rejected)
             if isinstance(event, UserSpoke) and not refused:
@@ -223,23 +175,12 @@ class RecordedRequests:
                         RecordedRequest(self.count, record.seq, event.at, decision, state, assembled, chosen, same)
                     )
                     assembled = None
-            self._diverge(record, same=calls == sum(map(_asks_the_model, record.decisions)))
+            self._diverge(record, same=calls == sum(map(_calls_model, record.decisions)))
         yield from under_way
 
     def _diverge(self, record: Record, *, same: bool) -> None:
         if not same and not self.diverged:
             self.diverged = record.seq
-
-
-def kept_of(whole: str, shown: str) -> int:
-    """Return how many characters of ``whole`` remain at the beginning and the end of the shorter ``shown``."""
-    head = _alike(whole, shown)
-    return head + _alike(whole[head:][::-1], shown[head:][::-1])
-
-
-def _alike(one: str, other: str) -> int:
-    parts = (place for place, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
-    return next(parts, min(len(one), len(other)))
 
 
 def ending_of(effect_id: EffectId, value: Input | Decision, before: Ending = OPEN) -> Ending:
@@ -257,18 +198,18 @@ def ending_of(effect_id: EffectId, value: Input | Decision, before: Ending = OPE
             return before
 
 
-def _asks_the_model(decision: Any) -> bool:
+def _calls_model(decision: Any) -> bool:
     return isinstance(decision, dict) and decision.get("type") == CallModel.tag
 
 
 def _recorded_digest(record: Record, effect_id: EffectId) -> Any:
     for decision in record.decisions:
-        if _asks_the_model(decision) and decision.get("effect_id") == effect_id:
+        if _calls_model(decision) and decision.get("effect_id") == effect_id:
             return decision.get("digest")
     return None
 
 
-def request_named(requests: RecordedRequests, *names: str) -> tuple[RecordedRequest, ...]:
+def find_requests(requests: RecordedRequests, *names: str) -> tuple[RecordedRequest, ...]:
     """Return the requests with these names, in the order of the names.
 
     A name is a number from 1, a step such as ``2.1`` (its last attempt), or the effect id of one attempt, such as

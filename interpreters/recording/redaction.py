@@ -17,10 +17,10 @@ from cognition import ConfigError
 from cognition.base.checking import checked
 from interpreters.recording.secrets.shapes import (
     NAME,
-    SHAPES as SHAPES,
+    SECRET_SHAPES as SECRET_SHAPES,
     Finder,
     Found as Found,
-    Shape as Shape,
+    SecretShape as SecretShape,
     finder_of,
 )
 
@@ -35,13 +35,13 @@ def _check_names(_instance: object, attribute: Attribute[Any], value: Mapping[st
             raise ConfigError(f"{attribute.name}: {name} is empty")
 
 
-def _checked(patterns: Mapping[str, str]) -> tuple[Shape, ...]:
+def _check_patterns(patterns: Mapping[str, str]) -> tuple[SecretShape, ...]:
     for kind, pattern in patterns.items():
         try:
             re.compile(pattern)
         except re.error as error:
             raise ConfigError(f"patterns: {kind}: {error} in {pattern!r}") from error
-    return tuple(Shape(kind, pattern, ()) for kind, pattern in patterns.items())
+    return tuple(SecretShape(kind, pattern, ()) for kind, pattern in patterns.items())
 
 
 @checked
@@ -63,37 +63,37 @@ class Redaction:
     """
     find: Find | None = None
     """Function that returns the secrets of a text, if patterns are not sufficient."""
-    shapes: tuple[Shape, ...] = SHAPES
+    shapes: tuple[SecretShape, ...] = SECRET_SHAPES
     """Shapes of secrets that are found automatically; ``()`` for none."""
-    _own: tuple[Shape, ...] = field(init=False, repr=False)
+    _own: tuple[SecretShape, ...] = field(init=False, repr=False)
     _finder: Finder = field(init=False, repr=False)
 
     @_own.default
-    def _own_patterns(self) -> tuple[Shape, ...]:
-        return _checked(self.patterns)
+    def _own_patterns(self) -> tuple[SecretShape, ...]:
+        return _check_patterns(self.patterns)
 
     @_finder.default
-    def _shapes_together(self) -> Finder:
+    def _make_finder(self) -> Finder:
         return finder_of(self.shapes)
 
     def may_be_in(self, text: str) -> bool:
         """Whether a closer look is necessary. The text may be several texts joined by NUL."""
         return bool(self._own) or self.find is not None or bool(self._finder.find(text))
 
-    def shaped_in(self, text: str) -> list[Found]:
+    def find_shapes(self, text: str) -> list[Found]:
         """Return the secrets found by shape, in any order; they may overlap."""
         return self._finder.find(text)
 
-    def found_in(self, text: str) -> list[Found]:
+    def find_secrets(self, text: str) -> list[Found]:
         """Return the secrets of a text in order, without overlaps and without those known by name."""
-        found = self.shaped_in(text)
+        found = self.find_shapes(text)
         found += [one for shape in self._own for one in shape.find(text)]
         if self.find is not None:
             found += [Found(max(one.start, 0), min(one.end, len(text)), one.kind) for one in self.find(text)]
-        return apart(found)
+        return merge_overlaps(found)
 
 
-def apart(found: list[Found]) -> list[Found]:
+def merge_overlaps(found: list[Found]) -> list[Found]:
     """Return the findings in order, with overlapping ones merged. If two have the same extent, the first gives the
     kind.
     """

@@ -26,9 +26,9 @@ from typing import Any, TypeVar, get_args
 from attrs import fields, frozen
 
 from cognition import CallModel, History, Message, ModelRequest
-from interpreters.recording._visit import collect, copied, mapped, same
-from interpreters.recording.redaction import Found, Redaction, apart
-from interpreters.recording.secrets.encodings import Writings, forms_of
+from interpreters.recording._visit import collect, copy_with, has_same_items, map_texts
+from interpreters.recording.redaction import Found, Redaction, merge_overlaps
+from interpreters.recording.secrets.encodings import KnownSecrets, forms_of
 
 PLACEHOLDER = re.compile(r"\[redacted:[A-Za-z0-9_.-]+(?::[a-z0-9]+)?\]")
 NUMBERED = re.compile(rb"\[redacted:[A-Za-z0-9_.-]+:([0-9]{1,18})(?:w[0-9a-fx]+)?n?\]")
@@ -54,7 +54,7 @@ V = TypeVar("V")
 
 
 @frozen
-class Redacted:
+class RedactionNote:
     """Hidden secrets of one kind in one field of an input."""
 
     field: str
@@ -65,7 +65,7 @@ class Redacted:
         return {"field": self.field, "kind": self.kind, "count": self.count}
 
 
-class Veil:
+class Redactor:
     """Hides and reveals the secrets of one session.
 
     Args:
@@ -94,18 +94,18 @@ class Veil:
         for name, text in known.items():
             for form, written in forms_of(text):
                 self._learn(f"[redacted:{name}{form}]", written)
-        self._writings = Writings(known)
+        self._writings = KnownSecrets(known)
         for number, name in self._writings.numbers.items():
             self._texts[f"[redacted:{name}:n]"] = number
         self._looked_at: dict[tuple[str, bool], tuple[Found, ...]] = {}
         """Cached findings in short texts, since names and values of arguments repeat often."""
-        self._shown = _Shown(lambda value: mapped(value, self._revealed))
+        self._shown = _ModelView(lambda value: map_texts(value, self._reveal_text))
 
-    def hide(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
+    def hide(self, value: V) -> tuple[V, tuple[RedactionNote, ...]]:
         """Return the value with placeholders for its secrets, and a note of each hidden secret."""
-        return self.hide_found(value) if self.may_hide(value) else (value, ())
+        return self.hide_now(value) if self.may_hide(value) else (value, ())
 
-    def hide_found(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
+    def hide_now(self, value: V) -> tuple[V, tuple[RedactionNote, ...]]:
         """``hide`` for a value if ``may_hide`` returned True."""
         found: dict[tuple[str, str], int] = {}
 
@@ -113,10 +113,10 @@ class Veil:
             def note(kind: str) -> None:
                 found[place, kind] = found.get((place, kind), 0) + 1
 
-            return self._hidden_json(text, note) if _field(place) in JSON_FIELDS else self._hidden(text, note)
+            return self._hide_json(text, note) if _field(place) in JSON_FIELDS else self._hide_text(text, note)
 
-        hidden = mapped(value, change)
-        return hidden, tuple(Redacted(place, kind, count) for (place, kind), count in found.items())
+        hidden = map_texts(value, change)
+        return hidden, tuple(RedactionNote(place, kind, count) for (place, kind), count in found.items())
 
     def may_hide(self, value: object) -> bool:
         """Whether a value may contain a secret, so that ``hide`` examines it. False: it contains none."""
@@ -126,11 +126,11 @@ class Veil:
         collect(value, texts)
         return bool(texts) and self._may_be_in(self._redaction, texts)
 
-    def has_used(self, number: int) -> None:
+    def reserve_numbers(self, number: int) -> None:
         """Reserve placeholder numbers up to this one, because another process has used them."""
         self._count = max(self._count, number)
 
-    def number_beside(self, lane: str) -> None:
+    def set_number_suffix(self, lane: str) -> None:
         """Add ``lane``, a text of ``0-9a-fx``, to each number from now on.
 
         Other processes number at the same time. Without lanes, two secrets could share a placeholder after a merge.
@@ -140,23 +140,23 @@ class Veil:
     def adopt(self, value: object) -> None:
         """Accept the placeholders in a value from another process, whose secrets are unknown here.
 
-        ``hide`` replaces them by numbers of this veil, since its own secrets may have the same numbers.
+        ``hide`` replaces them by numbers of this redactor, since its own secrets may have the same numbers.
         """
 
         def look(text: str, _place: str) -> str:
             self._adopted.update(PLACEHOLDER.findall(text))
             return text
 
-        mapped(value, look)
+        map_texts(value, look)
         self._looked_at.clear()
 
     def _may_be_in(self, redaction: Redaction, texts: list[str]) -> bool:
         text = "\0".join(texts)
         if BEGINNING in text or ("\\" in text and ("\\u" in text or "\\/" in text)):
             return True  # a placeholder, or letters and slashes as JSON may write them: it has to be read to be known
-        if self._writings.stand_in(text) or redaction.may_be_in(text):
+        if self._writings.has_unencoded(text) or redaction.may_be_in(text):
             return True
-        return self._writings.may_be_in(text) and any(map(self._writings.found_in, texts))
+        return self._writings.may_be_in(text) and any(map(self._writings.find_secrets, texts))
 
     def reveal(self, value: V) -> V:
         """Return the value with placeholders replaced by known secrets, exactly as they were hidden."""
@@ -164,15 +164,15 @@ class Veil:
             return value
         if isinstance(value, CallModel):
             request = self._shown.request(value.request)
-            return value if request is value.request else copied(value, {"request": request})
+            return value if request is value.request else copy_with(value, {"request": request})
         if type(value) is tuple:  # the decisions of a step: one of them may be a request, with the conversation
             hidden: Any = value
             shown: Any = tuple([self.reveal(one) for one in hidden])
-            return value if same(shown, hidden) else shown
+            return value if has_same_items(shown, hidden) else shown
         if isinstance(value, MESSAGES):
             known: V = self._shown.message(value)
             return known
-        return mapped(value, self._revealed)
+        return map_texts(value, self._reveal_text)
 
     def lacks(self, value: object) -> bool:
         """Whether a value contains placeholders with unknown secrets, from a process that has ended."""
@@ -187,38 +187,38 @@ class Veil:
         self._texts[placeholder] = text
         return self._placeholders.setdefault(text, placeholder)
 
-    def _revealed(self, text: str, _place: str) -> str:
+    def _reveal_text(self, text: str, _place: str) -> str:
         if BEGINNING not in text:
             return text
         if 'n]"' in text:
             text = NUMBER.sub(lambda match: self._texts.get(match[1], match[0]), text)
         return PLACEHOLDER.sub(lambda match: self._texts.get(match[0], match[0]), text)
 
-    def _hidden(self, text: str, note: Callable[[str], None]) -> str:
-        found = self._found(text)
+    def _hide_text(self, text: str, note: Callable[[str], None]) -> str:
+        found = self._find(text)
         if not found:
             return text
-        return self._replaced(found, lambda start, end: text[start:end], len(text), note)
+        return self._replace(found, lambda start, end: text[start:end], len(text), note)
 
-    def _hidden_json(self, text: str, note: Callable[[str], None]) -> str:
+    def _hide_json(self, text: str, note: Callable[[str], None]) -> str:
         """Return JSON text with the secrets in its strings hidden. ``reveal`` restores it to the byte.
 
         Some secrets are recognizable only by the name before them. These are found in the whole text, and each counts
         only as far as it is inside one string.
         """
         redaction = self._redaction
-        shaped = [] if redaction is None else apart(redaction.shaped_in(text))
+        shaped = [] if redaction is None else merge_overlaps(redaction.find_shapes(text))
         pieces, end = [], 0
         for match in STRING.finditer(text):
             between = text[end : match.start()]
-            pieces.append(between if SYNTAX.fullmatch(between) else self._hidden(between, note))
-            pieces.append(self._hidden_value(match, shaped, note))
+            pieces.append(between if SYNTAX.fullmatch(between) else self._hide_text(between, note))
+            pieces.append(self._hide_json_value(match, shaped, note))
             end = match.end()
         rest = text[end:]
-        pieces.append(rest if SYNTAX.fullmatch(rest) else self._hidden(rest, note))
+        pieces.append(rest if SYNTAX.fullmatch(rest) else self._hide_text(rest, note))
         return "".join(pieces)
 
-    def _hidden_value(self, match: re.Match[str], shaped: list[Found], note: Callable[[str], None]) -> str:
+    def _hide_json_value(self, match: re.Match[str], shaped: list[Found], note: Callable[[str], None]) -> str:
         """Hide secrets in a JSON string or number. ``shaped`` contains the findings in the whole text, from this value
         on.
         """
@@ -226,7 +226,7 @@ class Veil:
             del shaped[0]
         if match[0][0] != '"':
             kind = shaped[0].kind if shaped and shaped[0].start < match.end() else ""
-            return self._hidden_number(match[0], kind, note)
+            return self._hide_json_number(match[0], kind, note)
         raw = match[0][1:-1]
         begin, end = match.start() + 1, match.end() - 1
         inside = [
@@ -235,19 +235,17 @@ class Veil:
             if one.end > begin
         ]
         if "\\" not in raw:
-            found = self._found(raw, inside, ends=False)
-            return (
-                f'"{self._replaced(found, lambda start, end: raw[start:end], len(raw), note)}"' if found else match[0]
-            )
+            found = self._find(raw, inside, ends=False)
+            return f'"{self._replace(found, lambda start, end: raw[start:end], len(raw), note)}"' if found else match[0]
         units = UNIT.findall(raw)
         places = list(accumulate(map(len, units), initial=0))
         inside = [Found(bisect_right(places, one.start) - 1, bisect_left(places, one.end), one.kind) for one in inside]
-        found = self._found("".join(map(_character, units)), inside, ends=False)
+        found = self._find("".join(map(_character, units)), inside, ends=False)
         if not found:
             return match[0]
-        return f'"{self._replaced(found, lambda start, end: "".join(units[start:end]), len(units), note)}"'
+        return f'"{self._replace(found, lambda start, end: "".join(units[start:end]), len(units), note)}"'
 
-    def _hidden_number(self, raw: str, kind: str, note: Callable[[str], None]) -> str:
+    def _hide_json_number(self, raw: str, kind: str, note: Callable[[str], None]) -> str:
         numbers = self._writings.numbers
         kind = numbers.get(raw) or next((name for number, name in numbers.items() if number in raw), kind)
         if not kind:
@@ -262,7 +260,7 @@ class Veil:
             self._texts[known] = raw
         return f'"{known}"'
 
-    def _replaced(
+    def _replace(
         self, found: list[Found], raw: Callable[[int, int], str], length: int, note: Callable[[str], None]
     ) -> str:
         pieces, end = [], 0
@@ -279,7 +277,7 @@ class Veil:
             known = self._learn(f"[redacted:{kind}:{self._count}{self._lane}]", secret)
         return known
 
-    def _found(self, text: str, shaped: list[Found] | None = None, *, ends: bool = True) -> list[Found]:
+    def _find(self, text: str, shaped: list[Found] | None = None, *, ends: bool = True) -> list[Found]:
         """Return the secrets of a text in order.
 
         These are secrets known by name and texts that look like placeholders, then secrets found by shape outside of
@@ -289,23 +287,23 @@ class Veil:
         if redaction is None or text in self._keep:
             return []
         if shaped or len(text) > SHORT or redaction.find is not None:  # of which nobody knows what it goes by
-            return self._looked_for(redaction, text, shaped, ends)
+            return self._search(redaction, text, shaped, ends)
         known = self._looked_at.get((text, ends))
         if known is None:
             if len(self._looked_at) >= REMEMBERED:
                 self._looked_at.clear()
-            known = self._looked_at[text, ends] = tuple(self._looked_for(redaction, text, None, ends))
+            known = self._looked_at[text, ends] = tuple(self._search(redaction, text, None, ends))
         return list(known)
 
-    def _looked_for(self, redaction: Redaction, text: str, shaped: list[Found] | None, ends: bool) -> list[Found]:
-        found = [*redaction.found_in(text), *(shaped or ())]
-        fixed = self._writings.found_in(text, ends=ends)
+    def _search(self, redaction: Redaction, text: str, shaped: list[Found] | None, ends: bool) -> list[Found]:
+        found = [*redaction.find_secrets(text), *(shaped or ())]
+        fixed = self._writings.find_secrets(text, ends=ends)
         if BEGINNING in text:
             fixed += [Found(*match.span(), self._kind_of(match[0])) for match in PLACEHOLDER.finditer(text)]
         if not fixed:
-            return apart(found) if shaped else found
-        fixed = apart(fixed)
-        return sorted([*fixed, *_beside(apart(found), fixed)], key=lambda one: one.start)
+            return merge_overlaps(found) if shaped else found
+        fixed = merge_overlaps(fixed)
+        return sorted([*fixed, *_subtract(merge_overlaps(found), fixed)], key=lambda one: one.start)
 
     def _kind_of(self, placeholder: str) -> str:
         """Return the kind of a text that looks like a placeholder; ``literal`` if it belongs to no secret."""
@@ -314,7 +312,7 @@ class Veil:
         return placeholder[len(BEGINNING) : -1].partition(":")[0]
 
 
-def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
+def _subtract(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
     """Yield the parts of ``found`` outside of ``fixed``. Both are in order and without overlaps."""
     for one in found:
         start = one.start
@@ -328,7 +326,7 @@ def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
             yield Found(start, one.end, one.kind)
 
 
-class _Shown:
+class _ModelView:
     """Requests as the model sees them, computed from the previous request.
 
     The cost does not grow with the length of the conversation, and the parts before the messages are revealed once. If
@@ -356,22 +354,24 @@ class _Shown:
 
     def request(self, request: ModelRequest) -> ModelRequest:
         head = HEAD(request)
-        if not self._head or not same(head, self._head):
+        if not self._head or not has_same_items(head, self._head):
             self._head = head
-            hidden = copied(request, {"messages": EMPTY})
+            hidden = copy_with(request, {"messages": EMPTY})
             shown = self._reveal(hidden)
             self._bare = None if shown is hidden else shown
         messages = self.history(request.messages)
         if self._bare is None and messages is request.messages:
             return request
-        return copied(self._bare or request, {"messages": messages})
+        return copy_with(self._bare or request, {"messages": messages})
 
     def history(self, messages: History) -> History:
         if not messages.continues(self._hidden):
             self._hidden = self._shown = EMPTY
         added = messages[len(self._hidden) :]
         shown = [self.message(message) for message in added]
-        self._shown = messages if self._shown is self._hidden and same(shown, added) else self._shown.append(*shown)
+        self._shown = (
+            messages if self._shown is self._hidden and has_same_items(shown, added) else self._shown.append(*shown)
+        )
         self._hidden = messages
         return self._shown
 

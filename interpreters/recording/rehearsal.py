@@ -24,10 +24,10 @@ from cognition.values.messages import ResultStatus
 from interpreters.loop.driver import follower
 from interpreters.loop.program.approvals import Approve
 from interpreters.loop.program.program import answer_at_once
-from interpreters.recording.journal import Header, JournalReader, why_foreign
+from interpreters.recording.journal import Header, JournalReader, explain_foreign
 from interpreters.recording.recorder import Where
 from interpreters.recording.redaction import Redaction
-from interpreters.recording.redactor import Veil, looks_like
+from interpreters.recording.redactor import Redactor, looks_like
 from interpreters.recording.replay import engine_of
 from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool, Usable, as_tools
@@ -131,8 +131,8 @@ def rehearse(
     differences: list[LiveDifference] = []
     calls = skipped = refused = 0
     policy = policy or Policy()
-    reason = why_foreign(path, "rehearsed as it is", allowed=foreign)  # of all of it, before anything of it runs
-    veil = Veil(None if reason else redact)
+    reason = explain_foreign(path, "rehearsed as it is", allowed=foreign)  # of all of it, before anything of it runs
+    redactor = Redactor(None if reason else redact)
     with JournalReader(path) as reader:
         driver = follower(engine_of(reader.header), reader.header.start)
         for record in reader:
@@ -146,14 +146,14 @@ def rehearse(
                     pass  # what fails in passing says nothing of the tool; its next attempt stands on file too
                 elif effect.call.name in external:
                     pass  # the program ran it and gave its result: there is nothing to compare with
-                elif veil.lacks(effect):
+                elif redactor.lacks(effect):
                     skipped += 1
                 elif reason and not _is_allowed(effect, ours, policy, approve, reader.header.session, deps):
                     refused += 1
                 else:
                     calls += 1
-                    live = _result(_run(ours, veil.reveal(effect), reader.header.session, deps))
-                    if not _same(veil.reveal(_result(event)), live):
+                    live = _result(_run(ours, redactor.reveal(effect), reader.header.session, deps))
+                    if not _is_same(redactor.reveal(_result(event)), live):
                         differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
             driver.restore(event)
         return RehearsalReport(
@@ -208,7 +208,7 @@ def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps:
         return too_late(tool, effect)
 
 
-def _same(recorded: Result, live: Result) -> bool:
+def _is_same(recorded: Result, live: Result) -> bool:
     return recorded[0] == live[0] and looks_like(recorded[1], live[1])
 
 

@@ -127,11 +127,11 @@ def replay(
         if to is not None and to < 0:
             raise CogstepError(f"{reader.path}: there is no record {to}; the first is 1")
         logic = logic_of(reader.header, engine)
-        writer, guide = DecisionWriter(), None if engine is None else _Guide.of(reader.header)
+        writer, guide = DecisionWriter(), None if engine is None else _RecordedEngine.of(reader.header)
         driver = follower(logic, reader.header.start)
         records = decisions = turns = 0
         divergences, warnings = list[ReplayDivergence](), reader.warnings
-        for record, damage in islice(_as_they_stand(reader), to):
+        for record, damage in islice(_read_records(reader), to):
             if every and guide is not None:
                 driver.state = guide.state
             transition = driver.restore(record.input)
@@ -141,7 +141,7 @@ def replay(
             divergence = compare(record, writer.data(transition.decisions))
             if divergence is not None:
                 if guide is not None:
-                    divergence = guide.explained(divergence, transition.decisions)
+                    divergence = guide.explain(divergence, transition.decisions)
                 divergences.append(divergence)
                 warnings = [*warnings, *([] if damage is None else [str(damage)])]
                 if not every:
@@ -165,7 +165,7 @@ def replay(
         )
 
 
-def _as_they_stand(reader: JournalReader) -> Iterator[tuple[Record, JournalDamagedError | None]]:
+def _read_records(reader: JournalReader) -> Iterator[tuple[Record, JournalDamagedError | None]]:
     """Yield the records. A record changed on file comes last, with its error; its decisions may show the change."""
     try:
         for record in reader:
@@ -223,7 +223,7 @@ def _is_judgement(decision: Any) -> bool:
     return isinstance(decision, dict) and decision.get("type") == CallJudged.tag
 
 
-class _Guide:
+class _RecordedEngine:
     """The recorded engine, beside a different one: it recreates the recorded requests."""
 
     def __init__(self, driver: Driver) -> None:
@@ -234,7 +234,7 @@ class _Guide:
         """Whether its decisions equal the recorded ones."""
 
     @classmethod
-    def of(cls, header: Header) -> _Guide | None:
+    def of(cls, header: Header) -> _RecordedEngine | None:
         """Return None for an engine that can't be recreated from the journal."""
         try:
             return cls(follower(engine_of(header), header.start))
@@ -249,7 +249,7 @@ class _Guide:
         self._decisions = self._driver.restore(record.input).decisions
         self._is_true = compare(record, self._writer.data(self._decisions)) is None
 
-    def explained(self, divergence: ReplayDivergence, decided: Sequence[Decision]) -> ReplayDivergence:
+    def explain(self, divergence: ReplayDivergence, decided: Sequence[Decision]) -> ReplayDivergence:
         """Return a divergence inside a request with the request's differences added."""
         found = REQUEST.fullmatch(divergence.field)
         if found is None or not self._is_true:

@@ -38,7 +38,9 @@ class RequestDigest:
         if not messages.continues(self._messages):
             known, link = 0, b""
         for message in messages[known:]:
-            link = _hash(link, ENCODE(to_data(message)).encode())
+            data = to_data(message)
+            data.pop("left_out", None)  # not sent to a model
+            link = _hash(link, ENCODE(data).encode())
         self._messages, self._link = messages, link
         return _hash(self._head_of(request), link).hex()
 

@@ -16,25 +16,25 @@ from interpreters.testing._promising import (
     Make,
     RecorderError,
     expect,
+    format_line,
     in_a_process,
     line_at,
     new_name,
     promise,
     read_lines,
     require,
-    shown,
     writing,
 )
 from interpreters.testing.fakes import ScriptedModel, call
 from interpreters.tools.tool import tool
 
 
-def _keeper(make: Make, name: str) -> KeepsPayloads | None:
+def _make_payload_recorder(make: Make, name: str) -> KeepsPayloads | None:
     recorder = make(name)
     return recorder if isinstance(recorder, KeepsPayloads) else None
 
 
-def _named(*contents: bytes) -> dict[str, bytes]:
+def _name_payloads(*contents: bytes) -> dict[str, bytes]:
     return {sha256(content).hexdigest(): content for content in contents}
 
 
@@ -44,24 +44,26 @@ def _bring(recorder: Recorder, number: int, payloads: dict[str, bytes], force: b
 
 
 def _expect_payloads(make: Make, name: str, payloads: dict[str, bytes], when: str) -> None:
-    keeper = _keeper(make, name)
+    keeper = _make_payload_recorder(make, name)
     assert keeper is not None
     for one, content in payloads.items():
         found = keeper.payload(one)
         require(found is not None, f"the payload {one} is not there {when}")
         require(isinstance(found, bytes), f"a payload is of the type {type(found).__name__}, and not bytes")
-        require(found == content, f"the payload {one} is {shown(found or b'')} {when}, not {shown(content)}")
+        require(
+            found == content, f"the payload {one} is {format_line(found or b'')} {when}, not {format_line(content)}"
+        )
 
 
 @promise("payloads that a line brings are read back to the byte, by anybody, and a name without one gives None")
 def _payloads(make: Make) -> None:
     name = new_name()
-    keeper = _keeper(make, name)
+    keeper = _make_payload_recorder(make, name)
     if keeper is None:
         return
-    (nobody,) = _named(b"nobody's")
+    (nobody,) = _name_payloads(b"nobody's")
     require(keeper.payload(nobody) is None, "payload() has to return None where nothing is recorded")
-    brought = _named(b"", *ODD, b"0123456789abcdef" * (LARGE // 16))
+    brought = _name_payloads(b"", *ODD, b"0123456789abcdef" * (LARGE // 16))
     with writing(make, name, 1) as recorder:
         _bring(recorder, 1, brought)
         recorder.append(2, line_at(2), False)
@@ -75,9 +77,9 @@ def _payloads(make: Make) -> None:
 @promise("a writer that is killed leaves the payloads of all its lines, and whoever goes on may bring them again")
 def _payloads_after_a_kill(make: Make) -> None:
     name = new_name()
-    if _keeper(make, name) is None:
+    if _make_payload_recorder(make, name) is None:
         return
-    first, second, third = _named(b"0" * 99), _named(b"1" * 99, b"2" * 99), _named(b"3" * 99)
+    first, second, third = _name_payloads(b"0" * 99), _name_payloads(b"1" * 99, b"2" * 99), _name_payloads(b"3" * 99)
 
     def writes_and_dies() -> None:
         recorder = make(name)
@@ -104,9 +106,9 @@ def _payloads_after_a_kill(make: Make) -> None:
 @promise("each session has its own payloads, and nothing is brought after close()")
 def _payloads_apart(make: Make) -> None:
     one, other = new_name(), new_name()
-    if _keeper(make, one) is None:
+    if _make_payload_recorder(make, one) is None:
         return
-    same, late = _named(b"the same"), _named(b"late")
+    same, late = _name_payloads(b"the same"), _name_payloads(b"late")
     with writing(make, one) as recorder, writing(make, other) as second:
         _bring(recorder, 0, same)
         _bring(second, 0, same)
@@ -119,7 +121,7 @@ def _payloads_apart(make: Make) -> None:
     for name in (one, other):
         _expect_payloads(make, name, same, "beside another session with the same one")
         expect(make, name, [line_at(0)], "after append_with() was refused")
-        keeper = _keeper(make, name)
+        keeper = _make_payload_recorder(make, name)
         assert keeper is not None
         require(keeper.payload(*late) is None, "what append_with() was refused must not be there")
 
@@ -145,6 +147,6 @@ def _large_texts(make: Make) -> None:
         require(agent.run("Again.").calls[0].content == page, "the tool's result is another")
     report = replay(make(name))
     require(report.same and report.turns == 2, f"it does not replay: {report.divergence or report.turns}")
-    if _keeper(make, name) is not None:
+    if _make_payload_recorder(make, name) is not None:
         longest = max(map(len, read_lines(make, name)))
         require(longest < 16_384, f"a line has {longest} bytes: its texts should be payloads")

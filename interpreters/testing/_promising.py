@@ -110,7 +110,7 @@ def writing(make: Make, name: str, lines: int = 0) -> Iterator[Recorder]:
 
 
 @contextmanager
-def going_on(make: Make, name: str) -> Iterator[Recorder]:
+def reopen(make: Make, name: str) -> Iterator[Recorder]:
     """Yield a reopened recorder whose recording has three lines."""
     with writing(make, name, 3):
         pass
@@ -132,11 +132,11 @@ def expect(make: Make, name: str, lines: list[bytes], when: str) -> None:
     found = read_lines(make, name)
     for number, (one, other) in enumerate(zip(lines, found, strict=False)):
         require(isinstance(other, bytes), f"line {number} is of the type {type(other).__name__}, and not bytes")
-        require(one == other, f"line {number} is {shown(other)} {when}, and {shown(one)} was appended")
+        require(one == other, f"line {number} is {format_line(other)} {when}, and {format_line(one)} was appended")
     require(len(lines) == len(found), f"there are {len(found)} lines {when}, and {len(lines)} were appended")
 
 
-def shown(line: bytes) -> str:
+def format_line(line: bytes) -> str:
     return repr(line) if len(line) < 100 else f"{line[:50]!r}... ({len(line)} bytes)"
 
 

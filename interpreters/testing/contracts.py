@@ -13,7 +13,6 @@ sequences side by side.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, field, frozen
 
 from cognition import AssistantMessage, Message, ToolMessage
+from cognition.base.strict_json import LENIENT
 from cognition.values.messages import ResultStatus
 from interpreters.agents.base_agent import BaseAgent
 from interpreters.agents.results import RunResult
@@ -69,7 +69,8 @@ class MadeCall:
     """The call's result; None as above."""
 
     def __str__(self) -> str:
-        return f"{self.name}({_shown(self.arguments)}){'' if self.status in (None, 'ok') else f' {self.status}'}"
+        status = "" if self.status in (None, "ok") else f" {self.status}"
+        return f"{self.name}({_format_arguments(self.arguments)}){status}"
 
 
 @frozen
@@ -112,7 +113,7 @@ class Called:
         return found
 
     def __str__(self) -> str:
-        inside = [_shown(self.arguments)] if self.arguments else []
+        inside = [_format_arguments(self.arguments)] if self.arguments else []
         text = f"{self.name}({', '.join([*inside, *(['...'] if self.others else [])])})"
         return text if self.status is anything else f"{text} {self.status}"
 
@@ -159,7 +160,7 @@ def calls_of(session: Session) -> tuple[MadeCall, ...]:
             return tuple(_calls(session.messages))
         case Cassette():
             replies = (reply_of_data(exchange.reply)[0] for exchange in session.exchanges)
-            return tuple(_made(call) for reply in replies for call in reply.calls)
+            return tuple(_make_call(call) for reply in replies for call in reply.calls)
         case Recorder():
             return tuple(_calls(chain.from_iterable(read_transcript(session).messages())))
         case str() | os.PathLike():
@@ -197,16 +198,16 @@ def _calls(messages: Iterable[Message]) -> Iterator[MadeCall]:
     open_calls: list[ToolCall] = []  # of the newest reply; their results come in their order
     for message in messages:
         if isinstance(message, AssistantMessage):
-            yield from (_made(call) for call in open_calls)
+            yield from (_make_call(call) for call in open_calls)
             open_calls = list(message.calls)
         elif isinstance(message, ToolMessage) and open_calls:
-            yield evolve(_made(open_calls.pop(0)), status=message.status, content=message.content)
-    yield from (_made(call) for call in open_calls)
+            yield evolve(_make_call(open_calls.pop(0)), status=message.status, content=message.content)
+    yield from (_make_call(call) for call in open_calls)
 
 
-def _made(call: ToolCall | ProposedCall) -> MadeCall:
+def _make_call(call: ToolCall | ProposedCall) -> MadeCall:
     try:
-        return MadeCall(call.name, json.loads(call.arguments_json))
+        return MadeCall(call.name, LENIENT.decode(call.arguments_json))
     except (ValueError, RecursionError):
         return MadeCall(call.name, call.arguments_json)
 
@@ -234,7 +235,7 @@ def _pairs(groups: Sequence[tuple[Called, ...]], made: Sequence[MadeCall], other
     for number, group in enumerate(groups):
         later = sum(map(len, groups[number + 1 :]))
         reach = len(made) - later if others_allowed else min(position + len(group), len(made))
-        found = _assigned(group, made, range(position, max(reach, position)))
+        found = _assign(group, made, range(position, max(reach, position)))
         if not others_allowed:
             pairs += ((wanted, made[at] if at is not None else None) for wanted, at in zip(group, found, strict=True))
             taken = {at for at in found if at is not None}
@@ -250,7 +251,7 @@ def _pairs(groups: Sequence[tuple[Called, ...]], made: Sequence[MadeCall], other
     return pairs + [(None, call) for call in made[position:]]
 
 
-def _assigned(group: Sequence[Called], made: Sequence[MadeCall], places: range) -> list[int | None]:
+def _assign(group: Sequence[Called], made: Sequence[MadeCall], places: range) -> list[int | None]:
     """Assign to each member a different place with a call that it accepts, for as many members as possible.
 
     Kuhn's algorithm for bipartite matching (https://doi.org/10.1002/nav.3800020109): if a place is taken, its owner
@@ -299,7 +300,7 @@ def _side_by_side(pairs: Sequence[Pair], groups: Sequence[tuple[Called, ...]], m
     return f"the calls are not those of the contract ({wanted} expected, {len(made)} made)\n" + "\n".join(lines)
 
 
-def _shown(arguments: Any) -> str:
+def _format_arguments(arguments: Any) -> str:
     if not isinstance(arguments, dict):
         return repr(arguments)
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())

@@ -19,7 +19,7 @@ from cognition import Input
 from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.run import run_durably, run_worker
-from interpreters.durable.serialization import Ended, input_text
+from interpreters.durable.serialization import RunOutcome, input_text
 from interpreters.recording.journal import TakenOverError
 from interpreters.recording.recorder import path_of
 
@@ -44,8 +44,8 @@ class MemoryEngine:
     """
 
     def __init__(self, kills: Iterable[int] = (), *, loses: bool = False) -> None:
-        self.moments = 0
-        self.executions = 0
+        self.moments: int = 0
+        self.executions: int = 0
         self.sessions: dict[str, list[bytes]] = {}
         self.payloads: dict[str, dict[str, bytes]] = {}
         self._kills = frozenset(kills)
@@ -57,7 +57,7 @@ class MemoryEngine:
         self._runs = 0
         self._process = _Process(None)
 
-    async def run(self, agent: DurableAgent, session: str, event: Input | None) -> Ended:
+    async def run(self, agent: DurableAgent, session: str, event: Input | None) -> RunOutcome:
         """Execute a run to its end, as often as needed.
 
         Raises:
@@ -74,7 +74,7 @@ class MemoryEngine:
             waited: list[asyncio.Future[Any]] = [task, end]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if not process.dead:
-                ended = Ended.read(await task)
+                ended = RunOutcome.read(await task)
                 self._lose()
                 return ended
             task.cancel()
@@ -107,7 +107,7 @@ class MemoryEngine:
         """Return the recorder of a session, for readers and for agents that continue it elsewhere."""
         return MemoryRecorder(self, session, None)
 
-    def kept(self, run: str) -> dict[int, tuple[str, str]]:
+    def steps_of(self, run: str) -> dict[int, tuple[str, str]]:
         """Return the name and text of each step of a run."""
         return self._kept.setdefault(run, {})
 
@@ -178,7 +178,7 @@ class MemoryContext:
     def _next(self, name: str) -> tuple[int, str | None]:
         self._calls += 1
         number = self._calls
-        known = self._engine.kept(self._run).get(number)
+        known = self._engine.steps_of(self._run).get(number)
         if known is not None and known[0] != name:
             raise AssertionError(f"call {number} of {self._run} was {known[0]!r}, and is {name!r} when executed again")
         self._engine.pass_moment(self._process)
@@ -186,7 +186,7 @@ class MemoryContext:
 
     def _keep(self, number: int, name: str, text: str) -> str:
         self._engine.pass_moment(self._process)
-        self._engine.kept(self._run)[number] = name, text
+        self._engine.steps_of(self._run)[number] = name, text
         self._engine.pass_moment(self._process)
         return text
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -26,7 +26,7 @@ class Matcher(ABC):
     def __eq__(self, other: object) -> bool:
         return other is self or self.accepts(other)
 
-    __hash__ = None  # type: ignore[assignment]  # what is equal to many values has no hash that fits them all
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # what is equal to many values has no hash that fits them all
 
 
 class _Anything(Matcher):
@@ -37,7 +37,7 @@ class _Anything(Matcher):
         return "anything"
 
 
-anything = _Anything()
+anything: Matcher = _Anything()
 """Equal to every value."""
 
 

@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Guard a test with all its fixtures, including those shared by several tests."""
-    allowed = _allowed(item)
+    allowed = _read_permission(item)
     if allowed is None:
         return (yield)
     from runtime.local.real_model_guard import BLOCKED, VARIABLE
@@ -82,7 +82,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             os.environ[VARIABLE] = before
 
 
-def _allowed(item: pytest.Item) -> bool | None:
+def _read_permission(item: pytest.Item) -> bool | None:
     """Whether this test may use real models; None for no change."""
     if item.get_closest_marker("real_model"):
         return True
@@ -152,7 +152,7 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
         numbers = ", ".join(str(position + 1) for position in tape.unused)
         told = f"of {len(tape.exchanges)} recorded replies, these were not asked for: {numbers}"
     if told is not None:
-        request.node.user_properties.append((PROPERTY, f"{_shown(tape.path, request.config)}: {told}"))
+        request.node.user_properties.append((PROPERTY, f"{_format_path(tape.path, request.config)}: {told}"))
 
 
 def _cassette_path(item: pytest.Item) -> Path:
@@ -169,7 +169,7 @@ def _cassette_mode(item: pytest.Item) -> str:
     return ("replay" if _cassette_path(item).exists() else "record") if mode == "new" else mode
 
 
-def _shown(path: Path, config: pytest.Config) -> str:
+def _format_path(path: Path, config: pytest.Config) -> str:
     return str(path.relative_to(config.rootpath)) if path.is_relative_to(config.rootpath) else str(path)
 
 
@@ -186,14 +186,17 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         for name, value in report.user_properties
         if name == PROPERTY
     ]
-    told += [f"{_shown(path, config)}: no test of this run opened it" for path in _left_over(terminalreporter, config)]
+    told += [
+        f"{_format_path(path, config)}: no test of this run opened it"
+        for path in _find_unused(terminalreporter, config)
+    ]
     if told:
         terminalreporter.section("cassettes")
         for line in sorted(set(told)):
             terminalreporter.line(line)
 
 
-def _left_over(terminalreporter: Any, config: pytest.Config) -> list[Path]:
+def _find_unused(terminalreporter: Any, config: pytest.Config) -> list[Path]:
     """Return unopened cassettes of test modules that ran completely: their tests were renamed or removed."""
     chosen = any("::" in argument for argument in config.args) or terminalreporter.stats.get("deselected")
     skipped = any(terminalreporter.stats.get(outcome) for outcome in ("skipped", "xfailed"))

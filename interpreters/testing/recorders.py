@@ -30,11 +30,11 @@ from interpreters.testing._promising import (
     Promise as Promise,
     RecorderError as RecorderError,
     expect,
-    going_on,
     in_a_process,
     line_at,
     new_name,
     promise,
+    reopen,
     require,
     writing,
 )
@@ -75,7 +75,7 @@ def _apart(make: Make) -> None:
 @promise("a recording goes on where it ended")
 def _goes_on(make: Make) -> None:
     name = new_name()
-    with going_on(make, name) as recorder:
+    with reopen(make, name) as recorder:
         require(list(recorder.lines()) == [line_at(0), line_at(1), line_at(2)], "its own lines have to be there")
         recorder.append(3, line_at(3), True)
     expect(make, name, list(map(line_at, range(4))), "after it went on")
@@ -84,7 +84,7 @@ def _goes_on(make: Make) -> None:
 @promise("a line takes the place of what stands under its number, and of what stands behind it")
 def _again(make: Make) -> None:
     name = new_name()
-    with going_on(make, name) as recorder:
+    with reopen(make, name) as recorder:
         # As after a crash, or an interrupt, that left a line of which the session knows nothing.
         recorder.append(2, b"instead\n", False)
         recorder.append(3, line_at(3), False)

@@ -14,26 +14,24 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from interpreters.toolbox._arithmetic import evaluate
-from interpreters.toolbox._grep import Query, grep_files
-from interpreters.toolbox.root_directory import Workspace
-from interpreters.tools.context import ToolContext
+from interpreters.toolbox._read import brief_read_tool
+from interpreters.toolbox._search_tools import search_tools as search_tools
+from interpreters.toolbox.root_directory import RootDirectory
 from interpreters.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
     from interpreters.toolbox._changing_tools import file_tools as file_tools
-    from interpreters.toolbox._search_tools import search_tools as search_tools
     from interpreters.toolbox.shell.tools import ShellTools as ShellTools, shell_tools as shell_tools
 
 
 def standard_tools(
     root: str | os.PathLike[str], *, now: Callable[[], datetime] = datetime.now
 ) -> tuple[Tool[..., Any], ...]:
-    """Return ``calculate``, ``current_time``, ``Read``, ``Glob`` and ``Grep`` for the directory ``root``.
+    """Return ``calculate``, ``current_time``, and in brief ``Read``, ``Glob`` and ``Grep`` for the directory ``root``.
 
     Raises:
         ConfigError: ``root`` is not a directory.
     """
-    files = Workspace(root)
 
     @tool(read_only=True, idempotent=True)
     def calculate(expression: str) -> str:
@@ -45,34 +43,15 @@ def standard_tools(
         """Get the current date and time."""
         return now().strftime("%Y-%m-%d %H:%M:%S")
 
-    @tool(name="Read", read_only=True, idempotent=True)
-    def read(path: str) -> str:
-        """Read a text file."""
-        return files.read(path)
-
-    @tool(name="Glob", read_only=True, idempotent=True)
-    def glob(pattern: str, context: ToolContext[Any]) -> str:
-        """Find files by a glob pattern."""
-        return files.glob(pattern, context)
-
-    @tool(name="Grep", read_only=True, idempotent=True)
-    def grep(pattern: str, context: ToolContext[Any], path: str | None = None) -> str:
-        """Search files for a pattern."""
-        return grep_files(files, Query(pattern, path), context)
-
-    return (calculate, current_time, read, glob, grep)
+    return (calculate, current_time, brief_read_tool(RootDirectory(root)), *search_tools(root, brief=True))
 
 
 def __getattr__(name: str) -> Any:
-    """Import all tools except the standard tools, and their parts, on first use."""
+    """Import the tools that change files or run commands, and their parts, on first use."""
     if name == "file_tools":
         from interpreters.toolbox._changing_tools import file_tools
 
         return file_tools
-    if name == "search_tools":
-        from interpreters.toolbox._search_tools import search_tools
-
-        return search_tools
     if name not in ("ShellTools", "shell_tools"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from interpreters.toolbox.shell import tools

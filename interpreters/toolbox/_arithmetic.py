@@ -65,7 +65,7 @@ def evaluate(expression: str) -> str:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise invalid from error
     try:
-        return shown(value_of(tree.body))
+        return format_number(value_of(tree.body))
     except ZeroDivisionError as error:
         raise ToolError("division by zero") from error
     except (TooLargeError, OverflowError) as error:
@@ -84,23 +84,23 @@ def value_of(node: ast.expr) -> Number:
     """
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return checked(value)
+            return check_size(value)
         case ast.Name(id=name) if name in CONSTANTS:
             return CONSTANTS[name]
         case ast.UnaryOp(op=op, operand=operand) if type(op) in SIGNS:
-            return checked(SIGNS[type(op)](value_of(operand)))
+            return check_size(SIGNS[type(op)](value_of(operand)))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
             a, b = value_of(left), value_of(right)
             if isinstance(op, ast.Pow):
                 check_power(a, b)
-            return checked(OPERATORS[type(op)](a, b))
+            return check_size(OPERATORS[type(op)](a, b))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
             values = [value_of(argument) for argument in arguments]
             if name in ("min", "max") and len(values) == 1:
                 return values[0]
             if name == "round" and len(values) == 2 and abs(values[1]) > MAX_DIGITS:
                 raise TooLargeError
-            return checked(FUNCTIONS[name](*values))
+            return check_size(FUNCTIONS[name](*values))
         case _:
             raise SyntaxError
 
@@ -112,7 +112,7 @@ def check_power(base: Number, exponent: Number) -> None:
         raise TooLargeError
 
 
-def checked(value: Any) -> Number:
+def check_size(value: Any) -> Number:
     """Return the value if it is a number of an allowed size."""
     if isinstance(value, int):
         if value.bit_length() > MAX_BITS:
@@ -125,7 +125,7 @@ def checked(value: Any) -> Number:
     return value
 
 
-def shown(value: Number) -> str:
+def format_number(value: Number) -> str:
     if isinstance(value, int):
         return str(value)
     text = f"{value:.10g}"

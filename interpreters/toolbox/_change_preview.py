@@ -15,7 +15,7 @@ from contextlib import suppress
 from attrs import frozen
 
 from interpreters.toolbox._diff_display import NO_END, diff_lines
-from interpreters.toolbox.file_transaction import Step, digest_of
+from interpreters.toolbox.file_transaction import FileStep, digest_of
 from interpreters.tools.previews import Preview
 from interpreters.tools.tool import ToolError
 
@@ -27,13 +27,13 @@ Outcome = tuple[tuple[tuple[str, ...], str, str, int | None], ...]
 """For each file: its path, the digests before and after, and its mode."""
 
 
-class Promises:
+class ShownPreviews:
     """Previews of calls that have not run yet."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Outcome] = OrderedDict()
 
-    def keep(self, session: str, call_id: str, about: str, steps: Sequence[Step]) -> None:
+    def keep(self, session: str, call_id: str, about: str, steps: Sequence[FileStep]) -> None:
         """Record a preview; no steps for a call that would change nothing."""
         key = session, call_id, about
         self._kept.pop(key, None)
@@ -42,7 +42,7 @@ class Promises:
             with suppress(KeyError):
                 self._kept.popitem(last=False)
 
-    def check(self, session: str, call_id: str, about: str, steps: Sequence[Step]) -> None:
+    def check(self, session: str, call_id: str, about: str, steps: Sequence[FileStep]) -> None:
         """Check a change against its preview, if there is a preview.
 
         Raises:
@@ -62,7 +62,7 @@ def fingerprint(*arguments: object) -> str:
     return hashlib.sha256(repr(arguments).encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _outcome(steps: Sequence[Step]) -> Outcome:
+def _outcome(steps: Sequence[FileStep]) -> Outcome:
     return tuple(
         sorted(
             (
@@ -77,7 +77,7 @@ def _outcome(steps: Sequence[Step]) -> Outcome:
 
 
 @frozen
-class Shown:
+class DisplayedChange:
     """A change of one file for display.
 
     Attributes:
@@ -129,5 +129,5 @@ def _ends(text: str) -> str:
     return "LF" if not carriage else "CRLF" if carriage == text.count("\n") else "CRLF and LF"
 
 
-def diff_of(files: Sequence[Shown]) -> Preview:
+def diff_of(files: Sequence[DisplayedChange]) -> Preview:
     return Preview([line for file in files for line in file.lines()], sort="diff")

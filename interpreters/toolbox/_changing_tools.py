@@ -1,5 +1,5 @@
-"""The tools that read and change files in one directory. They share a ``Desk``: one tool may change a file that another
-has read.
+"""The tools that read and change files in one directory. They share a ``EditSession``: one tool may change a file that
+another has read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from interpreters.toolbox._edit import edit_tools
 from interpreters.toolbox._patch import patch_tool
 from interpreters.toolbox._read import read_tool
 from interpreters.toolbox._write import write_tool
-from interpreters.toolbox.edit_session import Desk
+from interpreters.toolbox.edit_session import EditSession
 from interpreters.tools.tool import Tool
 
 
@@ -23,5 +23,5 @@ def file_tools(root: str | os.PathLike[str]) -> tuple[Tool[..., Any], ...]:
     Raises:
         ConfigError: ``root`` is not a directory.
     """
-    desk = Desk(root)
+    desk = EditSession(root)
     return (read_tool(desk), write_tool(desk), *edit_tools(desk), patch_tool(desk))

@@ -15,7 +15,7 @@ DIFF_CHARACTERS = 6_000
 NO_END = "\\ No newline at end of file"
 
 
-def shown_diff(before: str, after: str) -> str:
+def format_diff(before: str, after: str) -> str:
     """Return the hunks of a diff, possibly cut, with a note about the cut. Empty if there is no visible difference."""
     found: list[str] = []
     size, left_out = 0, 0
@@ -37,8 +37,8 @@ def diff_lines(before: str, after: str, *, whole: bool = False) -> Iterator[str]
     lines and after them all new lines.
     """
     old, new = lines_of(before), lines_of(after)
-    same = _same(old, new, False)
-    below = _same(old[same:], new[same:], True)
+    same = _count_same(old, new, False)
+    below = _count_same(old[same:], new[same:], True)
     first = max(0, same - CONTEXT)
     old_part = old[first : len(old) - max(0, below - CONTEXT)]
     new_part = new[first : len(new) - max(0, below - CONTEXT)]
@@ -53,7 +53,7 @@ def diff_lines(before: str, after: str, *, whole: bool = False) -> Iterator[str]
         yield from _with_sign("+", new[same : len(new) - below])
         yield from _with_sign(" ", new[len(new) - below : len(new) - below + CONTEXT])
         return
-    matcher = SequenceMatcher(None, _seen(old_part), _seen(new_part), autojunk=False)
+    matcher = SequenceMatcher(None, _make_visible(old_part), _make_visible(new_part), autojunk=False)
     for group in matcher.get_grouped_opcodes(CONTEXT):
         (_, old_from, _, new_from, _), (_, _, old_to, _, new_to) = group[0], group[-1]
         ranges = _range(first + old_from, old_to - old_from), _range(first + new_from, new_to - new_from)
@@ -66,11 +66,11 @@ def diff_lines(before: str, after: str, *, whole: bool = False) -> Iterator[str]
                 yield from _with_sign("+", new_part[from_new:to_new])
 
 
-def _seen(lines: list[Line]) -> list[tuple[str, bool]]:
+def _make_visible(lines: list[Line]) -> list[tuple[str, bool]]:
     return [(line.text, bool(line.end)) for line in lines]
 
 
-def _same(old: list[Line], new: list[Line], from_below: bool) -> int:
+def _count_same(old: list[Line], new: list[Line], from_below: bool) -> int:
     """Return how many lines both have in common at the beginning, or at the end."""
     count = 0
     step = -1 if from_below else 1
@@ -93,15 +93,15 @@ def _with_sign(sign: str, lines: list[Line]) -> Iterator[str]:
             yield NO_END
 
 
-def counted(before: str, after: str) -> tuple[int, int]:
+def count_changes(before: str, after: str) -> tuple[int, int]:
     """Return the numbers of added and removed lines."""
     old, new = lines_of(before), lines_of(after)
-    same = _same(old, new, False)
-    below = _same(old[same:], new[same:], True)
+    same = _count_same(old, new, False)
+    below = _count_same(old[same:], new[same:], True)
     if max(len(old), len(new)) - same - below > COMPARED:
         return len(new) - same - below, len(old) - same - below
     middle = SequenceMatcher(
-        None, _seen(old[same : len(old) - below]), _seen(new[same : len(new) - below]), autojunk=False
+        None, _make_visible(old[same : len(old) - below]), _make_visible(new[same : len(new) - below]), autojunk=False
     )
     blocks = sum(block.size for block in middle.get_matching_blocks())
     return len(new) - same - below - blocks, len(old) - same - below - blocks

@@ -81,7 +81,7 @@ def read_diff(text: str) -> list[FileDiff]:
         lines.pop()
     if lines and all(line.endswith("\r") for line in lines):  # the diff's own ends of lines
         lines = [line[:-1] for line in lines]
-    found = list(_Reader(lines).files())
+    found = list(_DiffReader(lines).files())
     if not found:
         raise ToolError(
             "this is no unified diff: it has no file in it. A file begins with the lines '--- a/PATH' and "
@@ -90,7 +90,7 @@ def read_diff(text: str) -> list[FileDiff]:
     return found
 
 
-class _Reader:
+class _DiffReader:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self._at = 0
@@ -123,7 +123,7 @@ class _Reader:
             line = self._lines[self._at].rstrip("\r")
             key, _, value = line.rpartition(" ")
             if line.startswith(("rename from ", "rename to ")):
-                path = _unquoted(line.split(" ", 2)[2])
+                path = _unquote(line.split(" ", 2)[2])
                 found = evolve(found, old=path) if line.startswith("rename from ") else evolve(found, new=path)
                 kinds.add("rename")
             elif key in ("new file mode", "deleted file mode", "old mode", "new mode"):
@@ -144,7 +144,7 @@ class _Reader:
         if renamed:
             if found.old is None or found.new is None:
                 raise self._wrong("a rename needs both lines, 'rename from PATH' and 'rename to PATH'")
-            if not _says(names, found.old, found.new):
+            if not _names_both(names, found.old, found.new):
                 raise self._wrong(
                     f"'diff --git' names other files than 'rename from {found.old}' and 'rename to {found.new}'; write "
                     f"'diff --git a/{found.old} b/{found.new}'"
@@ -154,7 +154,7 @@ class _Reader:
             if renamed:
                 fits = [one for one in readings if one == (found.old, found.new)]
             else:
-                fits = [one for one in self._of_one_file(readings) if _says(names, *one)]
+                fits = [one for one in self._of_one_file(readings) if _names_both(names, *one)]
             if not fits:
                 raise self._wrong(
                     "'---' and '+++' name another file than the lines from 'diff --git' on; write the same names in "
@@ -163,7 +163,7 @@ class _Reader:
             return evolve(self._hunks(*fits[0], renamed=renamed), executable=found.executable)
         if renamed:
             return found
-        name = _twice(names)
+        name = _repeated_path(names)
         if name is None:
             raise self._wrong("the file's names, '--- a/PATH' and '+++ b/PATH', are missing")
         if "new file mode" in kinds:
@@ -282,14 +282,14 @@ def _paths(text: str) -> list[str | None]:
     """
     text = text.rstrip("\r")
     if text.startswith('"'):
-        path = _unquoted(text)
+        path = _unquote(text)
         return [None if path == NOTHING else path]
     path, tab, _ = text.partition("\t")
     paths = [path] if tab else list(dict.fromkeys((path.rstrip(), path)))
     return [None if one.rstrip() == NOTHING else one for one in paths]
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """Decode a path that git has quoted, with octal escapes."""
     text = text.split("\t")[0]
     if not (text.startswith('"') and text.endswith('"') and len(text) > 1):
@@ -305,7 +305,7 @@ def _unquoted(text: str) -> str:
     return b"".join(parts).decode("utf-8", "surrogateescape")
 
 
-def _says(names: str, old: str | None, new: str | None) -> bool:
+def _names_both(names: str, old: str | None, new: str | None) -> bool:
     """Return whether the ``diff --git`` line names these two paths, with both prefixes or without prefixes.
 
     For None, a missing file, git writes the other name, and models write ``/dev/null``.
@@ -314,26 +314,26 @@ def _says(names: str, old: str | None, new: str | None) -> bool:
         olds = {NOTHING, f"{before}{new}"} if old is None else {f"{before}{old}"}
         news = {NOTHING, f"{after}{old}"} if new is None else {f"{after}{new}"}
         for one in olds:
-            rest = _behind(names, one)
-            if rest is not None and (rest in news or rest.rstrip() in news or _unquoted(rest.rstrip()) in news):
+            rest = _text_after(names, one)
+            if rest is not None and (rest in news or rest.rstrip() in news or _unquote(rest.rstrip()) in news):
                 return True
     return False
 
 
-def _behind(names: str, name: str) -> str | None:
+def _text_after(names: str, name: str) -> str | None:
     """Return the text after a name and a blank, or None if the text begins with another name."""
     if names.startswith(f"{name} "):
         return names[len(name) + 1 :]
     quoted = QUOTED.match(names)
-    return names[quoted.end() :] if quoted is not None and _unquoted(quoted[1]) == name else None
+    return names[quoted.end() :] if quoted is not None and _unquote(quoted[1]) == name else None
 
 
-def _twice(names: str) -> str | None:
+def _repeated_path(names: str) -> str | None:
     """Return the path in ``a/PATH b/PATH`` or ``PATH PATH``, or None if they differ."""
     quoted = QUOTED.match(names)
     if quoted is not None:
-        one, other = _unquoted(quoted[1]), _unquoted(names[quoted.end() :])
+        one, other = _unquote(quoted[1]), _unquote(names[quoted.end() :])
     else:  # where a name may have blanks, the one in the middle lies between both
         one, other = names[: len(names) // 2], names[len(names) // 2 + 1 :]
     name = one[2:] if one.startswith("a/") and other.startswith("b/") else one
-    return name if name and _says(names, name, name) else None
+    return name if name and _names_both(names, name, name) else None

@@ -42,7 +42,7 @@ class Change:
 
 
 @frozen
-class Edited:
+class EditResult:
     """The text with all changes made.
 
     Attributes:
@@ -54,7 +54,7 @@ class Edited:
     places: tuple[tuple[int, ...], ...]
 
 
-def edited(text: Text, changes: Sequence[Change]) -> Edited:
+def apply_edits(text: Text, changes: Sequence[Change]) -> EditResult:
     """Make all changes in order, each on the result of the previous changes.
 
     Raises:
@@ -68,7 +68,7 @@ def edited(text: Text, changes: Sequence[Change]) -> Edited:
         try:
             _check(change)
             spans = _spans(shown, change)
-            kept, shown, lines = _replaced(text, kept, shown, change, spans)
+            kept, shown, lines = _replace(text, kept, shown, change, spans)
         except ToolError as error:
             if len(changes) == 1:
                 raise
@@ -76,7 +76,7 @@ def edited(text: Text, changes: Sequence[Change]) -> Edited:
         made.append(lines)
     if kept == text.kept:
         raise ToolError("the edits undo each other, and would change nothing")
-    return Edited(kept, tuple(made))
+    return EditResult(kept, tuple(made))
 
 
 def _check(change: Change) -> None:
@@ -93,13 +93,13 @@ def _spans(shown: str, change: Change) -> list[tuple[int, int]]:
     Raises:
         ToolError: there is no place, or more than one without ``replace_all``.
     """
-    view = View(shown, exact="\r\n" in change.old)
+    view = ModelView(shown, exact="\r\n" in change.old)
     if change.replace_all:
-        spans = view.apart(change.old)
+        spans = view.find_separate(change.old)
         if not spans:
             raise ToolError(_nothing(shown, change.old))
         return spans
-    found = view.places(change.old)
+    found = view.find_all(change.old)
     if not found:
         raise ToolError(_nothing(shown, change.old))
     if len(found) > 1:
@@ -113,7 +113,7 @@ def _spans(shown: str, change: Change) -> list[tuple[int, int]]:
     return found
 
 
-class View:
+class ModelView:
     r"""A text with ``\n`` line endings, as a model reads it, with a mapping to the original positions."""
 
     def __init__(self, shown: str, *, exact: bool) -> None:
@@ -132,7 +132,7 @@ class View:
     def _real(self, at: int) -> int:
         return at + bisect_left(self._gone, at)
 
-    def places(self, old: str) -> list[tuple[int, int]]:
+    def find_all(self, old: str) -> list[tuple[int, int]]:
         """Return every occurrence, including overlapping ones; not many more than ``COUNTED``."""
         found: list[tuple[int, int]] = []
         at = self._text.find(old)
@@ -141,7 +141,7 @@ class View:
             at = self._text.find(old, at + 1)
         return found
 
-    def apart(self, old: str) -> list[tuple[int, int]]:
+    def find_separate(self, old: str) -> list[tuple[int, int]]:
         """Return the occurrences from the left, without overlaps."""
         found = []
         at = self._text.find(old)
@@ -151,7 +151,7 @@ class View:
         return found
 
 
-def _replaced(
+def _replace(
     text: Text, kept: str, shown: str, change: Change, spans: list[tuple[int, int]]
 ) -> tuple[str, str, tuple[int, ...]]:
     """Return the changed text, as kept and as shown, and the line numbers of the changes."""
@@ -160,7 +160,7 @@ def _replaced(
     at, line = 0, 1
     for start, end in spans:
         new = change.new if exact else with_ends(change.new, shown[start:end], end_near(shown, start))
-        kept_parts += [kept[at:start], text.written(new)]
+        kept_parts += [kept[at:start], text.to_stored_form(new)]
         shown_parts += [shown[at:start], new]
         line += shown.count("\n", at, start)
         lines.append(line)

@@ -48,7 +48,7 @@ SPECIAL = re.compile(r"[*?\[\\]")
 
 
 @frozen
-class Pattern:
+class IgnorePattern:
     """One line of a file of patterns."""
 
     regex: re.Pattern[str]
@@ -65,7 +65,7 @@ class Level:
 
     prefix: str
     """The folder as a prefix of paths: empty, or with a slash at the end."""
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[IgnorePattern, ...] = ()
     """In file order: the last match decides."""
     above: Level | None = None
 
@@ -89,7 +89,7 @@ class Level:
 TOP = Level("")
 
 
-def entered(folder: int, prefix: str, above: Level | None, names: frozenset[str] | set[str]) -> Level:
+def enter_folder(folder: int, prefix: str, above: Level | None, names: frozenset[str] | set[str]) -> Level:
     """Return the patterns that apply in a folder.
 
     Args:
@@ -100,10 +100,10 @@ def entered(folder: int, prefix: str, above: Level | None, names: frozenset[str]
     """
     if ".git" in names:
         above = None
-        excluded = _parsed(_content(folder, EXCLUDE_FILE))
+        excluded = _parse_file(_content(folder, EXCLUDE_FILE))
         if excluded:
             above = Level(prefix, excluded)
-    own = _parsed(_content(folder, (IGNORE_FILE,))) if IGNORE_FILE in names else ()
+    own = _parse_file(_content(folder, (IGNORE_FILE,))) if IGNORE_FILE in names else ()
     if own:
         return Level(prefix, own, above)
     return above if above is not None else TOP
@@ -126,17 +126,17 @@ def _content(folder: int, names: tuple[str, ...]) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _parsed(content: bytes) -> tuple[Pattern, ...]:
+def _parse_file(content: bytes) -> tuple[IgnorePattern, ...]:
     lines = content.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
-    found = [parsed(line.removesuffix("\r")) for line in lines]
+    found = [parse_line(line.removesuffix("\r")) for line in lines]
     return tuple([pattern for pattern in found if pattern is not None])
 
 
-def parsed(line: str) -> Pattern | None:
+def parse_line(line: str) -> IgnorePattern | None:
     """Return a line's pattern. None if it can't match: a comment, an empty line, or an incomplete pattern."""
     if line.startswith("#"):
         return None
-    line = _trimmed(line)
+    line = _trim(line)
     negated = line.startswith("!")
     line = line[negated:]
     folders_only = line.endswith("/")
@@ -149,10 +149,10 @@ def parsed(line: str) -> Pattern | None:
         regex = re.compile(_regex(line, anchored), re.DOTALL)
     except (_UnfitError, re.error):  # of ranges that are turned around
         return None
-    return Pattern(regex, negated, folders_only, anchored)
+    return IgnorePattern(regex, negated, folders_only, anchored)
 
 
-def _trimmed(line: str) -> str:
+def _trim(line: str) -> str:
     """Strip blanks at the end, except after a backslash."""
     end = at = 0
     while at < len(line):
@@ -266,7 +266,7 @@ def _bracket(glob: str, at: int) -> tuple[str, int]:
             if at == len(glob):
                 raise _UnfitError
             before = glob[at]
-            found.append(_escaped(before))
+            found.append(_escape(before))
         elif sign == "-" and before and glob[at + 1 : at + 2] not in ("", "]"):
             at += 1
             last = glob[at]
@@ -276,7 +276,7 @@ def _bracket(glob: str, at: int) -> tuple[str, int]:
                     raise _UnfitError
                 last = glob[at]
             if before <= last:
-                found.append(f"{_escaped(before)}-{_escaped(last)}")
+                found.append(f"{_escape(before)}-{_escape(last)}")
             before = ""
         elif sign == "[" and glob[at + 1 : at + 2] == ":":
             end = glob.find("]", at + 2)
@@ -289,17 +289,17 @@ def _bracket(glob: str, at: int) -> tuple[str, int]:
                 found.append(CLASSES[name])
                 at, before = end, ""
             else:
-                found.append(_escaped("["))
+                found.append(_escape("["))
                 before = "["
         else:
             before = sign
-            found.append(_escaped(sign))
+            found.append(_escape(sign))
         at += 1
     inside = "".join(found)
     return (f"(?!/)[^{inside}]" if negated else f"(?!/)[{inside}]"), at + 1
 
 
-def _escaped(sign: str) -> str:
+def _escape(sign: str) -> str:
     return f"\\x{ord(sign):02x}"
 
 

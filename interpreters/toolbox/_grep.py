@@ -24,8 +24,16 @@ from attrs import frozen
 
 from cognition.base.display import shown_name
 from interpreters.toolbox import _ripgrep as ripgrep, line_search as search
-from interpreters.toolbox._search_filter import Chosen
-from interpreters.toolbox.root_directory import EVERYTHING, WILD, Asked, MissingError, Walk, Workspace, listed
+from interpreters.toolbox._search_filter import SearchFilter
+from interpreters.toolbox.root_directory import (
+    EVERYTHING,
+    WILD,
+    MissingError,
+    RootDirectory,
+    SearchScope,
+    Walk,
+    format_path,
+)
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 
@@ -65,10 +73,10 @@ class Query:
     offset: int | None = None
     """None if the caller has no parameter ``offset``."""
     limit: int | None = None
-    asked: Asked = EVERYTHING
+    asked: SearchScope = EVERYTHING
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def output_options(self) -> dict[str, Any]:
         """The output options for ``line_search.search``."""
         plain = self.is_plain and not self.ignore_case
         return {
@@ -93,7 +101,7 @@ class Query:
         return few and plain.count("|") <= BRANCHES and TAME.fullmatch(self.pattern) is not None
 
 
-def grep_files(files: Workspace, query: Query, context: ToolContext[Any]) -> str:
+def grep_files(files: RootDirectory, query: Query, context: ToolContext[Any]) -> str:
     """Return matching lines as ``path:line: text``, context lines as ``path-line- text``, and notes on omitted parts.
 
     Raises:
@@ -104,17 +112,17 @@ def grep_files(files: Workspace, query: Query, context: ToolContext[Any]) -> str
         raise ToolError("invalid pattern: it is empty; to see what is in a file, read it")
     if len(pattern) > PATTERN_LIMIT:
         raise ToolError(f"invalid pattern: {pattern[:80]}... (it is longer than {PATTERN_LIMIT} characters)")
-    regex = _compiled(pattern, query.ignore_case)
+    regex = _compile(pattern, query.ignore_case)
     in_child = not (query.is_plain and not query.ignore_case) and not query.is_tame
     with _child() if in_child else nullcontext() as child:
         found, notes = _paths(files, query, context)
         root, paths = str(files.root), _while_wanted(found, context)
         if child is not None:
-            items: Iterable[Any] = _asked(child, root, list(paths), query, context)
+            items: Iterable[Any] = _ask_child(child, root, list(paths), query, context)
         else:
             plain = query.is_plain and not query.ignore_case
             finds = _containing(pattern) if plain else search.finder(regex)
-            items = search.search(root, paths, _heeding(finds, context), query.shown)
+            items = search.search(root, paths, _heeding(finds, context), query.output_options)
     lines: list[str] = []
     for item in items:
         context.check()
@@ -126,7 +134,7 @@ def grep_files(files: Workspace, query: Query, context: ToolContext[Any]) -> str
     return "\n".join([*(lines or [nothing]), *notes])
 
 
-def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+def _compile(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     try:
         with catch_warnings():  # of what may mean something else in a later Python, which no model needs to know
             simplefilter("ignore")
@@ -142,7 +150,7 @@ def _while_wanted(paths: Iterable[str], context: ToolContext[Any]) -> Iterator[s
 
 
 def _line(item: list[Any], mode: Mode) -> str:
-    path = listed(item[0])
+    path = format_path(item[0])
     if mode == "files":
         return path
     if mode == "count":
@@ -151,15 +159,15 @@ def _line(item: list[Any], mode: Mode) -> str:
     return f"{path}:{item[1]}: {text}" if len(item) == 3 else f"{path}-{item[1]}- {text}"
 
 
-def _containing(text: str) -> search.Found:
-    def found(line: str) -> tuple[int, int] | None:
+def _containing(text: str) -> search.FindMatch:
+    def find(line: str) -> tuple[int, int] | None:
         at = line.find(text)
         return None if at < 0 else (at, at + len(text))
 
-    return found
+    return find
 
 
-def _heeding(found: search.Found, context: ToolContext[Any]) -> search.Found:
+def _heeding(found: search.FindMatch, context: ToolContext[Any]) -> search.FindMatch:
     def heeding(line: str) -> tuple[int, int] | None:
         context.check()
         return found(line)
@@ -167,7 +175,7 @@ def _heeding(found: search.Found, context: ToolContext[Any]) -> search.Found:
     return heeding
 
 
-def _paths(files: Workspace, query: Query, context: ToolContext[Any]) -> tuple[Iterable[str], list[str]]:
+def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tuple[Iterable[str], list[str]]:
     """Return the files to search, in order and without links, and notes on omitted parts. The notes are complete at the
     end.
     """
@@ -191,7 +199,7 @@ def _paths(files: Workspace, query: Query, context: ToolContext[Any]) -> tuple[I
             parts = files.parts(path)
             explicit = next((at for at, part in enumerate(parts) if WILD.search(part)), len(parts))
             folder = "/".join(parts[:explicit])
-    chosen = Chosen(files, parts, query.asked, explicit, query.glob)
+    chosen = SearchFilter(files, parts, query.asked, explicit, query.glob)
     found = ripgrep.candidates(
         str(files.root),
         folder,
@@ -205,7 +213,7 @@ def _paths(files: Workspace, query: Query, context: ToolContext[Any]) -> tuple[I
     if found is not None:
         return chosen.of(sorted(found, key=lambda name: name.split("/"))), []
     walk = Walk(files, parts, context, query.asked, explicit=explicit)
-    return (name for name, real in walk.found() if name == real and chosen.fits(name)), walk.notes
+    return (name for name, real in walk.find() if name == real and chosen.fits(name)), walk.notes
 
 
 @contextmanager
@@ -224,12 +232,12 @@ def _child() -> Iterator[subprocess.Popen[str]]:
                 child.kill()
 
 
-def _asked(
+def _ask_child(
     child: subprocess.Popen[str], root: str, paths: list[str], query: Query, context: ToolContext[Any]
 ) -> list[Any]:
     deadline = time.monotonic() + search.SECONDS + GRACE
     asked = {"root": root, "paths": paths, "pattern": query.pattern, "ignore_case": query.ignore_case}
-    request: str | None = json.dumps({**asked, "shown": query.shown})
+    request: str | None = json.dumps({**asked, "shown": query.output_options})
     too_slow, output = False, ""
     while child.returncode is None:
         try:

@@ -8,7 +8,7 @@ operations by descriptor stay in their folder.
     with wall.at("src/new.py") as place:    # every link on the way resolved; the file need not be there
         place.open(os.O_WRONLY | os.O_CREAT)
 
-Needs POSIX ``openat`` (Linux, macOS, the BSDs). On other systems ``Wall`` raises.
+Needs POSIX ``openat`` (Linux, macOS, the BSDs). On other systems ``PathSandbox`` raises.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SwappedError(Exception):
 
 
 @frozen
-class Place:
+class SandboxedPath:
     """The place of a path: a name in an open folder. For the root itself the name is ``.``."""
 
     directory: int
-    """The folder's descriptor, for ``dir_fd=``. Valid within the block of ``Wall.at``."""
+    """The folder's descriptor, for ``dir_fd=``. Valid within the block of ``PathSandbox.at``."""
     name: str
     """Not a link at the time of the check. It may have become a link, so use ``open`` or ``O_NOFOLLOW``."""
     parts: tuple[str, ...]
@@ -63,14 +63,14 @@ class Place:
         """Open it with ``os.open``, without following links or waiting for a pipe.
 
         Raises:
-            SwappedError: it has become a link; call ``Wall.at`` again.
+            SwappedError: it has become a link; call ``PathSandbox.at`` again.
             OSError: it can't be opened.
         """
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return _opened(self.name, flags, self.directory, mode)
+        return _open(self.name, flags, self.directory, mode)
 
 
-class Wall:
+class PathSandbox:
     """A directory, and the way to its files.
 
     Raises:
@@ -81,7 +81,7 @@ class Wall:
         if not {os.open, os.stat, os.readlink} <= os.supports_dir_fd:
             raise ConfigError("tools that read files need a system on which files are opened by their folder (openat)")
         try:
-            self.root = Path(root).resolve()
+            self.root: Path = Path(root).resolve()
         except FileNotFoundError:  # of all names only the working directory's own need be there
             raise ConfigError(
                 "tools need a directory to work in, and the current one has been deleted; go to another"
@@ -92,7 +92,7 @@ class Wall:
         """Prefixes of absolute paths into it."""
 
     @contextmanager
-    def at(self, path: str) -> Iterator[Place]:
+    def at(self, path: str) -> Iterator[SandboxedPath]:
         """Open the place of a path, relative to the root or absolute. All names except the last must exist.
 
         Raises:
@@ -121,13 +121,13 @@ class Wall:
 class _Walk:
     """The way to one place: the open folders, each in the previous one."""
 
-    def __init__(self, wall: Wall) -> None:
+    def __init__(self, wall: PathSandbox) -> None:
         self._wall = wall
         self._open: list[int] = []
         self._parts: list[str] = []
         self._todo: list[str] = []
 
-    def to(self, path: str) -> Place:
+    def to(self, path: str) -> SandboxedPath:
         self._open.append(open_directory(str(self._wall.root)))
         self._go(path, ())
         left = LINKS
@@ -142,10 +142,10 @@ class _Walk:
             except FileNotFoundError:
                 if self._todo:
                     raise
-                return Place(directory, name, (*self._parts, name), None)
+                return SandboxedPath(directory, name, (*self._parts, name), None)
             if stat.S_ISDIR(about.st_mode) and self._todo:
                 try:
-                    self._open.append(_opened(name, DIRECTORY, directory))
+                    self._open.append(_open(name, DIRECTORY, directory))
                     self._parts.append(name)
                     continue
                 except SwappedError:  # it was a folder a moment ago
@@ -162,11 +162,11 @@ class _Walk:
             elif self._todo:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
             else:
-                return Place(directory, name, (*self._parts, name), about)
+                return SandboxedPath(directory, name, (*self._parts, name), about)
             left -= 1
             if left < 0:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        return Place(self._open[-1], ".", tuple(self._parts), os.fstat(self._open[-1]))
+        return SandboxedPath(self._open[-1], ".", tuple(self._parts), os.fstat(self._open[-1]))
 
     def _go(self, path: str, then: Iterable[str]) -> None:
         """Follow a path from here (from the root if it is absolute), and then further names."""
@@ -199,7 +199,7 @@ class _Walk:
             os.close(self._open.pop())
 
 
-def _opened(name: str, flags: int, directory: int, mode: int = 0o600) -> int:
+def _open(name: str, flags: int, directory: int, mode: int = 0o600) -> int:
     try:
         return os.open(name, flags, mode, dir_fd=directory)
     except OSError as error:

@@ -1,21 +1,35 @@
-"""``Read``: show numbered lines of a file, the number of omitted lines, and how to continue."""
+"""``Read``: show the numbered lines of a file, how many are omitted, and how to continue; in brief, only its text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from interpreters.toolbox._texts import Line, Lines
-from interpreters.toolbox.edit_session import Desk
+from interpreters.toolbox.root_directory import RootDirectory
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
+
+if TYPE_CHECKING:  # the brief tool needs nothing of what changes files
+    from interpreters.toolbox.edit_session import EditSession
 
 LINES = 2_000
 """Lines shown without a limit."""
 CHARACTERS = 50_000
 
 
-def read_tool(desk: Desk) -> Tool[..., Any]:
+def brief_read_tool(files: RootDirectory) -> Tool[..., Any]:
+    """Return ``Read`` as the shipped model knows it."""
+
+    @tool(name="Read", read_only=True, idempotent=True)
+    def read(path: str) -> str:
+        """Read a text file."""
+        return files.read(path)
+
+    return read
+
+
+def read_tool(desk: EditSession) -> Tool[..., Any]:
     @tool(name="Read", read_only=True, idempotent=True)
     def read(
         path: str,
@@ -27,14 +41,14 @@ def read_tool(desk: Desk) -> Tool[..., Any]:
         """Read a text file: its lines, each after its number and a tab."""
         file = desk.file(path)
         text = file.text
-        shown = numbered(path, Lines(text.shown), offset, limit, column)
+        shown = number_lines(path, Lines(text.shown), offset, limit, column)
         desk.remember(context, file.parts, file.content)
-        return f"{shown}\n[{text.about}]" if text.about else shown
+        return f"{shown}\n[{text.describe}]" if text.describe else shown
 
     return read
 
 
-def numbered(path: str, lines: Sequence[Line], offset: int, limit: int, column: int) -> str:
+def number_lines(path: str, lines: Sequence[Line], offset: int, limit: int, column: int) -> str:
     """Return the requested lines, up to the limits, and how to continue.
 
     Raises:

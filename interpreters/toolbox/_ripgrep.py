@@ -17,7 +17,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
-from interpreters.toolbox.root_directory import Asked
+from interpreters.toolbox.root_directory import SearchScope
 from interpreters.tools.context import ToolContext
 
 SECONDS = 5.0
@@ -52,7 +52,7 @@ WIDER = {
 """Replacements that match everything that either engine matches."""
 
 
-def widened(pattern: str, *, ignore_case: bool = False) -> str | None:
+def widen(pattern: str, *, ignore_case: bool = False) -> str | None:
     """Return a ripgrep expression that matches every line that the Python expression matches, and a few more. None if
     the engines may read it differently.
 
@@ -100,7 +100,7 @@ def candidates(
     *,
     plain: bool,
     ignore_case: bool,
-    asked: Asked,
+    asked: SearchScope,
     seconds: float,
 ) -> list[str] | None:
     """Return the files in a folder that may match, as unordered paths below the root. None if ripgrep can't run the
@@ -120,7 +120,7 @@ def candidates(
     if rg is None or "\ufffd" in pattern or (ignore_case and not pattern.isascii()):
         return None
     plain = plain and not ignore_case
-    expression = pattern if plain else widened(pattern, ignore_case=ignore_case)
+    expression = pattern if plain else widen(pattern, ignore_case=ignore_case)
     if expression is None:
         return None
     command = [rg, "--no-config", "--files-with-matches", "--null", "--no-messages", "--text", "--encoding=none"]

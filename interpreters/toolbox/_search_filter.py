@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
-from interpreters.toolbox._gitignore import IGNORE_FILE, Level, entered
+from interpreters.toolbox._gitignore import IGNORE_FILE, Level, enter_folder
 from interpreters.toolbox.line_search import below, open_directory
-from interpreters.toolbox.root_directory import Asked, Walk, Workspace
+from interpreters.toolbox.root_directory import RootDirectory, SearchScope, Walk
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 
@@ -22,10 +22,12 @@ Reached = tuple[frozenset[int], Level | None]
 """For a folder: the positions in the pattern that its path reaches, and the git ignore patterns that apply in it."""
 
 
-class Chosen:
+class SearchFilter:
     """The files to search: by a pattern, by git's ignore rules and by a second pattern."""
 
-    def __init__(self, files: Workspace, parts: tuple[str, ...], asked: Asked, explicit: int, glob: str | None) -> None:
+    def __init__(
+        self, files: RootDirectory, parts: tuple[str, ...], asked: SearchScope, explicit: int, glob: str | None
+    ) -> None:
         """Take ``parts``, ``asked`` and ``explicit`` as ``Walk`` does; paths must also match ``glob``.
 
         Raises:
@@ -34,7 +36,7 @@ class Chosen:
         nothing: ToolContext[Any] = ToolContext(None)
         self._root, self._explicit, self._asked = str(files.root), explicit, asked
         self._walk = Walk(files, parts, nothing, asked, explicit=explicit)
-        self._globs = [] if glob is None else [files.parts(one) for one in expanded(glob)]
+        self._globs = [] if glob is None else [files.parts(one) for one in expand_braces(glob)]
         self._named = [parts[0] for parts in self._globs if len(parts) == 1]
         self._pathed = [Walk(files, parts, nothing) for parts in self._globs if len(parts) > 1]
         self._folders: dict[str, Reached | None] = {}
@@ -60,7 +62,7 @@ class Chosen:
                 *folders, name = path.split("/")
                 if not self.fits(path):
                     continue
-                reached = self._reached(root, folders)
+                reached = self._reach(root, folders)
                 if reached is not None and self._is_reached(path, name, reached):
                     yield path
         finally:
@@ -72,7 +74,7 @@ class Chosen:
         explicit = path.count("/") < self._explicit
         return self._walk.is_end(after) and (explicit or not self._walk.is_left_out(path, name, False, level, places))
 
-    def _reached(self, root: int, folders: list[str]) -> Reached | None:
+    def _reach(self, root: int, folders: list[str]) -> Reached | None:
         prefix = "/".join([*folders, ""])
         if prefix not in self._folders:
             self._folders[prefix] = self._enter(root, folders, prefix)
@@ -82,7 +84,7 @@ class Chosen:
         above: Level | None = None
         places = self._walk.beginning
         if folders:
-            outer = self._reached(root, folders[:-1])
+            outer = self._reach(root, folders[:-1])
             if outer is None:
                 return None
             before, above = outer
@@ -98,13 +100,13 @@ class Chosen:
         except OSError:  # it is a link by now, or has gone
             return None
         try:
-            there = {name for name in (".git", IGNORE_FILE) if _is_there(name, folder)}
-            return places, entered(folder, prefix, above, there)
+            there = {name for name in (".git", IGNORE_FILE) if _exists(name, folder)}
+            return places, enter_folder(folder, prefix, above, there)
         finally:
             os.close(folder)
 
 
-def _is_there(name: str, folder: int) -> bool:
+def _exists(name: str, folder: int) -> bool:
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
@@ -112,7 +114,7 @@ def _is_there(name: str, folder: int) -> bool:
     return True
 
 
-def expanded(glob: str) -> list[str]:
+def expand_braces(glob: str) -> list[str]:
     """Expand braces: ``*.{py,md}`` becomes ``*.py`` and ``*.md``.
 
     Raises:

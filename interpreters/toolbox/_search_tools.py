@@ -1,6 +1,6 @@
 """``Glob`` and ``Grep`` for source code: by default without ignored and hidden files.
 
-Both report how to get further results.
+Both report how to get further results. In brief, both have no options and include hidden files.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from typing import Annotated, Any, Literal
 
 from interpreters.toolbox._grep import Query, grep_files
-from interpreters.toolbox.root_directory import Asked, Workspace
+from interpreters.toolbox.root_directory import RootDirectory, SearchScope
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
 
@@ -19,14 +19,34 @@ SHOWN = 1_000
 """Lines that a call may request."""
 
 
-def search_tools(root: str | os.PathLike[str]) -> tuple[Tool[..., Any], ...]:
+def search_tools(root: str | os.PathLike[str], *, brief: bool = False) -> tuple[Tool[..., Any], ...]:
     """Return ``Glob`` and ``Grep`` for the directory ``root``. They change nothing and need no approval.
+
+    Args:
+        root: the directory.
+        brief: return them as the shipped model knows them: without options.
 
     Raises:
         ConfigError: ``root`` is not a directory.
     """
-    files = Workspace(root)
+    return (_brief_tools if brief else _tools)(RootDirectory(root))
 
+
+def _brief_tools(files: RootDirectory) -> tuple[Tool[..., Any], ...]:
+    @tool(name="Glob", read_only=True, idempotent=True)
+    def glob(pattern: str, context: ToolContext[Any]) -> str:
+        """Find files by a glob pattern."""
+        return files.glob(pattern, context)
+
+    @tool(name="Grep", read_only=True, idempotent=True)
+    def grep(pattern: str, context: ToolContext[Any], path: str | None = None) -> str:
+        """Search files for a pattern."""
+        return grep_files(files, Query(pattern, path), context)
+
+    return (glob, grep)
+
+
+def _tools(files: RootDirectory) -> tuple[Tool[..., Any], ...]:
     @tool(name="Glob", read_only=True, idempotent=True)
     def glob(
         pattern: str,
@@ -37,7 +57,7 @@ def search_tools(root: str | os.PathLike[str]) -> tuple[Tool[..., Any], ...]:
     ) -> str:
         """Find files by a glob pattern, such as src/**/*.py."""
         _within("offset", offset, 0, None)
-        return files.glob(pattern, context, Asked(hidden, ignored), offset)
+        return files.glob(pattern, context, SearchScope(hidden, ignored), offset)
 
     @tool(name="Grep", read_only=True, idempotent=True)
     def grep(
@@ -71,7 +91,7 @@ def search_tools(root: str | os.PathLike[str]) -> tuple[Tool[..., Any], ...]:
             context_after,
             offset,
             max_results,
-            Asked(hidden, ignored),
+            SearchScope(hidden, ignored),
         )
         return grep_files(files, query, context)
 

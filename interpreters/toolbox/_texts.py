@@ -60,12 +60,12 @@ class Text:
     mark: bytes = b""
 
     def bytes_of(self, kept: str) -> bytes:
-        """Encode a changed text that consists of parts of ``kept`` and results of ``written``."""
+        """Encode a changed text that consists of parts of ``kept`` and results of ``to_stored_form``."""
         if self.encoding.startswith("utf-16"):
             return self.mark + kept.encode(self.encoding, "surrogatepass")
         return self.mark + kept.encode("utf-8", "surrogateescape")
 
-    def written(self, new: str) -> str:
+    def to_stored_form(self, new: str) -> str:
         """Convert a model's text to the stored form.
 
         Raises:
@@ -83,7 +83,7 @@ class Text:
         return new.translate(KEPT)
 
     @property
-    def about(self) -> str:
+    def describe(self) -> str:
         """The unusual properties, such as "UTF-16 LE, lines end in CRLF"; empty for a plain text."""
         name = NAMES[self.encoding] + (" with BOM" if self.mark and self.encoding == "utf-8" else "")
         if self.encoding == "utf-8" and SURROGATE.search(self.kept):

@@ -17,12 +17,12 @@ from typing import Any
 
 from attrs import frozen
 
-from interpreters.toolbox._change_preview import Promises
-from interpreters.toolbox._path_sandbox import TRIES, Place, SwappedError, Wall
+from interpreters.toolbox._change_preview import ShownPreviews
+from interpreters.toolbox._path_sandbox import TRIES, PathSandbox, SandboxedPath, SwappedError
 from interpreters.toolbox._texts import NoTextError, Text, read_text
-from interpreters.toolbox.file_transaction import OURS, Before, ChangedError, Changes, Step, digest_of
+from interpreters.toolbox.file_transaction import OURS, ChangedError, FileState, FileStep, FileTransaction, digest_of
 from interpreters.toolbox.line_search import DIRECTORY
-from interpreters.toolbox.root_directory import LEFT_OUT, MissingError, listed, meant, reported
+from interpreters.toolbox.root_directory import LEFT_OUT, MissingError, format_path, report_errors, suggest_path
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 from interpreters.tools.undo_hook import FileChange
@@ -53,10 +53,10 @@ class File:
     about: os.stat_result | None
 
     @property
-    def before(self) -> Before | None:
+    def before(self) -> FileState | None:
         if self.content is None or self.about is None:
             return None
-        return Before(digest_of(self.content), self.about)
+        return FileState(digest_of(self.content), self.about)
 
     @property
     def text(self) -> Text:
@@ -71,16 +71,16 @@ class File:
             raise ToolError(f"not a text file: {self.path}") from error
 
 
-class Desk:
+class EditSession:
     """A directory whose files are read and changed."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.wall = Wall(root)
-        self.changes = Changes(str(self.wall.root))
+        self.wall: PathSandbox = PathSandbox(root)
+        self.changes: FileTransaction = FileTransaction(str(self.wall.root))
         self._read: OrderedDict[tuple[str, tuple[str, ...]], str] = OrderedDict()
-        self.alone = Lock()
+        self.alone: Lock = Lock()
         """Held during a change: one process makes its changes one after another."""
-        self._promises = Promises()
+        self._promises = ShownPreviews()
         with suppress(OSError):  # a directory that can't be written has nothing left half done
             self.changes.settle()
 
@@ -90,7 +90,7 @@ class Desk:
         Raises:
             ToolError: it does not exist or can't be read; the message has the reason.
         """
-        found = self._looked(path, changing=False)
+        found = self._look_up(path, changing=False)
         if found.content is None:
             raise ToolError(f"no such file: {path}")
         return found
@@ -101,21 +101,21 @@ class Desk:
         Raises:
             ToolError: it can't be changed; the message has the reason.
         """
-        return self._looked(path, changing=True)
+        return self._look_up(path, changing=True)
 
-    def _looked(self, path: str, *, changing: bool) -> File:
+    def _look_up(self, path: str, *, changing: bool) -> File:
         for _ in range(TRIES):
-            with reported(path), suppress(SwappedError), self.wall.at(path) as place:
+            with report_errors(path), suppress(SwappedError), self.wall.at(path) as place:
                 if changing:
                     self._check_own_name(path, place)
                 if place.about is None:
                     if changing:
                         return File(path, place.parts, None, None)
-                    raise MissingError(f"no such file: {path}{meant(path, place)}")
+                    raise MissingError(f"no such file: {path}{suggest_path(path, place)}")
                 return self._content(path, place, changing)
         raise ToolError(f"it is being changed all the time: {path}")
 
-    def _content(self, path: str, place: Place, changing: bool) -> File:
+    def _content(self, path: str, place: SandboxedPath, changing: bool) -> File:
         if stat.S_ISDIR(place.mode):
             raise ToolError(f"{path or '.'} is a directory")
         if not stat.S_ISREG(place.mode):
@@ -131,7 +131,7 @@ class Desk:
             raise ToolError(f"too large: {path} has {about.st_size} bytes, and at most {LARGEST} are opened")
         return File(path, place.parts, content, about)
 
-    def _check_own_name(self, path: str, place: Place) -> None:
+    def _check_own_name(self, path: str, place: SandboxedPath) -> None:
         """Check that the path contains no links, so that a user who approves a change by its path knows the file.
 
         Raises:
@@ -141,7 +141,9 @@ class Desk:
             raise ToolError(f"{path or '.'} is a directory")
         named = self.wall.parts_of(os.path.join(self.wall.root, path))
         if named is None or tuple(named) != place.parts:
-            raise ToolError(f"{path} leads through a link to {listed('/'.join(place.parts))}; name that file itself")
+            raise ToolError(
+                f"{path} leads through a link to {format_path('/'.join(place.parts))}; name that file itself"
+            )
         for part in place.parts:
             if part.lower() in LEFT_OUT:
                 raise ToolError(f"no tool changes what is in {part}: {path}")
@@ -161,18 +163,20 @@ class Desk:
             if named is None or ".." in path.split("/") or "\0" in path:
                 raise
         for depth in range(len(named) - 1, -1, -1):  # the root itself is always there
-            with suppress(MissingError), reported(path), self.wall.at("/".join(named[:depth])) as place:
+            with suppress(MissingError), report_errors(path), self.wall.at("/".join(named[:depth])) as place:
                 if place.about is None:
                     continue
                 if not stat.S_ISDIR(place.mode):
-                    raise ToolError(f"{listed('/'.join(place.parts))} is no directory, so nothing can be made in it")
+                    raise ToolError(
+                        f"{format_path('/'.join(place.parts))} is no directory, so nothing can be made in it"
+                    )
                 self._check_no_link("/".join(named[: depth + 1]), named[depth], place)
                 parts = (*place.parts, *named[depth:])
-                self._check_own_name(path, Place(place.directory, parts[-1], parts, None))
+                self._check_own_name(path, SandboxedPath(place.directory, parts[-1], parts, None))
                 return File(path, parts, None, None)
         raise MissingError(f"no such file: {path}")
 
-    def _check_no_link(self, path: str, name: str, place: Place) -> None:
+    def _check_no_link(self, path: str, name: str, place: SandboxedPath) -> None:
         """Check that a name in a folder is not a dangling or circular link. Other links were followed before.
 
         Raises:
@@ -184,7 +188,8 @@ class Desk:
         except (OSError, SwappedError):  # nothing of the name, or no link
             return
         raise ToolError(
-            f"{listed(path)} is a link that leads back to itself or to nothing; choose another name, or delete the link"
+            f"{format_path(path)} is a link that leads back to itself or to nothing; choose another name, "
+            "or delete the link"
         )
 
     # ------------------------------------------------------------------------------------------- what was read
@@ -215,7 +220,7 @@ class Desk:
     # ----------------------------------------------------------------------------------------------- changing
 
     @contextmanager
-    def showing(self, context: Context, about: str) -> Iterator[None]:
+    def guard_preview(self, context: Context, about: str) -> Iterator[None]:
         """Wrap a preview. If it shows a failure, the later call must not change anything either."""
         try:
             yield
@@ -223,7 +228,7 @@ class Desk:
             self._promises.keep(context.session, context.call_id, about, ())
             raise
 
-    def show(self, context: Context, about: str, steps: Sequence[Step]) -> None:
+    def show(self, context: Context, about: str, steps: Sequence[FileStep]) -> None:
         """Record the steps shown in a preview. The call ``about`` this may then take only these steps.
 
         Raises:
@@ -232,7 +237,7 @@ class Desk:
         _check_sizes(steps)
         self._promises.keep(context.session, context.call_id, about, steps)
 
-    def change(self, context: Context, steps: Sequence[Step], files: Iterable[File], about: str = "") -> None:
+    def change(self, context: Context, steps: Sequence[FileStep], files: Iterable[File], about: str = "") -> None:
         """Make all changes or none. ``files`` are the files as they were read.
 
         Raises:
@@ -242,7 +247,7 @@ class Desk:
         _check_sizes(steps)
         self._promises.check(context.session, context.call_id, about, steps)
         try:
-            with self._kept(context, steps, files):
+            with self._keep_undo(context, steps, files):
                 self.changes.make(steps)
         except ChangedError as error:
             raise ToolError(
@@ -254,7 +259,9 @@ class Desk:
         for step in steps:
             self.remember(context, step.parts, step.after)
 
-    def _kept(self, context: Context, steps: Sequence[Step], files: Iterable[File]) -> AbstractContextManager[object]:
+    def _keep_undo(
+        self, context: Context, steps: Sequence[FileStep], files: Iterable[File]
+    ) -> AbstractContextManager[object]:
         """Return a context manager that saves the undo data of the steps, if the session has a keeper."""
         if context.keeper is None:
             return nullcontext()
@@ -264,10 +271,10 @@ class Desk:
             file = old[step.parts]
             mode_too = step.mode is not None or step.like is not None
             changes.append(FileChange(step.parts, file.content, file.about, step.after, mode_too))
-        return context.keeper.keeping(str(self.wall.root), changes, context.call_id)
+        return context.keeper.keep_changes(str(self.wall.root), changes, context.call_id)
 
 
-def _check_sizes(steps: Sequence[Step]) -> None:
+def _check_sizes(steps: Sequence[FileStep]) -> None:
     for step in steps:
         if step.after is not None and len(step.after) > LARGEST:
             raise ToolError(f"too large: {step.path} would have {len(step.after)} bytes of at most {LARGEST}")

@@ -11,6 +11,7 @@ and old files, and files named ``.cogstep-*``.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -19,15 +20,21 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from typing import Any
 
 from attrs import frozen
 
-from interpreters.toolbox._atomic_swap import exchange
 from interpreters.toolbox.line_search import open_directory
 from runtime.files import closing
+
+EXCHANGE = 2
+"""``RENAME_EXCHANGE`` of Linux, and ``RENAME_SWAP`` of macOS."""
+CAN_NOT = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
+"""Errors of file systems without this operation."""
 
 OURS = ".cogstep-"
 """Prefix of our temporary files. No tool may write a file with this prefix."""
@@ -56,7 +63,7 @@ class ChangedError(Exception):
 
 
 @frozen
-class Before:
+class FileState:
     """The state of a file when it was read."""
 
     digest: str
@@ -64,7 +71,7 @@ class Before:
 
 
 @frozen
-class Step:
+class FileStep:
     """A change of one file.
 
     Attributes:
@@ -76,7 +83,7 @@ class Step:
     """
 
     parts: tuple[str, ...]
-    before: Before | None
+    before: FileState | None
     after: bytes | None
     mode: int | None = None
     like: os.stat_result | None = None
@@ -90,7 +97,7 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-class Changes:
+class FileTransaction:
     """Changes files in one directory.
 
     Args:
@@ -100,7 +107,7 @@ class Changes:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def make(self, steps: Sequence[Step], *, folders: Sequence[tuple[str, ...]] = ()) -> None:
+    def make(self, steps: Sequence[FileStep], *, folders: Sequence[tuple[str, ...]] = ()) -> None:
         """Take all steps, or none if a step fails.
 
         Args:
@@ -125,10 +132,10 @@ class Changes:
                     written, into = False, list[int]()
                     try:
                         self._write_new(steps, plan, held, into)
-                        _say(note, WRITTEN, force)
+                        _write_note(note, WRITTEN, force)
                         written = True
                         self._take(steps, into, plan)
-                        _say(note, DONE, force)
+                        _write_note(note, DONE, force)
                     except BaseException:
                         self._put_back(plan, written, into)
                         _unlink(f"{OURS}{token}.note", root)
@@ -150,7 +157,7 @@ class Changes:
             with closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)) as listed:
                 names = [name for name in os.listdir(listed) if NOTE.fullmatch(name)]
             for name in names:
-                named = _about(root, name)
+                named = _stat(root, name)
                 if named is None or not stat.S_ISREG(named.st_mode):
                     continue
                 with suppress(FileNotFoundError), closing(os.open(name, READ, dir_fd=root)) as note:
@@ -180,7 +187,7 @@ class Changes:
         else:
             self._put_back(plan, rest.startswith(WRITTEN))
 
-    def _plan(self, token: str, steps: Sequence[Step]) -> dict[str, Any]:
+    def _plan(self, token: str, steps: Sequence[FileStep]) -> dict[str, Any]:
         missing: dict[tuple[str, ...], None] = {}
         for step in steps:
             for depth in range(1, len(step.parts) if step.after is not None else 0):
@@ -212,7 +219,7 @@ class Changes:
 
     # ------------------------------------------------------------------------------------------------- taking steps
 
-    def _write_new(self, steps: Sequence[Step], plan: dict[str, Any], held: ExitStack, folders: list[int]) -> None:
+    def _write_new(self, steps: Sequence[FileStep], plan: dict[str, Any], held: ExitStack, folders: list[int]) -> None:
         """Write all new contents beside their targets.
 
         Adds each step's folder descriptor to ``folders``. The descriptors stay open until ``held`` is closed, so a
@@ -227,11 +234,11 @@ class Changes:
             if step.after is not None:
                 _write(step, step.after, folder, _names(plan["token"], index)[0])
 
-    def _take(self, steps: Sequence[Step], folders: Sequence[int], plan: dict[str, Any]) -> None:
+    def _take(self, steps: Sequence[FileStep], folders: Sequence[int], plan: dict[str, Any]) -> None:
         order = sorted(range(len(steps)), key=lambda index: steps[index].after is not None)
         for index in order:  # deletions first, since a name may differ from a new one by its capitals only
             try:
-                _taken(steps[index], folders[index], *_names(plan["token"], index))
+                _take_step(steps[index], folders[index], *_names(plan["token"], index))
             except OSError as error:
                 if error.errno in (errno.ENOENT, errno.EEXIST):
                     raise ChangedError(steps[index].path) from error
@@ -253,7 +260,7 @@ class Changes:
                 if folder is not None:
                     new, old = _names(plan["token"], index)
                     if written:
-                        _undone(step, folder, new, old)
+                        _undo_step(step, folder, new, old)
                     else:
                         _unlink(new, folder)
                     _force(folder)
@@ -292,18 +299,18 @@ def _names(token: str, index: int) -> tuple[str, str]:
     return f"{OURS}{token}-{index}.new", f"{OURS}{token}-{index}.old"
 
 
-def _write(step: Step, content: bytes, folder: int, name: str) -> None:
+def _write(step: FileStep, content: bytes, folder: int, name: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     like = step.like or (None if step.before is None else step.before.about)
     usual = 0o600 if like is not None else 0o666 if step.mode is None else step.mode
     with closing(os.open(name, flags, usual, dir_fd=folder)) as file:
         _write_all(file, content)
         if like is not None:
-            _as_before(file, like, step.mode)
+            _copy_attributes(file, like, step.mode)
         os.fsync(file)
 
 
-def _as_before(descriptor: int, before: os.stat_result, mode: int | None) -> None:
+def _copy_attributes(descriptor: int, before: os.stat_result, mode: int | None) -> None:
     """Copy owner and mode of the replaced file. The owner first, since changing it resets some mode bits."""
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
@@ -311,30 +318,30 @@ def _as_before(descriptor: int, before: os.stat_result, mode: int | None) -> Non
     os.fchmod(descriptor, stat.S_IMODE(before.st_mode) if mode is None else mode)
 
 
-def _taken(step: Step, folder: int, new: str, old: str) -> None:
+def _take_step(step: FileStep, folder: int, new: str, old: str) -> None:
     """Take one step. Both temporary names are free or ours."""
     name = step.parts[-1]
     if step.before is None:
         os.link(new, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)  # refuses one that is there
     elif step.after is None:
         os.rename(name, old, src_dir_fd=folder, dst_dir_fd=folder)
-        if not _is(step.before, folder, old):
+        if not _is_same_file(step.before, folder, old):
             _return(folder, old, name)
             raise ChangedError(step.path)
     elif exchange(folder, new, name):
-        if not _is(step.before, folder, new):
+        if not _is_same_file(step.before, folder, new):
             exchange(folder, new, name)
             raise ChangedError(step.path)
     else:
         os.link(name, old, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        if not _is(step.before, folder, old):
+        if not _is_same_file(step.before, folder, old):
             raise ChangedError(step.path)
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _is(before: Before, folder: int, name: str) -> bool:
+def _is_same_file(before: FileState, folder: int, name: str) -> bool:
     """Return whether a file is still the same file with the same content."""
-    about = _about(folder, name)
+    about = _stat(folder, name)
     return (
         about is not None
         and (about.st_dev, about.st_ino) == (before.about.st_dev, before.about.st_ino)
@@ -342,19 +349,19 @@ def _is(before: Before, folder: int, name: str) -> bool:
     )
 
 
-def _undone(step: dict[str, Any], folder: int, new: str, old: str) -> None:
+def _undo_step(step: dict[str, Any], folder: int, new: str, old: str) -> None:
     name = step["name"]
     if step["old"] is None:
-        made, there = _about(folder, new), _about(folder, name)
+        made, there = _stat(folder, new), _stat(folder, name)
         if made is not None and there is not None and os.path.samestat(made, there):
             _unlink(name, folder)
     elif step["new"] is None:
-        if _about(folder, old) is not None:
+        if _stat(folder, old) is not None:
             _return(folder, old, name)
         return
     elif _digest(folder, name) == step["new"]:  # else it was not taken, or somebody has put another one there since
         for kept in (new, old):
-            about = _about(folder, kept)
+            about = _stat(folder, kept)
             if about is not None and (about.st_ino == step.get("inode") or _digest(folder, kept) != step["new"]):
                 if not exchange(folder, kept, name):
                     os.rename(kept, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -365,9 +372,9 @@ def _undone(step: dict[str, Any], folder: int, new: str, old: str) -> None:
 
 def _return(folder: int, old: str, name: str) -> None:
     """Move an old file back to its name. If another file has that name by now, both stay."""
-    about = _about(folder, old)
+    about = _stat(folder, old)
     if about is not None and stat.S_ISDIR(about.st_mode):
-        if _about(folder, name) is None:
+        if _stat(folder, name) is None:
             os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
         return
     with suppress(FileExistsError):
@@ -375,7 +382,7 @@ def _return(folder: int, old: str, name: str) -> None:
         _unlink(old, folder)
 
 
-def _about(folder: int, name: str) -> os.stat_result | None:
+def _stat(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
@@ -385,7 +392,7 @@ def _about(folder: int, name: str) -> os.stat_result | None:
 
 
 def _digest(folder: int, name: str) -> str | None:
-    about = _about(folder, name)
+    about = _stat(folder, name)
     if about is None or not stat.S_ISREG(about.st_mode):
         return None
     try:
@@ -449,7 +456,7 @@ def _plan_in(text: bytes) -> dict[str, Any] | None:
     return {"token": token, "steps": steps, "folders": folders}
 
 
-def _say(note: int, what: bytes, force: bool) -> None:
+def _write_note(note: int, what: bytes, force: bool) -> None:
     _write_all(note, what)
     if force:
         os.fsync(note)
@@ -464,3 +471,34 @@ def _write_all(descriptor: int, content: bytes) -> None:
 def _read_all(descriptor: int, longest: int) -> bytes:
     with open(os.dup(descriptor), "rb") as file:
         return file.read(longest)
+
+
+@cache
+def _function() -> Callable[..., int] | None:
+    name = "renameatx_np" if sys.platform == "darwin" else "renameat2"
+    try:
+        function: Callable[..., int] = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (OSError, AttributeError):
+        return None
+    return function
+
+
+def exchange(folder: int, one: str, other: str) -> bool:
+    """Exchange two names in one folder atomically. Returns False if the system does not support it.
+
+    ``rename`` replaces any file that has the target name at that moment. After an exchange, the replaced file has the
+    other name: it can be checked, and put back if it is not the expected file.
+
+    Raises:
+        OSError: it is supported but failed: a name is missing, or access is denied.
+    """
+    function = _function()
+    if function is None:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if function(folder, names[0], folder, names[1], ctypes.c_uint(EXCHANGE)) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in CAN_NOT:
+        return False
+    raise OSError(number, os.strerror(number), other)

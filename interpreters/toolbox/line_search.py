@@ -34,7 +34,7 @@ SECONDS = 5.0
 BEFORE_IT, MATCH, AFTER = "before", "match", "after"
 """The kind of a shown line."""
 
-Found = Callable[[str], "tuple[int, int] | None"]
+FindMatch = Callable[[str], "tuple[int, int] | None"]
 
 SHOWN: dict[str, Any] = {"mode": "content", "before": 0, "after": 0, "offset": None, "limit": None, "text": None}
 """The output options.
@@ -71,7 +71,7 @@ def below(directory: int, names: list[str]) -> int:
     return directory
 
 
-def search(root: str, paths: Iterable[str], found: Found, shown: dict[str, Any]) -> Iterator[Any]:
+def search(root: str, paths: Iterable[str], found: FindMatch, shown: dict[str, Any]) -> Iterator[Any]:
     """Yield the matches in files under ``root``, then notes on omitted parts.
 
     Args:
@@ -90,7 +90,7 @@ def search(root: str, paths: Iterable[str], found: Found, shown: dict[str, Any])
         os.close(directory)
 
 
-def _search(directory: int, paths: Iterable[str], found: Found, shown: dict[str, Any]) -> Iterator[Any]:
+def _search(directory: int, paths: Iterable[str], found: FindMatch, shown: dict[str, Any]) -> Iterator[Any]:
     deadline = time.monotonic() + SECONDS
     large, long = 0, [0]
     mode, first, text = shown["mode"], shown["offset"] or 0, shown["text"]
@@ -148,7 +148,7 @@ def _more(what: str, shown: dict[str, Any], end: int) -> dict[str, str]:
     return {"note": f"[more {what} match; narrow the search, or go on with offset={end}]"}
 
 
-def _matches(path: str, lines: list[str], found: Found, shown: dict[str, Any], long: list[int]) -> Iterator[Any]:
+def _matches(path: str, lines: list[str], found: FindMatch, shown: dict[str, Any], long: list[int]) -> Iterator[Any]:
     """Yield each match as path, line number, shown text and ``MATCH``, and the context lines around it."""
     before, after = (shown["before"], shown["after"]) if shown["mode"] == "content" else (0, 0)
     whole = shown["text"] is not None
@@ -208,7 +208,7 @@ def main() -> None:
         print(json.dumps(item), flush=True)
 
 
-def finder(regex: "re.Pattern[str]") -> Found:
+def finder(regex: "re.Pattern[str]") -> FindMatch:
     """Return a function that finds an expression in a line."""
 
     def found(line: str) -> "tuple[int, int] | None":

@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
 from cognition.base.display import shown_json, shown_name
-from interpreters.toolbox._gitignore import Level, entered
-from interpreters.toolbox._path_sandbox import TRIES, OutsideError, Place, SwappedError, Wall
+from interpreters.toolbox._gitignore import Level, enter_folder
+from interpreters.toolbox._path_sandbox import TRIES, OutsideError, PathSandbox, SandboxedPath, SwappedError
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 from runtime.files import closing
@@ -42,7 +43,7 @@ NOTHING_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errn
 
 
 @frozen
-class Asked:
+class SearchScope:
     """The files that a search includes. Files that the pattern names explicitly are always included."""
 
     hidden: bool = True
@@ -51,31 +52,31 @@ class Asked:
     """Include files that git ignores."""
 
 
-EVERYTHING = Asked()
+EVERYTHING = SearchScope()
 
 
 class MissingError(ToolError):
     """The path does not exist."""
 
 
-class Workspace:
+class RootDirectory:
     """The directory that tools work in."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.wall = Wall(root)
-        self.root = self.wall.root
+        self.wall: PathSandbox = PathSandbox(root)
+        self.root: Path = self.wall.root
 
     @contextmanager
-    def at(self, path: str) -> Iterator[Place]:
+    def at(self, path: str) -> Iterator[SandboxedPath]:
         """Open the existing place of a path for the duration of the block.
 
         Raises:
             ToolError: it is outside of the directory, or can't be followed.
             MissingError: it does not exist.
         """
-        with reported(path), self.wall.at(path) as place:
+        with report_errors(path), self.wall.at(path) as place:
             if place.about is None:
-                raise MissingError(f"no such file: {path}{meant(path, place)}")
+                raise MissingError(f"no such file: {path}{suggest_path(path, place)}")
             yield place
 
     def read(self, path: str) -> str:
@@ -84,7 +85,7 @@ class Workspace:
         Raises:
             ToolError: it does not exist, is not a text, or can't be read; the message has the reason.
         """
-        with reported(path), open(self._opened(path), "rb") as file:
+        with report_errors(path), open(self._open_file(path), "rb") as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise ToolError(f"not a text file: {path}")
@@ -100,7 +101,7 @@ class Workspace:
             return f"{text}\n[cut here: {READ_LIMIT} of {size} bytes]"
         return text
 
-    def _opened(self, path: str) -> int:
+    def _open_file(self, path: str) -> int:
         """Open a file that was a regular file a moment ago, and return its descriptor."""
         for _ in range(TRIES):
             with self.at(path) as place, suppress(SwappedError):
@@ -112,7 +113,7 @@ class Workspace:
         raise ToolError(f"it is being changed all the time: {path}")
 
     def glob(
-        self, pattern: str, context: ToolContext[Any], asked: Asked = EVERYTHING, offset: int | None = None
+        self, pattern: str, context: ToolContext[Any], asked: SearchScope = EVERYTHING, offset: int | None = None
     ) -> str:
         """Return the files whose path matches, one per line.
 
@@ -129,7 +130,7 @@ class Workspace:
         walk = Walk(self, parts, context, asked, explicit=_plain_parts(parts))
         found = sorted(walk)
         end = (offset or 0) + LISTED
-        lines = list(map(listed, found[offset or 0 : end]))
+        lines = list(map(format_path, found[offset or 0 : end]))
         if len(found) > end:
             how = "narrow the pattern" if offset is None else f"narrow the pattern, or go on with offset={end}"
             lines.append(f"[{len(found) - end} more files match; {how}]")
@@ -169,10 +170,10 @@ class Walk:
 
     def __init__(
         self,
-        workspace: Workspace,
+        workspace: RootDirectory,
         parts: tuple[str, ...],
         context: ToolContext[Any],
-        asked: Asked = EVERYTHING,
+        asked: SearchScope = EVERYTHING,
         *,
         explicit: int = 0,
     ) -> None:
@@ -186,10 +187,10 @@ class Walk:
         self._left = VISITED
 
     def __iter__(self) -> Iterator[str]:
-        for path, _real in self.found():
+        for path, _real in self.find():
             yield path
 
-    def found(self) -> Iterator[tuple[str, str]]:
+    def find(self) -> Iterator[tuple[str, str]]:
         """Yield each file's path and its path without links. They differ if the last name is a link."""
         with self._workspace.at(".") as root:
             yield from self._directory(root.open(SCANNED), "", self.beginning, None)
@@ -202,7 +203,7 @@ class Walk:
             with os.scandir(directory) as scanned:
                 entries = sorted(scanned, key=lambda entry: entry.name)
             names = {entry.name for entry in entries}
-            level = None if self.asked.ignored else entered(directory, prefix, above, names)
+            level = None if self.asked.ignored else enter_folder(directory, prefix, above, names)
             explicit = prefix.count("/") < self._explicit
             for entry in entries:
                 self._context.check()
@@ -300,7 +301,7 @@ class Walk:
 
 
 @contextmanager
-def reported(path: str) -> Iterator[None]:
+def report_errors(path: str) -> Iterator[None]:
     """Convert file errors to tool errors that name the model's own path."""
     try:
         yield
@@ -314,7 +315,7 @@ def reported(path: str) -> Iterator[None]:
         raise ToolError(f"{(error.strerror or 'can not be read').lower()}: {path}") from error
 
 
-def listed(path: str) -> str:
+def format_path(path: str) -> str:
     """Return a path for a line of results. It becomes a JSON string if it could start another line or look like another
     path; a model may use that string in a call.
     """
@@ -323,7 +324,7 @@ def listed(path: str) -> str:
     return shown_json(json.dumps(path, ensure_ascii=False))
 
 
-def meant(path: str, place: Place) -> str:
+def suggest_path(path: str, place: SandboxedPath) -> str:
     """Return a hint with the closest existing name for a missing path."""
     try:
         with closing(os.open(".", SCANNED | os.O_CLOEXEC, dir_fd=place.directory)) as folder:
@@ -331,4 +332,4 @@ def meant(path: str, place: Place) -> str:
     except OSError:
         return ""
     close = get_close_matches(place.name, names, n=1, cutoff=0.6)
-    return f"; did you mean {listed(os.path.join(os.path.dirname(path), close[0]))}?" if close else ""
+    return f"; did you mean {format_path(os.path.join(os.path.dirname(path), close[0]))}?" if close else ""

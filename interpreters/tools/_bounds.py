@@ -17,7 +17,7 @@ from typing import Any
 from attrs import define, field
 
 from cognition import ConfigError
-from interpreters.tools.schema import Schema, compiled
+from interpreters.tools.schema import Schema, compile_pattern
 
 Test = Callable[[Any], bool]
 
@@ -42,7 +42,7 @@ MOMENTS = (date, datetime, time)
 
 
 @define
-class Notes:
+class TypeNotes:
     """The metadata of one ``Annotated``."""
 
     description: str = ""
@@ -54,19 +54,19 @@ class Notes:
     """Whether the metadata contains a pydantic feature that only pydantic can check."""
 
 
-def read_notes(given: Iterable[Any], path: str) -> Notes:
+def read_notes(given: Iterable[Any], path: str) -> TypeNotes:
     """Read the metadata of an ``Annotated``. Ignores anything that is not a bound or a description, as Python does.
 
     Raises:
         ConfigError: a bound can't be checked.
     """
-    notes = Notes()
+    notes = TypeNotes()
     for note in given:
         _read(note, notes, path)
     return notes
 
 
-def _read(note: Any, notes: Notes, path: str) -> None:
+def _read(note: Any, notes: TypeNotes, path: str) -> None:
     kind = type(note)
     if isinstance(note, str):
         notes.description = notes.description or note
@@ -80,7 +80,7 @@ def _read(note: Any, notes: Notes, path: str) -> None:
         notes.foreign = True
 
 
-def _read_annotated_types(note: Any, notes: Notes, path: str) -> None:
+def _read_annotated_types(note: Any, notes: TypeNotes, path: str) -> None:
     name = type(note).__name__
     given = {
         one: getattr(note, one) for one in (*ORDER, "multiple_of", "min_length", "max_length") if hasattr(note, one)
@@ -107,7 +107,7 @@ SAYS_LITTLE = frozenset({"strict", "allow_inf_nan", "union_mode", "regex_engine"
 """Pydantic options without effect here: nothing is coerced, and JSON has no infinite numbers."""
 
 
-def _read_pydantic(note: Any, notes: Notes, path: str) -> None:
+def _read_pydantic(note: Any, notes: TypeNotes, path: str) -> None:
     name = type(note).__name__
     if name == "FieldInfo":
         notes.description = notes.description or note.description or ""
@@ -132,27 +132,27 @@ def _read_pydantic(note: Any, notes: Notes, path: str) -> None:
 
 
 @define
-class Applied:
+class BoundKeywords:
     """The keywords and tests that bounds add to one type."""
 
     keywords: Schema = field(factory=dict)
     tests: list[tuple[str, Test]] = field(factory=list)
 
 
-def takes(bound: str, sort: str) -> bool:
+def has_effect(bound: str, sort: str) -> bool:
     """Return whether a bound applies to a ``number``, ``text``, ``array``, ``object`` or ``moment``."""
     if bound in ORDER:
         return sort in ("number", "moment")
     return sort == "number" if bound == "multiple_of" else sort == "text" if bound == "pattern" else sort in SIZES
 
 
-def applied(bounds: Iterable[tuple[str, Any]], sort: str, before: Schema, path: str) -> Applied:
+def apply_bounds(bounds: Iterable[tuple[str, Any]], sort: str, before: Schema, path: str) -> BoundKeywords:
     """Return the keywords and tests for these bounds. ``before`` contains the keywords that the type already has.
 
     Raises:
         ConfigError: a bound's value has the wrong type, or the bounds allow no value.
     """
-    made = Applied()
+    made = BoundKeywords()
     for bound, value in bounds:
         if bound == "pattern":
             text = value if isinstance(value, str) else value.pattern
@@ -217,7 +217,7 @@ def _check_pattern(pattern: str, path: str) -> None:
     if find_spec("regex") is None:
         raise ConfigError(f"{path}: a pattern needs the package regex to be checked: pip install 'cogstep[schemas]'")
     try:
-        compiled(pattern)
+        compile_pattern(pattern)
     except ValueError as error:
         raise ConfigError(f"{path}: the pattern {pattern[:80]!r} can't be read: {error}") from error
 
@@ -233,7 +233,7 @@ def _check_room(schema: Schema, path: str) -> None:
                 raise ConfigError(f"{path}: nothing is left between {low} {schema[low]} and {high} {schema[high]}")
 
 
-def failing(value: Any, tests: Iterable[tuple[str, Test]]) -> Iterator[str]:
+def find_failures(value: Any, tests: Iterable[tuple[str, Test]]) -> Iterator[str]:
     """Yield the texts of the tests that a value fails."""
     for words, test in tests:
         try:

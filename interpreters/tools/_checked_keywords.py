@@ -8,18 +8,16 @@ Two groups of keywords are implemented here:
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import cache, partial
-from ipaddress import IPv4Address, IPv6Address
+from functools import cache
 from typing import Any
 
 from attrs import define, field
 
 from interpreters.tools._ecma import Pattern
-from interpreters.tools._value_checks import RULES, as_key, has_format, is_deep, is_multiple
+from interpreters.tools._value_checks import OTHER_RULES, RULES, has_duplicates, is_deep, is_multiple
 
 MOST_STEPS = 50_000
 """Keywords that one check evaluates at most (about 0.25 s)."""
@@ -28,12 +26,6 @@ PATTERN_SECONDS = 0.5
 """Seconds for all patterns of one check."""
 
 TOO_DEEP = "they are nested too deeply to be checked, or the schema refers to itself without end"
-
-DURATION = re.compile(r"P(?!$)(?:\d+W|(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?)", re.ASCII)
-LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-HOSTNAME = re.compile(rf"{LABEL}(?:\.{LABEL})*\.?", re.ASCII)
-URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]*", re.ASCII)
-EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 
 
 class SpentError(Exception):
@@ -62,7 +54,7 @@ class Budget:
         if known is None:
             began = time.monotonic()
             try:
-                known = (self.patterns.get(pattern) or Pattern(pattern)).found_in(text, max(self.seconds, 0.001))
+                known = (self.patterns.get(pattern) or Pattern(pattern)).matches(text, max(self.seconds, 0.001))
             except TimeoutError:
                 raise SpentError(
                     f"they can't be checked: it takes too long to match a text with {pattern[:80]!r}"
@@ -177,14 +169,8 @@ def _multiple_of(validator: Any, step: Any, instance: Any, _schema: Any) -> Iter
 
 
 def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[Any]:
-    """Check in linear time. A comparison of all pairs takes minutes for a long list."""
-    if unique and isinstance(instance, list):
-        known: set[Any] = set()
-        for number, one in enumerate(instance):
-            known.add(as_key(one))
-            if len(known) <= number:
-                yield _error(f"{instance!r} has non-unique elements")
-                return
+    if unique and isinstance(instance, list) and has_duplicates(instance):
+        yield _error(f"{instance!r} has non-unique elements")
 
 
 def _error(message: str) -> Any:
@@ -202,23 +188,10 @@ def formats() -> Any:
     from jsonschema import FormatChecker
 
     checker = FormatChecker(formats=())
-    rules: Mapping[str, Callable[[str], object]] = {
-        **{name: partial(_is, name) for name in RULES},
-        "duration": DURATION.fullmatch,
-        "email": EMAIL.fullmatch,
-        "hostname": HOSTNAME.fullmatch,
-        "ipv4": IPv4Address,
-        "ipv6": IPv6Address,
-        "uri": URI.fullmatch,
-    }
-    for name, rule in rules.items():
+    for name, rule in {**RULES, **OTHER_RULES}.items():
         checker.checks(name, raises=ValueError)(_on_texts(rule))
     return checker
 
 
 def _on_texts(rule: Callable[[str], object]) -> Callable[[object], bool]:
     return lambda value: not isinstance(value, str) or bool(rule(value))
-
-
-def _is(name: str, text: str) -> bool:
-    return has_format(text, name)

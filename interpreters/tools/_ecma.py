@@ -13,18 +13,18 @@ import re
 from typing import Any
 
 from runtime.constrained.ecma import (
-    Back,
+    Alternative,
+    Assertion,
+    BackReference,
+    CharacterSet,
+    Disjunction,
     EcmaError,
-    Edge,
     Group,
-    Look,
-    Options,
+    Lookaround,
     Piece,
-    Repeated,
-    Row,
-    Signs,
+    Repetition,
     read_pattern,
-    written,
+    write_class,
 )
 
 LONGEST = 2000
@@ -69,7 +69,7 @@ class Pattern:
         tree, size = _read(pattern)
         if size > MOST_REPEATS:
             raise UnreadablePatternError(f"repetitions within each other make more than {MOST_REPEATS}")
-        translated = pattern if tree is None else _translated(tree)
+        translated = pattern if tree is None else _translate(tree)
         if len(translated) > LONGEST_WRITTEN:
             raise UnreadablePatternError("its classes are too many")
         try:
@@ -77,7 +77,7 @@ class Pattern:
         except (regex.error, RecursionError, OverflowError, ValueError, IndexError) as error:
             raise UnreadablePatternError(f"it is no regular expression ({error})") from None
 
-    def found_in(self, text: str, seconds: float) -> bool:
+    def matches(self, text: str, seconds: float) -> bool:
         """Return whether the pattern matches anywhere in a text.
 
         Raises:
@@ -88,7 +88,7 @@ class Pattern:
         return self._compiled.search(text, timeout=seconds, concurrent=True) is not None
 
 
-def _read(pattern: str) -> tuple[Options | None, int]:
+def _read(pattern: str) -> tuple[Disjunction | None, int]:
     """Return the tree of a pattern (None if it is not ECMA 262), and the number of its expanded pieces."""
     try:
         tree = read_pattern(pattern)
@@ -98,37 +98,37 @@ def _read(pattern: str) -> tuple[Options | None, int]:
     return tree, _size(tree)
 
 
-def _translated(piece: Piece) -> str:
+def _translate(piece: Piece) -> str:
     match piece:
-        case Signs():
-            return written(piece)
-        case Row(items=items):
-            return "".join(map(_translated, items))
-        case Options(options=options):
-            return "|".join(map(_translated, options))
+        case CharacterSet():
+            return write_class(piece)
+        case Alternative(items=items):
+            return "".join(map(_translate, items))
+        case Disjunction(options=options):
+            return "|".join(map(_translate, options))
         case Group(body=body, captures=captures):
-            return f"({'' if captures else '?:'}{_translated(body)})"
-        case Look(sign=sign, body=body):
-            return f"(?{sign}{_translated(body)})"
-        case Repeated(body=body, fewest=fewest, most=most, lazy=lazy):
-            return f"(?:{_translated(body)}){{{fewest},{'' if most is None else most}}}{'?' if lazy else ''}"
-        case Edge(kind=kind):
+            return f"({'' if captures else '?:'}{_translate(body)})"
+        case Lookaround(sign=sign, body=body):
+            return f"(?{sign}{_translate(body)})"
+        case Repetition(body=body, fewest=fewest, most=most, lazy=lazy):
+            return f"(?:{_translate(body)}){{{fewest},{'' if most is None else most}}}{'?' if lazy else ''}"
+        case Assertion(kind=kind):
             return EDGES[kind]
-        case Back(group=group):  # what a group has not taken is empty
+        case BackReference(group=group):  # what a group has not taken is empty
             return f"(?({group})\\{group})"
 
 
 def _size(piece: Piece) -> int:
     match piece:
-        case Row(items=items):
+        case Alternative(items=items):
             return sum(map(_size, items))
-        case Options(options=options):
+        case Disjunction(options=options):
             return sum(map(_size, options))
-        case Group(body=body) | Look(body=body):
+        case Group(body=body) | Lookaround(body=body):
             return _size(body)
-        case Repeated(body=Signs()):
+        case Repetition(body=CharacterSet()):
             return 1
-        case Repeated(body=body, fewest=fewest, most=most):
+        case Repetition(body=body, fewest=fewest, most=most):
             return _size(body) * max(fewest, most or 0, 1)
         case _:
             return 1

@@ -51,7 +51,7 @@ class ModelShape:
     """Checks of the outermost type that have no schema keyword, in words. Inner types have them in their descriptions.
     """
 
-    def placed(self, beside: dict[str, Schema]) -> Schema:
+    def place_definitions(self, beside: dict[str, Schema]) -> Schema:
         """Add the definitions to ``beside``, renamed where necessary, and return the schema."""
         names: dict[str, str] = {}
         for name, schema in self.definitions.items():
@@ -61,8 +61,8 @@ class ModelShape:
                 free = f"{name}-{number}"
             names[name] = free
         for name, schema in self.definitions.items():
-            beside[names[name]] = _renamed(schema, names)
-        placed: Schema = _renamed(self.schema, names)
+            beside[names[name]] = _rename(schema, names)
+        placed: Schema = _rename(self.schema, names)
         return placed
 
 
@@ -80,7 +80,7 @@ def read_model(kind: Any, path: str) -> ModelShape:
     except Exception as error:  # of many kinds, such as a name that can't be resolved
         raise ConfigError(f"{path}: pydantic has no JSON Schema for {kind!r}: {error}") from error
     words = _digits(written)
-    schema = _told({keyword: value for keyword, value in written.items() if keyword not in DIGITS})
+    schema = _describe_digits({keyword: value for keyword, value in written.items() if keyword not in DIGITS})
     definitions = schema.pop("$defs", {})
 
     def make(data: Any) -> Any:
@@ -122,20 +122,20 @@ def _generator() -> Any:
     return WithDigits
 
 
-def _told(part: Any) -> Any:
+def _describe_digits(part: Any) -> Any:
     """Replace the keywords in ``DIGITS`` by words in the description. Newer versions of pydantic may write them
     themselves.
     """
     if isinstance(part, list):
-        return [_told(one) for one in part]
+        return [_describe_digits(one) for one in part]
     if not isinstance(part, dict):
         return part
     made: Schema = {}
     for keyword, value in part.items():
         if keyword in NAMED and isinstance(value, dict):
-            made[keyword] = {name: _told(one) for name, one in value.items()}
+            made[keyword] = {name: _describe_digits(one) for name, one in value.items()}
         elif keyword not in DIGITS:
-            made[keyword] = value if keyword in VALUES else _told(value)
+            made[keyword] = value if keyword in VALUES else _describe_digits(value)
     if words := _digits(part):
         made["description"] = "; ".join((made["description"], *words) if "description" in made else words)
     return made
@@ -152,12 +152,12 @@ def _step(one: int | str) -> str:
     return f"[{one}]" if isinstance(one, int) else f".{one}"
 
 
-def _renamed(part: Any, names: dict[str, str]) -> Any:
+def _rename(part: Any, names: dict[str, str]) -> Any:
     if isinstance(part, list):
-        return [_renamed(one, names) for one in part]
+        return [_rename(one, names) for one in part]
     if not isinstance(part, dict):
         return part
-    made = {key: _renamed(one, names) for key, one in part.items()}
+    made = {key: _rename(one, names) for key, one in part.items()}
     place = part.get("$ref")
     if isinstance(place, str) and place.startswith(PLACE):
         made["$ref"] = PLACE + names.get(place.removeprefix(PLACE), place.removeprefix(PLACE))

@@ -25,7 +25,7 @@ class Field:
 
 
 @frozen
-class Record:
+class ClassFields:
     """A class with its fields."""
 
     fields: tuple[Field, ...]
@@ -37,7 +37,7 @@ def is_named_tuple(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def record_of(kind: Any, path: str) -> Record | None:
+def record_of(kind: Any, path: str) -> ClassFields | None:
     """Return the fields of a class, also of a generic class with arguments (``Box[int]``). None for other types.
 
     Raises:
@@ -50,7 +50,7 @@ def record_of(kind: Any, path: str) -> Record | None:
         return None
     hints = _hints(made, path)
     variables = dict(zip(getattr(made, "__parameters__", ()), get_args(kind), strict=False))
-    return Record(tuple(_with(field, variables) for field in _fields(made, hints)), made)
+    return ClassFields(tuple(_with(field, variables) for field in _fields(made, hints)), made)
 
 
 def _hints(made: type, path: str) -> dict[str, Any]:
@@ -81,14 +81,17 @@ def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:
     listed = [item for item in made.__dataclass_fields__.values() if item.init]
     return [
         Field(
-            item.name, _given(hints[item.name]), item.default is missing and item.default_factory is missing, item.name
+            item.name,
+            _unwrap_init_var(hints[item.name]),
+            item.default is missing and item.default_factory is missing,
+            item.name,
         )
         for item in listed
         if ClassVar not in (hints[item.name], get_origin(hints[item.name]))
     ]
 
 
-def _given(hint: Any) -> Any:
+def _unwrap_init_var(hint: Any) -> Any:
     """Return the type of an ``InitVar``, which only the constructor receives."""
     return hint.type if isinstance(hint, dataclasses.InitVar) else hint
 
@@ -102,10 +105,10 @@ def _key(name: str, hint: Any, needed: bool) -> Field:
 
 
 def _with(field: Field, variables: Mapping[Any, Any]) -> Field:
-    return attrs.evolve(field, kind=replaced(field.kind, variables)) if variables else field
+    return attrs.evolve(field, kind=replace_variables(field.kind, variables)) if variables else field
 
 
-def replaced(kind: Any, variables: Mapping[Any, Any]) -> Any:
+def replace_variables(kind: Any, variables: Mapping[Any, Any]) -> Any:
     if isinstance(kind, TypeVar):
         return variables.get(kind, kind)
     inner = getattr(kind, "__parameters__", ())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation, localcontext
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 DEEPEST_STACK = 0.7
@@ -18,6 +19,11 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
 TIME = re.compile(r"(\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+DURATION = re.compile(r"P(?!$)(?:\d+W|(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?)", re.ASCII)
+LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+HOSTNAME = re.compile(rf"{LABEL}(?:\.{LABEL})*\.?", re.ASCII)
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]*", re.ASCII)
+EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 MICROSECONDS = 7
 """Characters of the longest fraction of a second that Python can store, including the point."""
 
@@ -71,6 +77,16 @@ RULES: Mapping[str, Callable[[str], object]] = {
 }
 """The formats of signatures. For an invalid text, a rule returns None or raises ValueError."""
 
+OTHER_RULES: Mapping[str, Callable[[str], object]] = {
+    "duration": DURATION.fullmatch,
+    "email": EMAIL.fullmatch,
+    "hostname": HOSTNAME.fullmatch,
+    "ipv4": IPv4Address,
+    "ipv6": IPv6Address,
+    "uri": URI.fullmatch,
+}
+"""The formats that only ``schema_check`` checks, with rules of the same kind."""
+
 
 def has_format(text: str, name: str) -> bool:
     """Return whether a text has a format. True for any unknown format."""
@@ -98,6 +114,20 @@ def is_multiple(number: float, step: float) -> bool:
             return Decimal(str(number)) % Decimal(str(step)) == 0
         except InvalidOperation:  # an infinite number
             return False
+
+
+def has_duplicates(items: Iterable[Any]) -> bool:
+    """Return whether two items are equal, in linear time: a comparison of all pairs takes minutes for a long list.
+
+    Raises:
+        RecursionError: an item is nested too deeply.
+    """
+    known: set[Any] = set()
+    for number, item in enumerate(items):
+        known.add(as_key(item))
+        if len(known) <= number:
+            return True
+    return False
 
 
 def as_key(value: Any) -> Any:

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
 
 from cognition.base.display import shown_name
-from cognition.values.content import LARGEST_IMAGES, Image, said_size
-from interpreters.tools.undo_hook import Keeper
+from cognition.values.content import LARGEST_IMAGES, Image, format_size
+from interpreters.tools.undo_hook import UndoHook
 
 LOG = logging.getLogger("cogstep")
 Deps = TypeVar("Deps")
@@ -74,18 +74,18 @@ class ToolContext(Generic[Deps]):
         tool: str = "",
         report: Callable[[str], object] | None = None,
         begins: Callable[[], bool] | None = None,
-        keeper: Keeper | None = None,
+        keeper: UndoHook | None = None,
         effect_id: str = "",
     ) -> None:
-        self.deps = deps
+        self.deps: Deps = deps
         """The ``deps`` of the ``Agent``: a database, a client, a user."""
-        self.session = session
-        self.call_id = call_id
+        self.session: str = session
+        self.call_id: str = call_id
         """The id of the call: the same for every attempt and after a crash. Together with ``session`` it is unique."""
-        self.effect_id = effect_id
+        self.effect_id: str = effect_id
         """The id of this attempt (``turn.step.index``)."""
-        self.tool = tool
-        self.keeper = keeper
+        self.tool: str = tool
+        self.keeper: UndoHook | None = keeper
         """Saves the undo data of file changes, for ``keeping``. None without a recording."""
         self.error: BaseException | None = None
         """The exception that the tool raised, if it failed."""
@@ -145,7 +145,7 @@ class ToolContext(Generic[Deps]):
         """
         if self.keeper is None:
             return nullcontext()
-        return self.keeper.keeping_files(root, paths, self.call_id)
+        return self.keeper.keep_files(root, paths, self.call_id)
 
     def show(self, image: Image) -> None:
         """Send the model an image with the result. The result's text should describe the image.
@@ -157,7 +157,7 @@ class ToolContext(Generic[Deps]):
         """
         images = (*self.images, image)
         if sum([one.size for one in images]) > LARGEST_IMAGES:
-            raise ToolError(f"the images of one result may have {said_size(LARGEST_IMAGES)} together")
+            raise ToolError(f"the images of one result may have {format_size(LARGEST_IMAGES)} together")
         self.images = images
 
     def progress(self, text: str) -> None:

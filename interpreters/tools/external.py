@@ -17,7 +17,7 @@ class ExternalTool(SchemaTool):
     """Made from a ``ToolSpec`` in an agent's ``tools``."""
 
     def __init__(self, spec: ToolSpec) -> None:
-        super().__init__(spec, _nobody)
+        super().__init__(spec, _refuse_call)
 
     def problems(self, arguments: Mapping[str, Any]) -> str:
         """Return the error message for invalid arguments, or an empty text if they are valid."""
@@ -28,7 +28,7 @@ class ExternalTool(SchemaTool):
         return ""
 
 
-def _nobody(arguments: dict[str, Any]) -> NoReturn:
+def _refuse_call(arguments: dict[str, Any]) -> NoReturn:
     raise ConfigError("an external tool has no function here; hand in the result of its call by agent.answer()")
 
 

@@ -38,7 +38,7 @@ if hasattr(os, "register_at_fork"):  # else no process is ever forked
 _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
-async def in_thread(function: Callable[[], Result]) -> Result:
+async def run_in_thread(function: Callable[[], Result]) -> Result:
     """Call a function on a thread and await its result or exception.
 
     Cancelling this does not stop the thread.
@@ -57,10 +57,10 @@ async def in_thread(function: Callable[[], Result]) -> Result:
             raise
 
 
-async def to_its_end(function: Callable[[], Result]) -> Result:
+async def run_to_end(function: Callable[[], Result]) -> Result:
     """Call ``function`` on a thread without waiting for a free place. A cancellation waits until the call has ended."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Result] = _Kept(loop=loop)
+    answer: asyncio.Future[Result] = _UncancellableFuture(loop=loop)
     _start(loop, function, answer=answer)
     try:
         return await answer
@@ -70,7 +70,7 @@ async def to_its_end(function: Callable[[], Result]) -> Result:
         raise
 
 
-class _Kept(asyncio.Future[Result]):
+class _UncancellableFuture(asyncio.Future[Result]):
     """A future that ignores cancellation: its task receives the cancellation once this future is done."""
 
     def cancel(self, msg: Any = None) -> bool:
@@ -78,7 +78,7 @@ class _Kept(asyncio.Future[Result]):
         return False
 
 
-async def on_its_own_thread(function: Callable[[], Result]) -> Result:
+async def run_in_new_thread(function: Callable[[], Result]) -> Result:
     """Call ``function`` on a new thread that ends with the call: for the last action of a session."""
     return await _start(asyncio.get_running_loop(), function, _once)
 
@@ -135,20 +135,20 @@ def _at_once(ask: Callable[[], Any]) -> Any:
     return ask()
 
 
-async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
+async def await_answer(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
     """Call a function of the program and await its answer. An ``async def`` runs in the loop, others on a thread.
 
     Args:
         ask: the function.
         begins: calls ``ask``, at the moment and on the thread where the call begins.
     """
-    answer = begins(ask) if is_async(ask) else await in_thread(partial(begins, ask))
+    answer = begins(ask) if is_async(ask) else await run_in_thread(partial(begins, ask))
     if isinstance(answer, Future):
         return await asyncio.wrap_future(answer)
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def seen(task: asyncio.Task[None]) -> None:
+def mark_seen(task: asyncio.Task[None]) -> None:
     """Mark a task's error as seen, so that asyncio does not log it. The next attempt raises it again."""
     if not task.cancelled():
         task.exception()

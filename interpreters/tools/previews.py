@@ -20,7 +20,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from cognition import ConfigError
-from cognition.base.checking import checked, nearest, shown
+from cognition.base.checking import checked, nearest, show
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.failures import is_fault, message_of
 from interpreters.tools.signature import Parameter, context_name, is_async, is_method
@@ -33,11 +33,11 @@ Sort = Literal["text", "diff", "command"]
 def _lines(given: object) -> tuple[str, ...]:
     texts = (given,) if isinstance(given, str) else given
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping | bytes | bytearray):
-        raise ConfigError(f"Preview: lines must be a text or several, not {shown(given)}")
+        raise ConfigError(f"Preview: lines must be a text or several, not {show(given)}")
     found = list(texts)
     for text in found:
         if not isinstance(text, str):
-            raise ConfigError(f"Preview: each of its lines must be a text, not {shown(text)}")
+            raise ConfigError(f"Preview: each of its lines must be a text, not {show(text)}")
     if any("\n" in text for text in found):
         found = [line for text in found for line in text.removesuffix("\n").split("\n")]
     return () if given == "" else tuple(found)
@@ -65,14 +65,14 @@ class Preview:
     """One line about the circumstances, such as the directory; or the reason why the call would fail."""
 
 
-def failing(error: ToolError) -> Preview:
+def failure_preview(error: ToolError) -> Preview:
     """Return the preview of a call that would currently fail."""
     first = message_of(error, error).strip().partition("\n")[0].rstrip(":")
     return Preview(note=f"this call would fail: {first}")
 
 
 @frozen
-class Previewing:
+class PreviewFunction:
     """The preview function of a tool, and the arguments that it takes."""
 
     function: Callable[..., Any]
@@ -93,16 +93,16 @@ class Previewing:
         taken = {name: value for name, value in given.items() if self.every or name in self.names}
         return self.function(**taken, **more)
 
-    def of(self, instance: object) -> Previewing:
+    def of(self, instance: object) -> PreviewFunction:
         """Bind it to an object, if it is a method."""
         if not self.unbound:
             return self
         return evolve(self, function=self.function.__get__(instance), unbound=False)
 
 
-def previewing(
+def read_preview_function(
     function: Callable[..., Any] | None, label: str, parameters: Mapping[str, Parameter] | None = None
-) -> Previewing | None:
+) -> PreviewFunction | None:
     """Check a preview function against the tool's parameters.
 
     Without ``parameters`` (a tool made from a schema), the function receives all arguments as one dictionary.
@@ -119,7 +119,7 @@ def previewing(
         raise ConfigError(f"{where} has to be a plain function: what it gives is shown at once, and never awaited")
     context = context_name(function)
     if parameters is None:
-        return Previewing(function, None, context)
+        return PreviewFunction(function, None, context)
     try:
         declared = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError) as error:
@@ -137,10 +137,10 @@ def previewing(
                 f"{where} takes {one.name!r}, which is no argument of the tool{nearest(one.name, parameters)}"
             )
     defaults = {name: item.default for name, item in parameters.items() if not item.required}
-    return Previewing(function, frozenset(taken), context, defaults, every, unbound)
+    return PreviewFunction(function, frozenset(taken), context, defaults, every, unbound)
 
 
-def made(make: Callable[[], Any], name: str) -> Preview | None:
+def make_preview(make: Callable[[], Any], name: str) -> Preview | None:
     """Return the preview, or None if the function returns None or fails with anything but a ``ToolError``.
 
     Does not catch an interrupt, or an exception from a signal handler of the program.
@@ -153,7 +153,7 @@ def made(make: Callable[[], Any], name: str) -> Preview | None:
             raise TypeError("a preview is shown at once, and never awaited")
         return Preview(given)
     except ToolError as error:
-        return failing(error)
+        return failure_preview(error)
     except BaseException as error:  # of any kind, as with tools: who is asked sees the arguments then
         if not is_fault(error):
             raise

@@ -14,11 +14,11 @@ class RefusedError(ValueError):
     """
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
-        self.problems = tuple(problems)
+        self.problems: tuple[tuple[str, str], ...] = tuple(problems)
         super().__init__("; ".join(f"{place} {text}".strip() for place, text in self.problems))
 
 
-def gathered(parts: Iterable[tuple[str, Callable[[Any], Any], Any]]) -> list[Any]:
+def gather(parts: Iterable[tuple[str, Callable[[Any], Any], Any]]) -> list[Any]:
     """Make one value per part: a triple of place, constructor and data.
 
     Raises:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from math import isfinite
 from typing import Any
 
-from interpreters.tools._value_checks import as_key, has_format, is_multiple
+from interpreters.tools._value_checks import OTHER_RULES, as_key, has_duplicates, has_format, is_multiple
 
 Schema = dict[str, Any]
 
@@ -63,9 +63,6 @@ SILENT = frozenset(
 )
 """Keywords without effect on validity."""
 
-ELSEWHERE = frozenset({"duration", "email", "hostname", "ipv4", "ipv6", "uri"})
-"""Formats that only ``schema_check`` knows."""
-
 DEEPEST = "they are nested too deeply to be checked"
 
 
@@ -86,7 +83,7 @@ def is_within(schema: Any) -> bool:
 
 def _is_simple(schema: Schema) -> bool:
     kind, pattern, place = schema.get("type", ""), schema.get("pattern"), schema.get("$ref", "#/$defs/")
-    known = isinstance(kind, str) and schema.get("format") not in ELSEWHERE
+    known = isinstance(kind, str) and schema.get("format") not in OTHER_RULES
     readable = pattern is None or pattern in OWN_PATTERNS or find_spec("regex") is not None
     return known and readable and place.startswith("#/$defs/") and place.count("/") == 2
 
@@ -130,7 +127,7 @@ def _problems(value: Any, schema: Schema, path: str, known: _Known) -> Iterator[
         if keyword in schema:
             yield from _of_options(value, schema[keyword], path, known, alone=keyword == "oneOf")
     if not _has_type(value, schema.get("type")) or not _is_chosen(value, schema):
-        yield _expected(path, _expectation(schema, known), value)
+        yield _format_expected(path, _expectation(schema, known), value)
     elif isinstance(value, list):
         yield from _array_problems(value, schema, path, known)
     elif isinstance(value, dict):
@@ -151,7 +148,7 @@ def _fits(value: Any, schema: Schema, known: _Known) -> bool:
 
 
 def _of_options(value: Any, options: list[Any], path: str, known: _Known, *, alone: bool) -> Iterator[str]:
-    fits = sum(_fits(value, _resolved(option, known), known) for option in options)
+    fits = sum(_fits(value, _resolve(option, known), known) for option in options)
     if fits == 1 or (fits and not alone):
         return
     if fits:
@@ -159,15 +156,17 @@ def _of_options(value: Any, options: list[Any], path: str, known: _Known, *, alo
         return
     same_kind = [option for option in options if _has_type(value, _type_of(option, known))]
     if len(same_kind) == 1 or (same_kind and isinstance(value, dict | list)):  # one wrong field, say: name the field
-        yield from min((_unlike(value, option, path, known) for option in same_kind), key=lambda one: one[:2])[2]
+        yield from min(
+            (_measure_distance(value, option, path, known) for option in same_kind), key=lambda one: one[:2]
+        )[2]
     else:
         words = dict.fromkeys(_expectation(option, known) for option in options)
-        yield _expected(path, " or ".join(words), value)
+        yield _format_expected(path, " or ".join(words), value)
 
 
-def _unlike(value: Any, option: Schema, path: str, known: _Known) -> tuple[int, int, list[str]]:
+def _measure_distance(value: Any, option: Schema, path: str, known: _Known) -> tuple[int, int, list[str]]:
     """Return how far a value is from an option: differing tag members, number of problems, and the problems."""
-    option = _resolved(option, known)
+    option = _resolve(option, known)
     key = id(value), id(option), path
     if key not in known.unlike:
         members = option.get("properties", {}) if isinstance(value, dict) else {}
@@ -179,12 +178,12 @@ def _unlike(value: Any, option: Schema, path: str, known: _Known) -> tuple[int, 
     return known.unlike[key]
 
 
-def _resolved(schema: Schema, known: Mapping[str, Schema]) -> Schema:
+def _resolve(schema: Schema, known: Mapping[str, Schema]) -> Schema:
     return known[schema["$ref"].removeprefix("#/$defs/")] if schema.keys() == {"$ref"} else schema
 
 
 def _type_of(schema: Schema, known: Mapping[str, Schema]) -> str | None:
-    kind: str | None = _resolved(schema, known).get("type")
+    kind: str | None = _resolve(schema, known).get("type")
     return kind
 
 
@@ -223,10 +222,10 @@ def _array_problems(value: list[Any], schema: Schema, path: str, known: _Known) 
     prefix, rest = schema.get("prefixItems", []), schema.get("items", True)
     fewest, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
     if not fewest <= len(value) <= most or (rest is False and len(value) > len(prefix)):
-        yield _expected(path, f"a list of {_count(fewest, schema.get('maxItems'))}", value)
+        yield _format_expected(path, f"a list of {_count(fewest, schema.get('maxItems'))}", value)
         return
-    if schema.get("uniqueItems") and len({as_key(item) for item in value}) < len(value):
-        yield _expected(path, "a list in which nothing stands twice", value)
+    if schema.get("uniqueItems") and has_duplicates(value):
+        yield _format_expected(path, "a list in which nothing stands twice", value)
     for index, item in enumerate(value):
         part = prefix[index] if index < len(prefix) else rest
         if isinstance(part, dict):
@@ -248,7 +247,7 @@ def _object_problems(value: dict[str, Any], schema: Schema, path: str, known: _K
             yield f"{start}{name} is missing"
     if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)):
         wanted = _count(schema.get("minProperties", 0), schema.get("maxProperties"))
-        yield _expected(path, f"an object with {wanted} members", value)
+        yield _format_expected(path, f"an object with {wanted} members", value)
     for name, item in value.items():
         part = members.get(name, rest)
         if isinstance(part, dict):
@@ -262,12 +261,12 @@ def _object_problems(value: dict[str, Any], schema: Schema, path: str, known: _K
 def _text_problems(value: str, schema: Schema, path: str) -> Iterator[str]:
     fewest, most = schema.get("minLength", 0), schema.get("maxLength")
     if len(value) < fewest or (most is not None and len(value) > most):
-        yield _expected(path, f"a text of {_count(fewest, most)} characters", value)
+        yield _format_expected(path, f"a text of {_count(fewest, most)} characters", value)
     pattern, shape = schema.get("pattern"), schema.get("format")
     if pattern is not None and not _matches(pattern, value):
-        yield _expected(path, f"a text that matches {pattern}", value)
+        yield _format_expected(path, f"a text that matches {pattern}", value)
     if shape in FORMATS and not has_format(value, shape):
-        yield _expected(path, FORMATS[shape], value)
+        yield _format_expected(path, FORMATS[shape], value)
 
 
 def _matches(pattern: str, text: str) -> bool:
@@ -275,14 +274,14 @@ def _matches(pattern: str, text: str) -> bool:
     if own is not None:
         return own.match(text) is not None
     try:
-        found: bool = compiled(pattern).found_in(text, PATTERN_SECONDS)
+        found: bool = compile_pattern(pattern).found_in(text, PATTERN_SECONDS)
     except TimeoutError:  # what can't be told in time does not fit
         return False
     return found
 
 
 @cache
-def compiled(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> Any:
     """Return a pattern with a time limit. Needs the package ``regex``; raises UnreadablePatternError."""
     from interpreters.tools._ecma import Pattern
 
@@ -303,11 +302,11 @@ def _number_problems(value: float, schema: Schema, path: str) -> Iterator[str]:
         wanted.append((True, f"a multiple of {step}"))
     for missed, words in wanted:
         if missed:
-            yield _expected(path, words, value)
+            yield _format_expected(path, words, value)
 
 
 def _expectation(schema: Schema, known: Mapping[str, Schema]) -> str:
-    schema = _resolved(schema, known)
+    schema = _resolve(schema, known)
     if "enum" in schema or "const" in schema:
         choices = schema.get("enum", [schema.get("const")])
         return ("one of " if len(choices) > 1 else "") + ", ".join(
@@ -319,7 +318,7 @@ def _expectation(schema: Schema, known: Mapping[str, Schema]) -> str:
     return FORMATS.get(schema.get("format", ""), NAMES.get(schema.get("type", ""), "something else"))
 
 
-def _expected(path: str, what: str, value: Any) -> str:
+def _format_expected(path: str, what: str, value: Any) -> str:
     try:
         given = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

@@ -53,14 +53,14 @@ class FullCheck:
                 raise ConfigError(f"{subject} need the package {package} to be checked: pip install 'cogstep[schemas]'")
         look_over(schema, subject)
         self._patterns: dict[str, Pattern] = {}
-        draft, registry = self._plain() if is_plain(schema) else self._looked_at(schema, subject)
+        draft, registry = self._plain() if is_plain(schema) else self._examine(schema, subject)
         self._validator = guarded(draft)(schema, registry=registry, format_checker=formats())
 
     def problems(self, value: Any) -> list[str]:
         """Return the problems of a value, each with its place: at most ``MOST_PROBLEMS``, then "and more"."""
         token = BUDGET.set(Budget(self._patterns))
         try:
-            found = [_worded(error) for error in islice(self._validator.iter_errors(value), MOST_PROBLEMS + 1)]
+            found = [_format_problem(error) for error in islice(self._validator.iter_errors(value), MOST_PROBLEMS + 1)]
         except SpentError as spent:
             return [str(spent)]
         except RecursionError:
@@ -77,7 +77,7 @@ class FullCheck:
 
         return Draft202012Validator, REGISTRY
 
-    def _looked_at(self, schema: Any, subject: str) -> tuple[Any, Any]:
+    def _examine(self, schema: Any, subject: str) -> tuple[Any, Any]:
         draft = _draft_of(schema, subject)
         return draft, self._look_around(schema, draft, subject)
 
@@ -167,14 +167,14 @@ def _problems_of(draft: Any, schema: Any) -> list[str]:
     check = guarded(draft)(draft.META_SCHEMA, format_checker=None)
     token = BUDGET.set(Budget({}, steps=MOST_SCHEMA_STEPS))
     try:
-        return [_worded(error) for error in islice(check.iter_errors(schema), MOST_PROBLEMS)]
+        return [_format_problem(error) for error in islice(check.iter_errors(schema), MOST_PROBLEMS)]
     except (SpentError, RecursionError):
         return ["it is nested too deeply, or has too many parts"]
     finally:
         BUDGET.reset(token)
 
 
-def _worded(error: Any) -> str:
+def _format_problem(error: Any) -> str:
     """Return a problem as one line with its place. For alternatives, it describes the closest alternative."""
     from jsonschema.exceptions import best_match
 

@@ -38,26 +38,26 @@ class LeftOut:
         return f"{self.keyword} @ {self.path}: {self.reason}"
 
 
-def mended(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[LeftOut, ...]]:
+def repair_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[LeftOut, ...]]:
     """Return a schema that can be checked, and the omitted keywords. A checkable schema is returned unchanged.
 
     Raises:
         ConfigError: the extra ``schemas`` is not installed.
     """
-    reason = _refused(schema)
+    reason = _find_refusal(schema)
     if not reason:
         return schema, ()
     try:
         made = copy.deepcopy(schema)
-        left = [*_without_odd_references(made), *_without_strange_values(made)]
+        left = [*_drop_odd_references(made), *_drop_strange_values(made)]
     except (RecursionError, SpentError):
         return dict(OPEN), (LeftOut("$", "the schema", "it is nested too deeply, or has too many parts"),)
-    if left and made.get("type", "object") == "object" and not _refused(made):
+    if left and made.get("type", "object") == "object" and not _find_refusal(made):
         return {"type": "object", **made}, tuple(left)
     return dict(OPEN), (LeftOut("$", "the schema", reason),)
 
 
-def _refused(schema: Any) -> str:
+def _find_refusal(schema: Any) -> str:
     try:
         FullCheck(schema, "the parameters")
     except ConfigError as error:
@@ -79,24 +79,24 @@ def _parts(schema: Any, path: str = "$") -> Iterator[tuple[str, dict[str, Any]]]
             waiting += [(f"{place}[{index}]", inner) for index, inner in enumerate(one)]
 
 
-def _without_odd_references(schema: dict[str, Any]) -> Iterator[LeftOut]:
+def _drop_odd_references(schema: dict[str, Any]) -> Iterator[LeftOut]:
     for path, part in _parts(schema):
         for keyword in ("$ref", "$dynamicRef"):
             target = part.get(keyword)
-            if isinstance(target, str) and not _leads(schema, target):
+            if isinstance(target, str) and not _resolves(schema, target):
                 del part[keyword]
                 yield LeftOut(path, keyword, "it leads nowhere in the schema, and nothing is fetched")
-        if isinstance(part.get("pattern"), str) and not _readable(part["pattern"]):
+        if isinstance(part.get("pattern"), str) and not _is_readable(part["pattern"]):
             del part["pattern"]
             yield LeftOut(path, "pattern", "it can't be read")
         named = part.get("patternProperties")
         if isinstance(named, dict):
-            for pattern in [one for one in named if not _readable(one)]:
+            for pattern in [one for one in named if not _is_readable(one)]:
                 del named[pattern]
                 yield LeftOut(path, "patternProperties", f"the pattern {pattern[:80]!r} can't be read")
 
 
-def _leads(schema: Any, target: str) -> bool:
+def _resolves(schema: Any, target: str) -> bool:
     """Return whether a reference resolves. For anchors it returns True; the check itself knows more."""
     if not target.startswith("#"):
         return False
@@ -114,7 +114,7 @@ def _leads(schema: Any, target: str) -> bool:
     return isinstance(at, dict | bool)
 
 
-def _readable(pattern: str) -> bool:
+def _is_readable(pattern: str) -> bool:
     try:
         Pattern(pattern)
     except UnreadablePatternError:
@@ -122,7 +122,7 @@ def _readable(pattern: str) -> bool:
     return True
 
 
-def _without_strange_values(schema: dict[str, Any]) -> Iterator[LeftOut]:
+def _drop_strange_values(schema: dict[str, Any]) -> Iterator[LeftOut]:
     """Remove keywords with values that the draft does not allow, such as an unknown type."""
     import jsonschema
 
@@ -138,13 +138,13 @@ def _without_strange_values(schema: dict[str, Any]) -> Iterator[LeftOut]:
         if not wrong:
             return
         for path, message in wrong.items():
-            left = _removed(schema, path)
+            left = _remove(schema, path)
             if left is None:
                 return
             yield LeftOut(left[0], left[1], message[:120])
 
 
-def _removed(schema: Any, path: tuple[Any, ...]) -> tuple[str, str] | None:
+def _remove(schema: Any, path: tuple[Any, ...]) -> tuple[str, str] | None:
     """Remove the innermost member on a path. Returns its parent's path and its name, or None if there is no such
     member.
     """

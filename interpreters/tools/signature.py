@@ -133,7 +133,7 @@ def summary(text: str) -> str:
     return "" if SECTION.match(first) else " ".join(first.split())
 
 
-def described(text: str) -> dict[str, str]:
+def read_descriptions(text: str) -> dict[str, str]:
     """Return the parameter descriptions of a Google-style ``Args:`` section."""
     found: dict[str, list[str]] = {}
     inside, margin = False, None

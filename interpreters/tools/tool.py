@@ -15,36 +15,48 @@ The tool has the function's name. Its description is the first paragraph of the 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import inspect
+import json
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from uuid import UUID
+
+import attrs
 
 from cognition import RETRY_PLAN, CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
+from cognition.base.encoding import bounded
+from cognition.base.strict_json import DEEPEST as DEEPEST_JSON
 from cognition.values.tools import ToolClass
-from interpreters.tools._result_text import text_of
-from interpreters.tools._transient import may_pass
+from interpreters.tools._records import is_named_tuple
 from interpreters.tools.context import (
     ToolCancelled,
     ToolContext,
     ToolError as ToolError,
     ToolRetry as ToolRetry,
 )
-from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, message_of
-from interpreters.tools.previews import Preview, Previewing, made, previewing
+from interpreters.tools.deferred import LATER
+from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, may_pass, message_of
+from interpreters.tools.previews import Preview, PreviewFunction, make_preview, read_preview_function
 from interpreters.tools.refusals import problems_of
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
 from interpreters.tools.signature import (
     context_name,
-    described,
     is_async as is_async,
     is_method,
     object_schema,
     parameters,
+    read_descriptions,
     summary,
 )
 from runtime.checking import checked_call
@@ -52,10 +64,30 @@ from runtime.checking import checked_call
 if TYPE_CHECKING:
     from interpreters.tools.schema_check import FullCheck
 
+
+AS_TEXT = (date, datetime, time, Decimal, PurePath, UUID)
+"""Types that become their text in JSON."""
+
 LOG = logging.getLogger("cogstep")
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class ToolOptions(TypedDict, total=False):
+    """Keyword options of a tool: those of ``ToolSpec``, and a preview of its calls. See ``tool``."""
+
+    read_only: bool
+    idempotent: bool
+    approval: bool | tuple[str, ...]
+    kind: ToolClass | None
+    paths: tuple[str, ...]
+    command: str
+    parallel: bool | None
+    timeout: float | None
+    retries: tuple[float, ...] | bool
+    output_limit: int | None
+    preview: Callable[..., Any] | None
 
 
 class Tool(Generic[P, R]):
@@ -73,29 +105,18 @@ class Tool(Generic[P, R]):
         *,
         name: str | None = None,
         description: str | None = None,
-        read_only: bool = False,
-        idempotent: bool = False,
-        approval: bool | tuple[str, ...] = False,
-        kind: ToolClass | None = None,
-        paths: tuple[str, ...] = (),
-        command: str = "",
-        parallel: bool | None = None,
-        timeout: float | None = None,
-        retries: tuple[float, ...] | bool = (),
-        output_limit: int | None = None,
-        preview: Callable[..., Any] | None = None,
+        **options: Unpack[ToolOptions],
     ) -> None:
-        self.function = function
-        self.is_async = is_async(function)
+        self.function: Callable[P, R] = function
+        self.is_async: bool = is_async(function)
         self.is_method = is_method(function)
         label = name or str(getattr(function, "__name__", type(function).__name__))
         text = inspect.getdoc(function) or ""
-        self._parameters, self._context_name, definitions = parameters(function, label, described(text))
+        self._parameters, self._context_name, definitions = parameters(function, label, read_descriptions(text))
         told = summary(text) if description is None else description
         schema = object_schema(self._parameters.values(), definitions)
-        flags = (read_only, idempotent, approval, kind, tuple(paths), command, parallel, timeout, _plan(retries))
-        self.spec = ToolSpec(label, told, schema, *flags, output_limit)
-        self._previewing = previewing(preview, label, self._parameters)
+        self.spec: ToolSpec = _spec_of(label, told, schema, options)
+        self._previewing = read_preview_function(options.get("preview"), label, self._parameters)
         self._required = frozenset(item.name for item in self._parameters.values() if item.required)
         self._plain = {item.name: item.shape.plain for item in self._parameters.values()}
         """For each parameter the type whose values need no check; None if its values need a check."""
@@ -123,17 +144,7 @@ class Tool(Generic[P, R]):
         description: str = "",
         parameters: Schema,
         function: Callable[..., Any],
-        read_only: bool = False,
-        idempotent: bool = False,
-        approval: bool | tuple[str, ...] = False,
-        kind: ToolClass | None = None,
-        paths: tuple[str, ...] = (),
-        command: str = "",
-        parallel: bool | None = None,
-        timeout: float | None = None,
-        retries: tuple[float, ...] | bool = (),
-        output_limit: int | None = None,
-        preview: Callable[..., Any] | None = None,
+        **options: Unpack[ToolOptions],
     ) -> Tool[..., Any]:
         """Make a tool with a given JSON Schema, such as a tool of an MCP server.
 
@@ -144,17 +155,14 @@ class Tool(Generic[P, R]):
             description: text for the model.
             parameters: JSON Schema of an object, draft 2020-12 or the draft named by ``$schema``.
             function: takes the arguments as one dictionary of decoded JSON; plain or ``async def``. It also receives a
-                ``ToolContext`` if it has a parameter of that type. read_only, idempotent, approval, kind, paths,
-                command, parallel: as in ``ToolSpec``. timeout, retries, output_limit: as in ``ToolSpec``;
-                ``retries=True`` means ``RETRY_PLAN``.
-            preview: takes the arguments as ``function`` does, and returns a ``Preview``.
+                ``ToolContext`` if it has a parameter of that type.
+            options: as for ``tool``; ``preview`` takes the arguments as ``function`` does, and returns a ``Preview``.
 
         Raises:
             ConfigError: the name is invalid; the schema is invalid or can't be checked; or the extra ``schemas`` is not
                 installed.
         """
-        flags = (read_only, idempotent, approval, kind, tuple(paths), command, parallel, timeout, _plan(retries))
-        return SchemaTool(ToolSpec(name, description, parameters, *flags, output_limit), function, preview=preview)
+        return SchemaTool(_spec_of(name, description, parameters, options), function, preview=options.get("preview"))
 
     @property
     def timeout(self) -> float | None:
@@ -185,8 +193,8 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Tool {self.spec.name}>"
 
-    _previewing: Previewing | None = None
-    is_method = False
+    _previewing: PreviewFunction | None = None
+    is_method: bool = False
     """Whether it was decorated in a class and needs an object: ``shop.order`` can be called, ``Shop.order`` can't."""
 
     def __get__(self, instance: object, owner: type | None = None) -> Tool[..., Any]:
@@ -203,7 +211,11 @@ class Tool(Generic[P, R]):
         For a call that would fail, it contains the reason. None if the tool has no preview, or the preview failed.
         """
         shown = self._previewing
-        return None if shown is None else made(lambda: shown.call(self._structured(arguments), context), self.spec.name)
+        return (
+            None
+            if shown is None
+            else make_preview(lambda: shown.call(self._structured(arguments), context), self.spec.name)
+        )
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Check and convert the arguments, call the function, and return its result as text.
@@ -261,9 +273,7 @@ class Tool(Generic[P, R]):
         if self._full is None and self._is_plain(arguments):  # the usual case, in a tenth of the time
             return {**self._defaults, **arguments}
         check_finite(arguments, self.spec.name)
-        found: list[str] = (
-            [] if self._full is None else self._full.problems(_without_nothing(arguments, self._parameters))
-        )
+        found: list[str] = [] if self._full is None else self._full.problems(_drop_nulls(arguments, self._parameters))
         values: dict[str, Any] = dict(self._defaults)
         try:
             for name, value in arguments.items():
@@ -315,11 +325,11 @@ class SchemaTool(Tool[..., Any]):
         if not callable(function):
             raise ConfigError(f"tool {spec.name!r} needs a function, not {function!r}")
         self.function = function
-        self.is_async = is_async(function)
+        self.is_async: bool = is_async(function)
         self.spec = spec
         self._derived = spec.parameters
         self._context_name = context_name(function)
-        self._previewing = previewing(preview, spec.name)
+        self._previewing = read_preview_function(preview, spec.name)
         self._full = self._full_check()
         read_tool(spec)
 
@@ -343,7 +353,7 @@ class SchemaTool(Tool[..., Any]):
 NO_DEFINITIONS: Mapping[str, Schema] = {}
 
 
-def _without_nothing(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_nulls(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Drop each null that may mean an omitted argument."""
     return {
         name: value
@@ -376,9 +386,13 @@ def check_finite(arguments: Mapping[str, Any], name: str) -> None:
             waiting += value
 
 
-def _plan(retries: tuple[float, ...] | bool) -> tuple[float, ...]:
-    """Return the waits before further attempts; True means ``RETRY_PLAN``."""
-    return (RETRY_PLAN if retries else ()) if isinstance(retries, bool) else tuple(retries)
+def _spec_of(name: str, description: str, schema: Schema, options: ToolOptions) -> ToolSpec:
+    """Return the specification. ``retries=True`` means ``RETRY_PLAN``."""
+    flags: Any = {key: value for key, value in options.items() if key != "preview"}
+    retries = options.get("retries", ())
+    flags["retries"] = (RETRY_PLAN if retries else ()) if isinstance(retries, bool) else tuple(retries)
+    flags["paths"] = tuple(options.get("paths", ()))
+    return ToolSpec(name, description, schema, **flags)
 
 
 @overload
@@ -388,17 +402,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    read_only: bool = False,
-    idempotent: bool = False,
-    approval: bool | tuple[str, ...] = False,
-    kind: ToolClass | None = None,
-    paths: tuple[str, ...] = (),
-    command: str = "",
-    parallel: bool | None = None,
-    timeout: float | None = None,
-    retries: tuple[float, ...] | bool = (),
-    output_limit: int | None = None,
-    preview: Callable[..., Any] | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None, /, **options: Any
@@ -436,7 +440,7 @@ def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) 
         if not is_fault(error):
             raise
         context.error = error
-        return _failed(effect, error)
+        return _make_failure(effect, error)
 
 
 async def run_tool_async(
@@ -451,7 +455,7 @@ async def run_tool_async(
         if not watch.is_fault(error):
             raise
         context.error = error
-        return _failed(effect, error)
+        return _make_failure(effect, error)
 
 
 def tool_result(effect: CallTool, result: object) -> ToolReturned | ToolFailed:
@@ -461,7 +465,7 @@ def tool_result(effect: CallTool, result: object) -> ToolReturned | ToolFailed:
         ConfigError: the result has no JSON form.
     """
     if isinstance(result, BaseException):
-        return _failed(effect, result)
+        return _make_failure(effect, result)
     try:
         return ToolReturned(effect.effect_id, text_of(result, effect.call.name))
     except ToolError as error:
@@ -485,7 +489,7 @@ MEANT = (ToolError, ToolCancelled)
 """Exceptions that a tool raises on purpose. Any other exception is a bug in the tool."""
 
 
-def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
+def _make_failure(effect: CallTool, error: BaseException) -> ToolFailed:
     level = logging.DEBUG if isinstance(error, MEANT) else logging.WARNING
     LOG.log(level, "the tool %s failed", effect.call.name, exc_info=error)
     match error:
@@ -497,3 +501,50 @@ def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
             return ToolFailed(effect.effect_id, LEFT)
         case _:
             return ToolFailed(effect.effect_id, describe(error), transient=may_pass(error))
+
+
+def text_of(value: Any, name: str) -> str:
+    """Return a text unchanged and any other result as JSON.
+
+    Raises:
+        ToolError: the result has no JSON form.
+    """
+    if isinstance(value, str):
+        return value
+    if value is LATER:
+        raise ToolError(f"{name} can't answer later; give the agent a ToolSpec in its place, and hand the result in")
+    if type(value) is int:  # the commonest of the others, and three times as fast as through JSON
+        return str(value)
+    try:
+        return bounded(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False), DEEPEST_JSON)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolError(f"{name} returned a value that has no form in JSON: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """Convert a value to plain JSON data by its actual types, not by the declared types of its class."""
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, AS_TEXT):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {_plain(name): _plain(one) for name, one in value.items()}
+    if is_named_tuple(type(value)):
+        return {name: _plain(one) for name, one in zip(value._fields, value, strict=True)}
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [_plain(one) for one in value]
+    if isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)  # a model of pydantic's
+    if attrs.has(type(value)):
+        return {one.name: _plain(getattr(value, one.name)) for one in attrs.fields(type(value)) if one.init}
+    if dataclasses.is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value) if one.init}
+    if hasattr(type(value), "__get_pydantic_core_schema__"):  # a type of pydantic's, such as an address
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")

@@ -23,7 +23,7 @@ SCHEMAS = ("inputSchema", "input_schema", "parameters")
 
 
 @frozen
-class Listed:
+class ListedDefinition:
     """One tool of a list."""
 
     place: int
@@ -116,7 +116,7 @@ def unreadable(data: Any) -> str:
     return ""
 
 
-def read_listing(data: Any) -> tuple[Listed, ...]:
+def read_listing(data: Any) -> tuple[ListedDefinition, ...]:
     """Return the tools of a list, including the unusable ones.
 
     Args:
@@ -130,10 +130,10 @@ def read_listing(data: Any) -> tuple[Listed, ...]:
     items = data.get("tools") if isinstance(data, Mapping) else data
     if not isinstance(items, list):
         raise ConfigError('no list of tools; one is {"name": ..., "inputSchema": JSON Schema}')
-    return tuple(_listed(place, item) for place, item in enumerate(items))
+    return tuple(_read_entry(place, item) for place, item in enumerate(items))
 
 
-def _listed(place: int, item: Any) -> Listed:
+def _read_entry(place: int, item: Any) -> ListedDefinition:
     if isinstance(item, Mapping):
         item = item.get("function", item)
     name = item.get("name") if isinstance(item, Mapping) else None
@@ -141,10 +141,10 @@ def _listed(place: int, item: Any) -> Listed:
     if isinstance(item, Mapping):
         schema = next((item[key] for key in SCHEMAS if item.get(key) is not None), {})
     if not isinstance(schema, dict) or not isinstance(name, str):
-        return Listed(place, "", None, "it has to be an object with a name and, as parameters, a JSON Schema")
+        return ListedDefinition(place, "", None, "it has to be an object with a name and, as parameters, a JSON Schema")
     if why := unreadable([schema, item.get("description")]):
-        return Listed(place, name[:80], None, f"it can't be read: {why}")
+        return ListedDefinition(place, name[:80], None, f"it can't be read: {why}")
     try:
-        return Listed(place, name, ToolSpec(name, str(item.get("description") or ""), schema))
+        return ListedDefinition(place, name, ToolSpec(name, str(item.get("description") or ""), schema))
     except ConfigError as error:
-        return Listed(place, name[:80], None, str(error)[:1000])
+        return ListedDefinition(place, name[:80], None, str(error)[:1000])

@@ -19,7 +19,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition import ConfigError, ToolSpec
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from interpreters.tools.external import ExternalTool, Usable, as_tools
 from interpreters.tools.tool import Tool
 from interpreters.tools.tool_listing import DEEPEST, Unreadable, decode_listing, unreadable
@@ -112,11 +112,11 @@ NO_LIST = "this is no list of tools; one is [{'type': 'function', 'function': {'
 def _by_name(ours: Iterable[Usable]) -> dict[str, Tool[..., Any]]:
     own: dict[str, Tool[..., Any]] = {}
     if isinstance(ours, str | bytes | Mapping) or not isinstance(ours, Iterable):
-        raise ConfigError(f"ours must be a list of tools, not {shown(ours)}")
+        raise ConfigError(f"ours must be a list of tools, not {show(ours)}")
     given = tuple(ours)
     for one in given:
         if not callable(one) and not isinstance(one, Tool | ToolSpec):
-            raise ConfigError(f"ours must be a list of tools, and {shown(one)} is in it")
+            raise ConfigError(f"ours must be a list of tools, and {show(one)} is in it")
     for tool in as_tools(given):
         name = tool.spec.name
         if isinstance(tool, ExternalTool):
@@ -127,7 +127,7 @@ def _by_name(ours: Iterable[Usable]) -> dict[str, Tool[..., Any]]:
     return own
 
 
-def _decoded(data: Any) -> Any:
+def _decode(data: Any) -> Any:
     """Decode JSON text or bytes; return other data unchanged. ``Unreadable`` if it is not JSON."""
     if isinstance(data, bytes | bytearray):
         try:
@@ -143,7 +143,7 @@ def _decoded(data: Any) -> Any:
 
 
 def _items(definitions: Any) -> tuple[list[Any], str]:
-    data = _decoded(definitions)
+    data = _decode(definitions)
     if isinstance(data, Mapping):
         data = data.get("tools")
     if isinstance(data, Unreadable):
@@ -152,7 +152,7 @@ def _items(definitions: Any) -> tuple[list[Any], str]:
 
 
 def _read(item: Any) -> tuple[str, ToolSpec | str]:
-    data = _decoded(item)
+    data = _decode(item)
     if isinstance(data, Unreadable):
         return "", data.why
     if not isinstance(data, Mapping):
@@ -168,10 +168,10 @@ def _read(item: Any) -> tuple[str, ToolSpec | str]:
         return name, f"it can't be read: {inner.why}"
     if not isinstance(inner, Mapping):
         return name, f"'function' has to be an object, not {_kind(inner)}"
-    return name, _specified(inner)
+    return name, _read_spec(inner)
 
 
-def _specified(data: Mapping[str, Any]) -> ToolSpec | str:
+def _read_spec(data: Mapping[str, Any]) -> ToolSpec | str:
     for key in ("name", "description", "parameters"):
         if why := unreadable(data.get(key)):
             return f"its {key} can't be read: {why}"
@@ -188,7 +188,7 @@ def _specified(data: Mapping[str, Any]) -> ToolSpec | str:
         spec = ToolSpec(name, told or "", schema or {"type": "object", "properties": {}})
         if spec.parameters.get("type", "object") != "object":
             return f"its parameters have to be the JSON Schema of an object, and their type is {_kind_of(spec)}"
-        if _deeper(spec.parameters):
+        if _is_deeper(spec.parameters):
             return "its parameters are nested too deeply"
         ExternalTool(spec)  # what it can't check is found here, not when an agent is made of it
     except ConfigError as error:
@@ -200,7 +200,7 @@ def _kind_of(spec: ToolSpec) -> str:
     return json.dumps(spec.parameters["type"])[:LONGEST]
 
 
-def _deeper(data: Any) -> bool:
+def _is_deeper(data: Any) -> bool:
     level = [data]
     for _ in range(DEEPEST):
         level = [

@@ -32,10 +32,10 @@ from uuid import UUID
 from attrs import evolve, field, frozen
 
 from cognition import ConfigError
-from interpreters.tools._bounds import Notes, Test, applied, failing, read_notes, takes
-from interpreters.tools._records import Record, record_of
+from interpreters.tools._bounds import Test, TypeNotes, apply_bounds, find_failures, has_effect, read_notes
+from interpreters.tools._records import ClassFields, record_of
 from interpreters.tools._value_checks import as_date, as_date_time, as_key, as_time
-from interpreters.tools.refusals import RefusedError, gathered
+from interpreters.tools.refusals import RefusedError, gather
 from interpreters.tools.schema import DECIMAL, SCALARS, Schema, accepts
 
 UNIONS: tuple[Any, ...] = (Union, types.UnionType)
@@ -105,12 +105,12 @@ class Shape:
             RefusedError: it fails a test. Exceptions of ``make`` pass through.
         """
         made = self.make(data)
-        if self.tests and (failed := list(failing(made, self.tests))):
+        if self.tests and (failed := list(find_failures(made, self.tests))):
             raise RefusedError(("", words) for words in failed)
         return made
 
 
-def _same(data: Any) -> Any:
+def _return_unchanged(data: Any) -> Any:
     return data
 
 
@@ -153,7 +153,7 @@ class Shapes:
         if origin is Annotated:
             return self._annotated(kind, path)
         if kind is Any or kind is inspect.Parameter.empty:
-            return Shape({}, _same)
+            return Shape({}, _return_unchanged)
         if kind is object or not isinstance(kind, Hashable):
             raise ConfigError(f"{path}: {_name(kind)} has no form in JSON; use {KNOWN}, or Any for whatever it is")
         if kind is None or kind in SCALARS_MADE:
@@ -180,7 +180,7 @@ class Shapes:
         if origin is tuple and (arguments or kind is not tuple) and arguments[-1:] != (...,):
             return self._row([self._of(item, f"{path}[{index}]") for index, item in enumerate(arguments)])
         if isinstance(origin, type) and origin in LISTS:
-            item = self._of(arguments[0], f"{path}[]") if arguments else Shape({}, _same)
+            item = self._of(arguments[0], f"{path}[]") if arguments else Shape({}, _return_unchanged)
             return _array({"type": "array", "items": item.described()}, item, LISTS[origin])
         if isinstance(origin, type) and origin in SETS:
             item = self._of(arguments[0], f"{path}[]") if arguments else _scalar(self)
@@ -197,19 +197,19 @@ class Shapes:
             schema = {"type": "array", "prefixItems": [one.described() for one in items], **schema}
 
         def make(data: list[Any]) -> Any:
-            return tuple(gathered((f"[{n}]", one.value, data[n]) for n, one in enumerate(items)))
+            return tuple(gather((f"[{n}]", one.value, data[n]) for n, one in enumerate(items)))
 
         return Shape(schema, make)
 
     def _mapping(self, arguments: tuple[Any, ...], path: str) -> Shape:
         if not arguments:
-            return Shape({"type": "object"}, _same, "object")
+            return Shape({"type": "object"}, _return_unchanged, "object")
         if _plain_key(arguments[0]) is not str:
             raise ConfigError(f"{path}: the keys of a JSON object are texts; use dict[str, ...]")
         item = self._of(arguments[1], f"{path}{{}}")
 
         def make(data: dict[str, Any]) -> Any:
-            values = gathered((f".{name}", item.value, one) for name, one in data.items())
+            values = gather((f".{name}", item.value, one) for name, one in data.items())
             return dict(zip(data, values, strict=True))
 
         return Shape({"type": "object", "additionalProperties": item.described()}, make, "object")
@@ -221,7 +221,7 @@ class Shapes:
         notes = read_notes(given, path)
         if notes.foreign:
             return self._pydantic(kind, path)
-        return bounded(self._of(inner, path), notes, _name(inner), path, self.definitions)
+        return apply_notes(self._of(inner, path), notes, _name(inner), path, self.definitions)
 
     # -------------------------------------------------------------------------------------------------------- classes
 
@@ -262,7 +262,7 @@ class Shapes:
             name = f"{wanted}-{number}"
         return name
 
-    def _record(self, record: Record, path: str) -> Shape:
+    def _record(self, record: ClassFields, path: str) -> Shape:
         shapes = {one.name: self._of(one.kind, f"{path}.{one.name}") for one in record.fields}
         arguments = {one.name: one.argument for one in record.fields}
         required = [one.name for one in record.fields if one.required]
@@ -274,7 +274,7 @@ class Shapes:
         }
 
         def make(data: dict[str, Any]) -> Any:
-            values = gathered((f".{name}", shapes[name].value, one) for name, one in data.items())
+            values = gather((f".{name}", shapes[name].value, one) for name, one in data.items())
             return record.make(**{arguments[name]: one for name, one in zip(data, values, strict=True)})
 
         return Shape(schema, make)
@@ -283,7 +283,7 @@ class Shapes:
         from interpreters.tools._pydantic_models import read_model
 
         read = read_model(kind, path)
-        schema = read.placed(self.definitions)
+        schema = read.place_definitions(self.definitions)
         if not read.words:
             return Shape(schema, read.make)
         told = schema.pop("description", "")
@@ -291,11 +291,11 @@ class Shapes:
 
 
 SCALARS_MADE: Mapping[Any, tuple[Callable[[Any], Any], str]] = {
-    str: (_same, "text"),
+    str: (_return_unchanged, "text"),
     int: (int, "number"),
     float: (_number, "number"),
-    bool: (_same, ""),
-    type(None): (_same, ""),
+    bool: (_return_unchanged, ""),
+    type(None): (_return_unchanged, ""),
 }
 """Scalar types: constructor, and the sort of bounds that they accept."""
 
@@ -344,7 +344,7 @@ def union_of(members: tuple[Shape, ...], definitions: Mapping[str, Schema]) -> S
     return Shape({"anyOf": [member.described() for member in members]}, make, members=members)
 
 
-def bounded(shape: Shape, notes: Notes, name: str, path: str, definitions: Mapping[str, Schema]) -> Shape:
+def apply_notes(shape: Shape, notes: TypeNotes, name: str, path: str, definitions: Mapping[str, Schema]) -> Shape:
     """Apply the metadata of an ``Annotated`` to a shape.
 
     Raises:
@@ -357,38 +357,38 @@ def bounded(shape: Shape, notes: Notes, name: str, path: str, definitions: Mappi
         shape = evolve(shape, schema=NUMBER, sort="number")
     if shape.members:
         members = [_bounded_member(one, notes, path) for one in shape.members]
-        missed = [bound for bound, _ in notes.bounds if not any(takes(bound, _sort(one)) for one in shape.members)]
+        missed = [bound for bound, _ in notes.bounds if not any(has_effect(bound, _sort(one)) for one in shape.members)]
         if not missed:
             made = union_of(tuple(members), definitions)
             return evolve(made, told=shape.told, tests=shape.tests)
     else:
-        missed = [bound for bound, _ in notes.bounds if not takes(bound, shape.sort)]
+        missed = [bound for bound, _ in notes.bounds if not has_effect(bound, shape.sort)]
     if missed:
         raise ConfigError(f"{path}: {missed[0]} says nothing of {name} in a JSON Schema; check it in the function")
-    return _narrowed(shape, notes, path)
+    return _narrow(shape, notes, path)
 
 
 def _sort(shape: Shape) -> str:
     return "number" if shape.sort == "decimal" else shape.sort
 
 
-def _bounded_member(member: Shape, notes: Notes, path: str) -> Shape:
-    own = evolve(notes, bounds=[pair for pair in notes.bounds if takes(pair[0], _sort(member))], tests=[])
+def _bounded_member(member: Shape, notes: TypeNotes, path: str) -> Shape:
+    own = evolve(notes, bounds=[pair for pair in notes.bounds if has_effect(pair[0], _sort(member))], tests=[])
     if not own.bounds:
         return member
     if member.sort == "decimal":
         member = evolve(member, schema=NUMBER, sort="number")
-    return _narrowed(member, own, path)
+    return _narrow(member, own, path)
 
 
-def _narrowed(shape: Shape, notes: Notes, path: str) -> Shape:
-    more = applied(notes.bounds, shape.sort, shape.schema, path)
+def _narrow(shape: Shape, notes: TypeNotes, path: str) -> Shape:
+    more = apply_bounds(notes.bounds, shape.sort, shape.schema, path)
     return evolve(shape, schema={**shape.schema, **more.keywords}, tests=(*shape.tests, *more.tests))
 
 
 def _array(schema: Schema, item: Shape, made: Callable[[list[Any]], Any]) -> Shape:
     def make(data: list[Any]) -> Any:
-        return made(gathered((f"[{n}]", item.value, one) for n, one in enumerate(data)))
+        return made(gather((f"[{n}]", item.value, one) for n, one in enumerate(data)))
 
     return Shape(schema, make, "array")
 

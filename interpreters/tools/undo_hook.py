@@ -29,10 +29,10 @@ class FileChange:
     mode_too: bool = False
 
 
-class Keeper(Protocol):
+class UndoHook(Protocol):
     """Saves the undo data of file changes. A session's keeper is in ``ToolContext.keeper``."""
 
-    def keeping(self, root: str, changes: Sequence[FileChange], call_id: str) -> AbstractContextManager[object]:
+    def keep_changes(self, root: str, changes: Sequence[FileChange], call_id: str) -> AbstractContextManager[object]:
         """Save the undo data to disk before the block that makes these changes.
 
         Args:
@@ -44,7 +44,7 @@ class Keeper(Protocol):
             ToolError: the data can't be saved. Do not change any file then.
         """
 
-    def keeping_files(
+    def keep_files(
         self, root: str | os.PathLike[str], paths: Sequence[str], call_id: str
     ) -> AbstractContextManager[object]:
-        """Do the same for files whose future content is not yet known. See ``ToolContext.keeping``."""
+        """Do the same for files whose future content is not yet known. See ``ToolContext.keep_changes``."""

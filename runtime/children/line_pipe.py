@@ -23,12 +23,15 @@ from typing import Any, NoReturn
 from attrs import frozen
 
 from cognition import CodecError, CogstepError, ConfigError, Usage, from_data, to_data
-from cognition.base.strict_json import DECODER
+from cognition.base.encoding import bounded
+from cognition.base.strict_json import DECODER, DEEPEST_MESSAGE, BoundedDecoder
 
 WRITE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 NO_UTF8 = re.compile("[\ud800-\udfff]")
-r"""Surrogates that ``Lines`` produces for invalid UTF-8 bytes; an escape such as ``\ud800`` in a text is different."""
+r"""Surrogates that ``LineSplitter`` produces for invalid UTF-8 bytes; an escape such as ``\ud800`` in a text is
+different.
+"""
 
 MOST_BRACKETS = 500_000
 """Maximum arrays and objects in a line: an empty one takes 2 bytes there and 64 in memory."""
@@ -55,7 +58,7 @@ class ProtocolError(CogstepError):
 
     def __init__(self, message: str, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(message if len(message) <= LONGEST_REASON else f"{message[:LONGEST_REASON]} ...")
-        self.data = data or {}
+        self.data: Mapping[str, Any] = data or {}
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -70,9 +73,9 @@ def line_of(message: Any, longest: int | None = None) -> str:
     """
     data = to_data(message)
     try:
-        line = WRITE(data)
+        line = bounded(WRITE(data))
     except (TypeError, ValueError, RecursionError) as error:
-        places = ", ".join(endless(data, message.tag))
+        places = ", ".join(find_nonfinite(data, message.tag))
         what = "a number that is not finite, which JSON does not have; None means without end"
         raise ConfigError(f"{places}: {what}" if places else f"{message.tag}: {error}") from error
     if longest is not None and len(line) > longest:
@@ -80,19 +83,19 @@ def line_of(message: Any, longest: int | None = None) -> str:
     return line
 
 
-def endless(data: Any, place: str) -> Iterator[str]:
+def find_nonfinite(data: Any, place: str) -> Iterator[str]:
     """Yield the places of non-finite numbers."""
     if isinstance(data, float) and not isfinite(data):
         yield place
     elif isinstance(data, dict | list | tuple):
         for name, one in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from endless(one, f"{place}.{name}")
+            yield from find_nonfinite(one, f"{place}.{name}")
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-class Lines:
+class LineSplitter:
     """Splits a stream of bytes into lines.
 
     Args:
@@ -104,7 +107,8 @@ class Lines:
         self._begun = bytearray()
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """Yield the lines that these bytes complete. Invalid UTF-8 becomes lone surrogates, which ``read`` refuses.
+        """Yield the lines that these bytes complete. Invalid UTF-8 becomes lone surrogates, which ``read_message``
+        refuses.
 
         Raises:
             ProtocolError: a line is longer than ``longest``.
@@ -153,7 +157,9 @@ def _count(text: str) -> int:
 
 def _decoder(whole: Callable[[str], int]) -> json.JSONDecoder:
     unique = DECODER.object_pairs_hook
-    return json.JSONDecoder(parse_int=whole, parse_float=_real, parse_constant=_refuse, object_pairs_hook=unique)
+    return BoundedDecoder(
+        DEEPEST_MESSAGE, parse_int=whole, parse_float=_real, parse_constant=_refuse, object_pairs_hook=unique
+    )
 
 
 WIDE = _decoder(_whole)
@@ -163,16 +169,16 @@ NARROW = _decoder(_count)
 """For messages from a child: no number is larger than ``LARGEST_COUNT``."""
 
 
-def read(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
+def read_message(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
     """Return the message of a line.
 
     Raises:
         ProtocolError: it is not a valid message.
     """
     try:
-        data = decoded(line, decoder)
+        data = decode_line(line, decoder)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"this is no JSON: {error}", _as_far_as_it_goes(line)) from error
+        raise ProtocolError(f"this is no JSON: {error}", _readable_part(line)) from error
     if not isinstance(data, dict):
         raise ProtocolError("a message is a JSON object")
     try:
@@ -182,12 +188,12 @@ def read(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
     return message
 
 
-def decoded(line: str, decoder: json.JSONDecoder) -> Any:
+def decode_line(line: str, decoder: json.JSONDecoder) -> Any:
     """Return the JSON value of a line, within the limits.
 
     Raises:
         ValueError: it is not JSON, or exceeds a limit.
-        RecursionError: it is nested thousands deep.
+        RecursionError: it is nested in more than ``DEEPEST_MESSAGE`` levels.
     """
     if not line.isascii() and NO_UTF8.search(line):
         raise ValueError("it is no UTF-8")
@@ -200,16 +206,16 @@ def _brackets(line: str) -> int:
     return line.count("{") + line.count("[")
 
 
-def _as_far_as_it_goes(line: str) -> dict[str, Any]:
+def _readable_part(line: str) -> dict[str, Any]:
     """Return the readable part of a refused line: the caller that waits for its id needs the error."""
     try:
-        data = decoded(line, LENIENT)
+        data = decode_line(line, LENIENT)
     except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 
 
-LENIENT = json.JSONDecoder(parse_int=lambda text: int(text) if len(text) <= LONGEST_NUMBER else 0)
+LENIENT = BoundedDecoder(DEEPEST_MESSAGE, parse_int=lambda text: int(text) if len(text) <= LONGEST_NUMBER else 0)
 
 
 def check_usage(usage: Usage) -> None:
@@ -243,7 +249,7 @@ def refusal(error: BaseException) -> Refusal:
     return Refusal(type(error).__name__, str(error), str(about), str(getattr(error, "extra", "")))
 
 
-def restored(refusal: Refusal, known: Mapping[str, Callable[[Refusal], CogstepError]]) -> CogstepError:
+def restore_error(refusal: Refusal, known: Mapping[str, Callable[[Refusal], CogstepError]]) -> CogstepError:
     """Return the error of this refusal, built by the entry of ``known`` for its class; ``""`` is the fallback."""
     make = known.get(refusal.error, known[""])
     return make(

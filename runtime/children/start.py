@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -198,6 +199,17 @@ def start(
         stdout=stdout,
         stderr=stderr,
     )
+
+
+def connect(module: str, **options: Any) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a process like ``start``, and return it with a connection to it; its one argument is the descriptor."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            return start(module, [str(theirs.fileno())], descriptors=[theirs.fileno()], **options), ours
+        except BaseException:
+            ours.close()
+            raise
 
 
 def run(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:

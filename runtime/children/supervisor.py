@@ -42,20 +42,20 @@ LINUX = sys.platform == "linux"
 
 
 def main() -> None:
-    size = _exactly(LENGTH)
-    request = _exactly(int(size)) if len(size) == LENGTH else b""
+    size = _read_exactly(LENGTH)
+    request = _read_exactly(int(size)) if len(size) == LENGTH else b""
     if request:  # else the program has gone before it could ask
-        Keeper(json.loads(request)).keep()
+        CommandSupervisor(json.loads(request)).keep()
 
 
-def _exactly(size: int) -> bytes:
+def _read_exactly(size: int) -> bytes:
     data = b""
     while len(data) < size and (more := os.read(0, size - len(data))):
         data += more
     return data
 
 
-class Keeper:
+class CommandSupervisor:
     """Runs one command.
 
     Args:
@@ -87,7 +87,7 @@ class Keeper:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, _nothing)
+            signal.signal(number, _ignore_signal)
         if LINUX:
             _prctl(TAKE_ORPHANS, 1)
             _prctl(DIE_WITH_PARENT, signal.SIGTERM)
@@ -98,7 +98,7 @@ class Keeper:
             now = time.monotonic()
             due = self._look(now)
             ready, _, _ = select.select(listening, [], [], None if due is None else max(0.0, due - now))
-            if self._wake in ready and signal.SIGTERM in _emptied(self._wake):
+            if self._wake in ready and signal.SIGTERM in _drain(self._wake):
                 self._ask()
             if 0 in ready:
                 letters = os.read(0, 64)
@@ -107,22 +107,22 @@ class Keeper:
                 self._ask()
                 if b"k" in letters:
                     self._force_at = time.monotonic()
-        _say({"over": True})
+        _report({"over": True})
 
     def _start(self) -> bool:
         failed, failing = os.pipe()
         self._shell = os.fork()
         if not self._shell:
-            _become(self._request, self._pipes, failing)
+            _exec_command(self._request, self._pipes, failing)
         os.close(failing)
         _close(self._pipes)
         number = os.read(failed, 16)  # empty as soon as the other program runs, since this pipe closes with that
         os.close(failed)
         if number:
             os.waitpid(self._shell, 0)
-            _say({"failed": os.strerror(int(number))})
+            _report({"failed": os.strerror(int(number))})
             return False
-        _say({"began": self._shell})
+        _report({"began": self._shell})
         return True
 
     def _reap(self) -> bool:
@@ -131,20 +131,20 @@ class Keeper:
             try:
                 process, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return not LINUX and _group_lives(self._shell)
+                return not LINUX and _is_group_alive(self._shell)
             if not process:
                 return True
             if process == self._shell:
                 self._shell_ended = True
                 self._linger_until = time.monotonic() + self._request["linger"]
-                _say({"ended": os.waitstatus_to_exitcode(status)})
+                _report({"ended": os.waitstatus_to_exitcode(status)})
 
     def _look(self, now: float) -> float | None:
         """Do the work that is due. Returns the time of the next check; None to wait for a message or signal."""
         if self._shell_ended and not self._asked and self._linger_until is not None:
             if now < self._linger_until:
                 return self._linger_until if LINUX else now + LOOK
-            _say({"left": _labels()})
+            _report({"left": _labels()})
             self._ask()
         if self._force_at is None:
             return None
@@ -153,7 +153,7 @@ class Keeper:
         if self._give_up_at is None:
             self._give_up_at = now + STUBBORN_SECONDS
         if now > self._give_up_at:
-            _say({"survived": _labels(), "over": True})
+            _report({"survived": _labels(), "over": True})
             os._exit(0)
         self._kill()
         return now + LOOK
@@ -164,7 +164,7 @@ class Keeper:
             return
         self._asked = True
         self._force_at = time.monotonic() + self._request["grace"]
-        for process in below(os.getpid()):
+        for process in descendants(os.getpid()):
             process.send(signal.SIGTERM)
             process.send(signal.SIGCONT)  # what is stopped would not hear of it
         self._send_group(signal.SIGTERM)
@@ -172,11 +172,11 @@ class Keeper:
     def _kill(self) -> None:
         # Stopped first, since what runs might begin others faster than they are found.
         stopped: set[int] = set()
-        while found := [process for process in below(os.getpid()) if process.number not in stopped]:
+        while found := [process for process in descendants(os.getpid()) if process.number not in stopped]:
             for process in found:
                 process.send(signal.SIGSTOP)
                 stopped.add(process.number)
-        for process in below(os.getpid()):
+        for process in descendants(os.getpid()):
             process.send(signal.SIGKILL)
         self._send_group(signal.SIGKILL)
 
@@ -188,7 +188,7 @@ class Keeper:
                 return
 
 
-class Process:
+class ProcessInfo:
     """A process at one point in time. Another process may later reuse its number; ``begun`` tells them apart."""
 
     def __init__(self, number: int, parent: int, session: int, begun: str, name: str) -> None:
@@ -223,7 +223,7 @@ class Process:
                 os.close(held)
 
 
-def processes() -> list[Process]:
+def processes() -> list[ProcessInfo]:
     """Return all running processes that this system lists, without zombies."""
     try:
         names = os.listdir("/proc")
@@ -233,11 +233,11 @@ def processes() -> list[Process]:
     return [process for process in found if process is not None]
 
 
-def below(ancestor: int) -> list[Process]:
+def descendants(ancestor: int) -> list[ProcessInfo]:
     """Return all descendants of a process."""
     if not LINUX:
         return []
-    children: dict[int, list[Process]] = {}
+    children: dict[int, list[ProcessInfo]] = {}
     for process in processes():
         children.setdefault(process.parent, []).append(process)
     found = list(children.get(ancestor, ()))
@@ -248,11 +248,11 @@ def below(ancestor: int) -> list[Process]:
 
 def _labels() -> list[str]:
     """Return the names of the remaining processes. A long list is cut and ends with the number of the others."""
-    names = [process.label for process in below(os.getpid())] or ["of no known name"]  # it was replaced meanwhile
+    names = [process.label for process in descendants(os.getpid())] or ["of no known name"]  # it was replaced meanwhile
     return names if len(names) <= NAMED else [*names[:NAMED], f"and {len(names) - NAMED} more"]
 
 
-def _process(number: int) -> "Process | None":
+def _process(number: int) -> "ProcessInfo | None":
     try:
         with open(f"/proc/{number}/stat", "rb") as file:
             text = file.read().decode("utf-8", "backslashreplace")
@@ -262,10 +262,10 @@ def _process(number: int) -> "Process | None":
     fields = text[end + 2 :].split()
     if len(fields) < 20 or fields[0] in "ZX":
         return None
-    return Process(number, int(fields[1]), int(fields[3]), fields[19], text[start + 1 : end])
+    return ProcessInfo(number, int(fields[1]), int(fields[3]), fields[19], text[start + 1 : end])
 
 
-def _become(request: dict[str, Any], pipes: "list[int | None]", failing: int) -> None:
+def _exec_command(request: dict[str, Any], pipes: "list[int | None]", failing: int) -> None:
     try:
         os.setsid()
         if LINUX:
@@ -310,7 +310,7 @@ def _prctl(option: int, value: int) -> None:
         return
 
 
-def _group_lives(group: int) -> bool:
+def _is_group_alive(group: int) -> bool:
     try:
         os.killpg(group, 0)
     except OSError:
@@ -318,18 +318,18 @@ def _group_lives(group: int) -> bool:
     return True
 
 
-def _emptied(descriptor: int) -> bytes:
+def _drain(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 4096)
     except OSError:
         return b""
 
 
-def _nothing(number: int, frame: object) -> None:
+def _ignore_signal(number: int, frame: object) -> None:
     """Do nothing: a signal only wakes ``select``."""
 
 
-def _say(value: dict[str, object]) -> None:
+def _report(value: dict[str, object]) -> None:
     try:
         os.write(1, (json.dumps(value) + "\n").encode())
     except OSError:  # nobody listens any more, and there is still something to end

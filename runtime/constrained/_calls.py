@@ -9,17 +9,18 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
-from cognition.parsing.typed_values import typed
-from runtime.constrained._fit import Means, fitted
-from runtime.constrained._grammar_rules import Rules, quoted, regex, without
+from cognition.parsing.typed_values import parse_value
+from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
 from runtime.constrained._pattern_check import alive
 from runtime.constrained._patterns import literal
+from runtime.constrained._pruning import prune
 from runtime.constrained._values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
 from runtime.constrained._xml_arguments import RAW_LETTERS, ElementWriter, no_other, readable
 from runtime.constrained.nodes import (
+    NOTHING,
     Anything,
     Choice,
     Either,
@@ -32,7 +33,72 @@ from runtime.constrained.nodes import (
     Text,
     Weakened,
 )
+from runtime.constrained.schema import any_object
 from runtime.constrained.tools import NOT_OFFERED, OWN_NAME, Tool
+
+
+@frozen
+class NotationLimits:
+    """The limits of a notation."""
+
+    text: Callable[[str], bool]
+    """Whether it can write this string, as a value or a key."""
+    some_text: Callable[[Text], bool]
+    """Whether it can write any string that matches this node."""
+
+
+class _SchemaFitter:
+    def __init__(self, means: NotationLimits) -> None:
+        self._notation_limits = means
+        self.weakened: list[Weakened] = []
+
+    def _weaken(self, path: str, keyword: str, what: str) -> None:
+        self.weakened.append(Weakened(path, keyword, f"this model's format has no way to write {what}"))
+
+    def node(self, node: Node, path: str) -> Node:
+        match node:
+            case Choice(texts=texts):
+                kept = tuple(text for text in texts if self._writable(json.loads(text)))
+                if len(kept) < len(texts):
+                    lost = next(text for text in texts if text not in kept)
+                    self._weaken(path, "enum", lost if len(lost) <= 60 else f"{lost[:57]}...")
+                return Choice(kept) if kept else Text()
+            case Text():
+                if node == Text() or self._notation_limits.some_text(node):
+                    return node
+                self._weaken(path, "pattern", "any text that fits it")
+                return Text()
+            case Items(first=first, rest=rest):
+                heads = tuple(self.node(one, f"{path}.prefixItems[{index}]") for index, one in enumerate(first))
+                return evolve(node, first=heads, rest=None if rest is None else self.node(rest, f"{path}.items"))
+            case Members():
+                return self._members(node, path)
+            case Either(options=options):
+                return Either(tuple(self.node(one, path) for one in options))
+            case _:
+                return node
+
+    def _members(self, node: Members, path: str) -> Members:
+        kept = []
+        for member in node.members:
+            if self._notation_limits.text(member.name):
+                kept.append(evolve(member, node=self.node(member.node, f"{path}.properties.{member.name}")))
+            else:
+                self._weaken(path, "properties", f"the name {member.name!r}")
+        rest = None if node.rest is None else self.node(node.rest, f"{path}.additionalProperties")
+        return evolve(node, members=tuple(kept), rest=rest)
+
+    def _writable(self, value: Any) -> bool:
+        match value:
+            case str():
+                return self._notation_limits.text(value)
+            case list():
+                return all(map(self._writable, value))
+            case dict():
+                return all(self._notation_limits.text(key) and self._writable(one) for key, one in value.items())
+            case _:
+                return True
+
 
 SPACE = "[ \\n]{0,2}"
 ID = "[A-Za-z0-9_]{1,40}"
@@ -70,23 +136,27 @@ class CallWriter:
         self.rules = rules
         self.calls: CallFormat = spec.calls
         self._names = tuple(tool.spec.name for tool in tools)
-        means = self._means()
+        means = self._limits()
         if means is not None:
-            tools = tuple(evolve(tool, schema=fitted(tool.schema, means)) for tool in tools)
+            tools = tuple(evolve(tool, schema=fit_schema(tool.schema, means)) for tool in tools)
         self._tools = (*tools, NOT_OFFERED) if others else tools
         self._loosened: dict[tuple[str, str, str], Weakened] = {}
         self._types = types_of((tool.spec for tool in tools), nested=self.calls.shape == "nested_tags")
         self.space = rules.terminal(regex(SPACE))
         self._in_call = (self.calls.end, self.calls.section_end, self.calls.start, *self.calls.more_starts)
 
-    def _means(self) -> Means | None:
+    def _limits(self) -> NotationLimits | None:
         """Return the limits of the arguments' notation; None if it can express every value."""
         calls = self.calls
         if calls.shape == "named_object":
             quote = calls.quotes[0]
-            return Means(lambda text: quote not in text, lambda text: alive(f"({raw_text(text)}){without((quote,))}"))
+            return NotationLimits(
+                lambda text: quote not in text, lambda text: alive(f"({raw_text(text)}){without((quote,))}")
+            )
         if calls.shape == "pythonic":
-            return Means(lambda text: text.isprintable(), lambda text: alive(raw_text(text, f"{PYTHON_LETTER}*")))
+            return NotationLimits(
+                lambda text: text.isprintable(), lambda text: alive(raw_text(text, f"{PYTHON_LETTER}*"))
+            )
         return None
 
     def weakened(self, tool: Tool) -> tuple[Weakened, ...]:
@@ -165,8 +235,8 @@ class CallWriter:
             "json_object": self._json_object,
             "name_as_key": self._name_as_key,
             "named_json": self._named_json,
-            "tagged_parameters": self._tagged,
-            "nested_tags": self._tagged,
+            "tagged_parameters": self._tagged_arguments,
+            "nested_tags": self._tagged_arguments,
             "pythonic": self._pythonic,
             "named_object": self._named_object,
         }
@@ -182,8 +252,8 @@ class CallWriter:
         comma = self.rules.terminal(regex(",[ \\n]{0,5}"))
         marked = self.calls.start or self.calls.section_start
         indent = self.rules.terminal(regex("[ \\n]{0,5}"))
-        name = f"{quoted(_string(fields.name))} {colon} {self._key(tool)}"
-        arguments = f"{quoted(_string(fields.arguments))} {colon} {self._arguments(tool)}"
+        name = f"{quote_text(_string(fields.name))} {colon} {self._key(tool)}"
+        arguments = f"{quote_text(_string(fields.arguments))} {colon} {self._arguments(tool)}"
         body = f"{name} {comma} {arguments}"
         if not marked:
             other = self.rules.terminal(regex(f'"(?:type|id)": ?"{ID}"'))
@@ -217,13 +287,13 @@ class CallWriter:
         if (
             not self._named and self._is_sign(calls.name_start) and calls.shape == "named_json"
         ):  # an id may stand before it
-            before = self.rules.until(self._read_over(tool), calls.name_start)
+            before = self.rules.until(self._skipped_keys(tool), calls.name_start)
         starts = [start for start in (calls.id_start, *calls.more_id_starts) if start]
         told = self.rules.marker(calls.name_end) or '""'
         if starts:
             blank = self.rules.terminal(regex(" ?"))
             marks = " | ".join(self.rules.marker(start) for start in starts)
-            read_over = self._read_over(tool)
+            read_over = self._skipped_keys(tool)
             if not self._is_sign(calls.id_start):  # ids without a marker of their own are short, or models babble
                 read_over = regex(ATTRIBUTES if calls.id_start.endswith('"') else COUNT)
             behind = self.rules.until(read_over, calls.name_end)
@@ -240,15 +310,15 @@ class CallWriter:
 
     def _name(self, tool: Tool) -> str:
         if tool.offered:
-            return quoted(self._escaped(tool.spec.name))
+            return quote_text(self._escape_name(tool.spec.name))
         return self.rules.terminal(regex(OWN_NAME) + (f" & ~({_texts(self._names)})" if self._names else ""))
 
-    def _escaped(self, name: str) -> str:
+    def _escape_name(self, name: str) -> str:
         return name.replace("&", "&amp;").replace('"', "&quot;") if self.calls.escaped else name
 
     def _key(self, tool: Tool) -> str:
         if tool.offered:
-            return quoted(_string(tool.spec.name))
+            return quote_text(_string(tool.spec.name))
         known = tuple(map(_string, self._names))
         return self.rules.terminal(regex(f'"{OWN_NAME}"') + (f" & ~({_texts(known)})" if known else ""))
 
@@ -256,18 +326,18 @@ class CallWriter:
         """Return whether a text of the format is a real marker and not only a quotation mark or a word."""
         return self.rules.begins_special(text) or text.strip()[:1] in ("<", "[")
 
-    def _read_over(self, tool: Tool) -> str:
+    def _skipped_keys(self, tool: Tool) -> str:
         told = tuple(text for text in (*self._in_call, self.calls.name_end, self.calls.name_start) if text)
         plain = tuple(text for text in told if not self.rules.begins_special(text))
         read_over = READ_OVER
         if self.calls.name_end.startswith('"'):
-            name = literal(self._escaped(tool.spec.name)) if tool.offered else OWN_NAME
+            name = literal(self._escape_name(tool.spec.name)) if tool.offered else OWN_NAME
             read_over = f'{NAMED_AGAIN} name="{name}'
         return regex(read_over) + without(plain)
 
     # ------------------------------------------------------------------------------------------------------- tagging
 
-    def _tagged(self, tool: Tool) -> str:
+    def _tagged_arguments(self, tool: Tool) -> str:
         markers = self.calls.parameters
         assert markers is not None  # CallFormat's own check
         types, elements = self._types.get(tool.spec.name, {}), None
@@ -277,7 +347,7 @@ class CallWriter:
         def write(name: str, node: Node) -> str:
             if elements is not None:
                 return elements.element(name, node, name)
-            return self._parameter(tool, quoted(self._escaped(name)), name, node, markers)
+            return self._parameter(tool, quote_text(self._escape_name(name)), name, node, markers)
 
         options = [self._parameters(tool, one, markers, write) for one in tool.options]
         body_end = self.rules.marker(self.calls.body_end)
@@ -288,7 +358,7 @@ class CallWriter:
         return f"({written} {self.space})" + ("" if member.required else "?") if written else ""
 
     def _writable_key(self, tool: Tool, name: str, markers: ParameterMarkers) -> bool:
-        fine = readable(self._escaped(name), (*self._in_call, *self._stops, self.calls.body_end), markers)
+        fine = readable(self._escape_name(name), (*self._in_call, *self._stops, self.calls.body_end), markers)
         if not fine:
             self._loosen(tool, f"$.properties.{name}", "properties", "this name")
         return fine
@@ -333,7 +403,7 @@ class CallWriter:
             # A line break behind the value is the template's only where there is one before it.
             broken = self.rules.until(f"(({lone}) {regex(chr(92) + 'n?')})", markers.value_end)
             plain = self.rules.until(f"({lone})", markers.value_end)
-            written.append(("string", self.rules.rule(f"{quoted(chr(10))} {broken} | {plain}")))
+            written.append(("string", self.rules.rule(f"{quote_text(chr(10))} {broken} | {plain}")))
         writer = ValueWriter(self.rules, tool.schema, Notation(end=markers.value_end))
         for other in others:
             if told or not as_text:
@@ -352,7 +422,7 @@ class CallWriter:
         if isinstance(node, Text):
             return raw_text(node, RAW_LETTERS) + no_other(types)
         texts = tuple(str(json.loads(text)) for text in node.texts)
-        kept = tuple(text for text in texts if not types or typed(text, types)[0] == text)
+        kept = tuple(text for text in texts if not types or parse_value(text, types)[0] == text)
         return f"({_texts(kept)})" if kept else ""
 
     def _mark(self, markers: ParameterMarkers, kind: str) -> str:
@@ -360,8 +430,8 @@ class CallWriter:
             return self.space if markers.value_start else ""
         attribute, _, value = markers.string_mark.partition("=")
         if kind == "string":
-            return quoted(f" {markers.string_mark}")
-        return quoted(f' {attribute}="{"false" if value == chr(34) + "true" + chr(34) else kind}"')
+            return quote_text(f" {markers.string_mark}")
+        return quote_text(f' {attribute}="{"false" if value == chr(34) + "true" + chr(34) else kind}"')
 
     # --------------------------------------------------------------------------------------------------------- space
 
@@ -418,8 +488,20 @@ def _json_type(schema: Schema, node: Node) -> str:
 
 
 def _texts(texts: tuple[str, ...]) -> str:
-    return " | ".join(quoted(text) for text in texts)
+    return " | ".join(quote_text(text) for text in texts)
 
 
 def _string(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def fit_schema(schema: Schema, means: NotationLimits) -> Schema:
+    """Return a schema whose values can all be written; ``weakened`` lists the relaxed parts."""
+    fitting = _SchemaFitter(means)
+    definitions = {name: fitting.node(node, name) for name, node in schema.definitions.items()}
+    root = fitting.node(schema.root, "$")
+    if not fitting.weakened:
+        return schema
+    root, definitions = prune(root, definitions)
+    weakened = (*schema.weakened, *fitting.weakened)
+    return any_object(*weakened) if root == NOTHING else Schema(root, definitions, weakened)

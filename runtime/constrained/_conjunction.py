@@ -193,7 +193,7 @@ class Narrowing:
     def _types(self, value: Any) -> None:
         into, named = self._into, value if isinstance(value, list) else [value]
         if not named or any(not isinstance(one, str) or one not in TYPES for one in named):
-            self.refuse(f"'type' has to be one of {', '.join(TYPES)}, not {shown(value)}")
+            self.refuse(f"'type' has to be one of {', '.join(TYPES)}, not {show_value(value)}")
             return
         named = [one for one in dict.fromkeys(named) if not (one == "integer" and "number" in named)]
         if into.types is not None:
@@ -233,7 +233,7 @@ class Narrowing:
             self.refuse("'properties' and 'patternProperties' have to be objects, and 'required' a list")
             return
         if wrong := [name for name in required if not isinstance(name, str)]:
-            self.refuse(f"'required' has to be a list of names: {shown(wrong[0])} is none")
+            self.refuse(f"'required' has to be a list of names: {show_value(wrong[0])} is none")
             return
         into.named = into.named or "properties" in schema
         before = ABSENT if into.patterned else into.additional
@@ -272,7 +272,7 @@ class Narrowing:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            self.refuse(f"{keyword!r} has to be a whole number from 0 on, not {shown(value)}")
+            self.refuse(f"{keyword!r} has to be a whole number from 0 on, not {show_value(value)}")
         elif value > LARGEST_SIZE:
             self.weaken(keyword, f"sizes of up to {LARGEST_SIZE} are held to")
         else:
@@ -284,13 +284,13 @@ class Narrowing:
     def _text(self, schema: dict[str, Any]) -> None:
         pattern, shape = schema.get("pattern"), schema.get("format")
         if pattern is not None and not isinstance(pattern, str):
-            self.refuse(f"'pattern' has to be a text, not {shown(pattern)}")
+            self.refuse(f"'pattern' has to be a text, not {show_value(pattern)}")
         elif pattern is not None:
             self._into.patterns[pattern] = None
         if isinstance(shape, str):
             self._into.formats[shape] = None
         elif shape is not None:
-            self.refuse(f"'format' has to be a text, not {shown(shape)}")
+            self.refuse(f"'format' has to be a text, not {show_value(shape)}")
         self._sizes(schema, "minLength", "maxLength")
 
     def _number(self, schema: dict[str, Any]) -> None:
@@ -306,9 +306,9 @@ class Narrowing:
             return
         step = _decimal(schema["multipleOf"])
         if step is None or step <= 0:
-            self.refuse(f"'multipleOf' has to be a number above 0, not {shown(schema['multipleOf'])}")
+            self.refuse(f"'multipleOf' has to be a number above 0, not {show_value(schema['multipleOf'])}")
         elif step != step.to_integral_value():
-            self.weaken("multipleOf", f"whole numbers are held to, not {shown(schema['multipleOf'])}")
+            self.weaken("multipleOf", f"whole numbers are held to, not {show_value(schema['multipleOf'])}")
         else:
             into.step = math.lcm(into.step or 1, int(step))
 
@@ -317,7 +317,7 @@ class Narrowing:
             return
         number = _decimal(value)
         if number is None:
-            self.refuse(f"{keyword!r} has to be a number, not {shown(value)}")
+            self.refuse(f"{keyword!r} has to be a number, not {show_value(value)}")
             return
         into, bound = self._into, Bound(number, excluded)
         if "inimum" in keyword:
@@ -344,7 +344,7 @@ def both(one: Any, other: Any) -> Any:
     return False if one is False or other is False else {"allOf": [one, other]}
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -11,7 +11,7 @@ from attrs import evolve
 from runtime.constrained.nodes import Anything, Choice, Either, Items, Members, Node, Number, Reference, Text
 
 
-def apart(nodes: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
+def are_disjoint(nodes: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
     """Return whether no value sampled for one of these nodes matches another.
 
     So it is if their types differ, or the types of a member required by both, or if each requires a member that is
@@ -21,7 +21,7 @@ def apart(nodes: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
     return not any(judge.may_meet(a, b) for index, a in enumerate(nodes) for b in nodes[:index])
 
 
-def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...] | None:
+def trim_members(nodes: Sequence[Node]) -> tuple[Node, ...] | None:
     """Return objects that are disjoint, by removing from each the members that only others require.
 
     None unless each then has a required member that the others lack.
@@ -35,7 +35,7 @@ def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...] | None:
         others = frozenset().union(*needed) - own
         made.append(evolve(node, members=tuple(member for member in node.members if member.name not in others)))
     pairs = ((a, b) for a in made for b in made if a is not b)
-    return tuple(made) if all(_never_written(a, b) for a, b in pairs) else None
+    return tuple(made) if all(_is_never_written(a, b) for a, b in pairs) else None
 
 
 class _Judge:
@@ -49,7 +49,7 @@ class _Judge:
             if (a.pointer, b.pointer) in self._asked:
                 return True
             self._asked.add((a.pointer, b.pointer))
-        return self._may_meet(self._resolved(a), self._resolved(b))
+        return self._may_meet(self._resolve(a), self._resolve(b))
 
     def _may_meet(self, a: Node, b: Node) -> bool:
         if isinstance(a, Either):
@@ -59,7 +59,7 @@ class _Judge:
         if isinstance(a, Anything) or isinstance(b, Anything):
             return True
         if isinstance(a, Members) and isinstance(b, Members):
-            if _never_written(a, b) and _never_written(b, a):
+            if _is_never_written(a, b) and _is_never_written(b, a):
                 return False
             others = {member.name: member for member in b.members if member.required}
             return all(
@@ -70,10 +70,10 @@ class _Judge:
         if isinstance(a, Choice) and isinstance(b, Choice):
             return not {canonical(text) for text in a.texts}.isdisjoint(canonical(text) for text in b.texts)
         if types_of_node(a).isdisjoint(types_of_node(b)):
-            return _untyped(a) or _untyped(b)  # such a schema says nothing of values of other types
+            return _has_no_type(a) or _has_no_type(b)  # such a schema says nothing of values of other types
         return True
 
-    def _resolved(self, node: Node) -> Node:
+    def _resolve(self, node: Node) -> Node:
         seen: set[str] = set()
         while isinstance(node, Reference):
             if node.pointer in seen:
@@ -83,14 +83,14 @@ class _Judge:
         return node
 
 
-def _never_written(a: Members, b: Members) -> bool:
+def _is_never_written(a: Members, b: Members) -> bool:
     """Return whether b requires a member that is never written for a."""
     return a.rest is None and any(
         member.required and all(member.name != other.name for other in a.members) for member in b.members
     )
 
 
-def _untyped(node: Node) -> bool:
+def _has_no_type(node: Node) -> bool:
     return isinstance(node, Text | Number | Items | Members) and node.untyped
 
 

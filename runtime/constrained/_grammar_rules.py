@@ -43,7 +43,7 @@ class Rules:
         """Return a text of the format with its special tokens; empty for an empty text."""
         parts = self._pattern.split(text) if self._pattern is not None else [text]
         return " ".join(
-            f"<[{self._special[part]}]>" if part in self._special else quoted(part) for part in parts if part
+            f"<[{self._special[part]}]>" if part in self._special else quote_text(part) for part in parts if part
         )
 
     def until(self, body: str, end: str) -> str:
@@ -56,7 +56,7 @@ class Rules:
         spelled = self._pattern.split(end)[0] if self._pattern is not None else end
         if not spelled:
             return f"{self.terminal(f'({body}){without((end,))}')} {self.marker(end)}".strip()
-        whole = self.terminal(f"({body}{without((spelled,))}) {quoted(spelled)}")
+        whole = self.terminal(f"({body}{without((spelled,))}) {quote_text(spelled)}")
         return f"{whole} {self.marker(end[len(spelled) :])}".strip()
 
     def begins_special(self, text: str) -> bool:
@@ -76,7 +76,7 @@ class Rules:
         return self._names[key]
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # which the engine would not read
 
 

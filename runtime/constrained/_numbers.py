@@ -23,24 +23,24 @@ def pattern_of(number: Number) -> str:
     """Return a pattern for all ways to write a number within its bounds. Ignores the step."""
     if number.low is None and number.high is None:
         return INTEGER if number.whole else DECIMAL
-    low, high = _scaled(number, 0)
-    parts = _signed(low, high, 0)
+    low, high = _scale_bounds(number, 0)
+    parts = _signed_patterns(low, high, 0)
     if not number.whole:
         room = max(len(str(abs(edge))) for edge in (low, high, 1))
         if number.low is None or number.high is None:
             room = max(len(str(abs(edge))) for edge in (low, high, 1) if abs(edge) != LARGEST)
         for places in range(1, max(1, min(AFTER_POINT, DIGITS - room)) + 1):
-            parts += _signed(*_scaled(number, places), places)
+            parts += _signed_patterns(*_scale_bounds(number, places), places)
     return "|".join(parts)
 
 
 def integer_range(number: Number) -> bool:
     """Return whether any multiple of its step is within the bounds of a number."""
-    low, high = _scaled(number, 0)
+    low, high = _scale_bounds(number, 0)
     return low <= high and -(-low // number.step) * number.step <= high
 
 
-def _scaled(number: Number, places: int) -> tuple[int, int]:
+def _scale_bounds(number: Number, places: int) -> tuple[int, int]:
     """Return the bounds as whole numbers of units of 10 ** -``places``."""
     with localcontext() as context:
         context.prec = 60
@@ -58,7 +58,7 @@ def _scaled(number: Number, places: int) -> tuple[int, int]:
     return low, high
 
 
-def _signed(low: int, high: int, places: int) -> list[str]:
+def _signed_patterns(low: int, high: int, places: int) -> list[str]:
     parts = []
     if low < 0:
         parts += [f"-(?:{part})" for part in _upwards(max(1, -high), -low, places)]

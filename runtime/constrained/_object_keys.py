@@ -15,7 +15,7 @@ from copy import copy
 from attrs import define, evolve, field
 
 from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, advance, start
-from cognition.parsing.call_builder import name_in
+from cognition.parsing.call_builder import find_name
 from cognition.parsing.literals import CLOSERS
 from cognition.parsing.markers import Markers
 from cognition.parsing.state import InCall, InReasoning, InSection, ParserState
@@ -189,7 +189,7 @@ class Tags:
         """
         head = self._head.rpartition(self.calls.name_start or self.calls.start)[2]
         head = head.partition(self.calls.name_end)[0] if self.calls.name_end else head
-        name = name_in(self.calls, head)
+        name = find_name(self.calls, head)
         called = max((tool for tool in self.types if name.endswith(tool)), key=len, default=None)
         known = self.types.values() if called is None else [self.types[called]]
         found = [types[key] for types in known if key in types]

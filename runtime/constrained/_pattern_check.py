@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from runtime.constrained._patterns import anchored
+from runtime.constrained._patterns import anchor_pattern
 from runtime.constrained.nodes import Text
 
 FUEL = 200_000
@@ -19,7 +19,7 @@ Verdict = Literal["fits", "empty", "too complex"]
 
 def text_schema(node: Text) -> dict[str, Any]:
     described: dict[str, Any] = {"type": "string", "minLength": node.shortest}
-    patterns = [f"^(?:{anchored(pattern)})$" for pattern in (node.pattern, *node.also) if pattern is not None]
+    patterns = [f"^(?:{anchor_pattern(pattern)})$" for pattern in (node.pattern, *node.also) if pattern is not None]
     if len(patterns) == 1:
         described["pattern"] = patterns[0]
     elif patterns:

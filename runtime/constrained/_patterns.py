@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from runtime.constrained.ecma import (
-    Back,
+    Alternative,
+    Assertion,
+    BackReference,
+    CharacterSet,
+    Disjunction,
     EcmaError,
-    Edge,
     Group,
-    Look,
-    Options,
+    Lookaround,
     Piece,
-    Repeated,
-    Row,
-    Signs,
+    Repetition,
     read_pattern,
-    written,
+    write_class,
 )
 
 ANYTHING = "(?s:.*)"
@@ -66,7 +66,7 @@ class PatternError(ValueError):
 
 
 @lru_cache(1024)
-def anchored(pattern: str) -> str:
+def anchor_pattern(pattern: str) -> str:
     """Return a JSON Schema pattern as an engine pattern that matches the whole text.
 
     Raises:
@@ -79,7 +79,7 @@ def anchored(pattern: str) -> str:
     return "|".join(map(_whole, _rows(tree)))
 
 
-def _rows(options: Options) -> list[tuple[Piece, ...]]:
+def _rows(options: Disjunction) -> list[tuple[Piece, ...]]:
     """Return the alternatives of a pattern. Groups with anchors at either end are expanded."""
     rows: list[tuple[Piece, ...]] = []
     waiting = [row.items for row in reversed(options.options)]
@@ -99,9 +99,9 @@ def _rows(options: Options) -> list[tuple[Piece, ...]]:
 
 def _has_edge(piece: Piece) -> bool:
     match piece:
-        case Edge(kind=kind):
+        case Assertion(kind=kind):
             return kind in ("^", "$")
-        case Group(body=Options(options=options)):
+        case Group(body=Disjunction(options=options)):
             return any(_has_edge(item) for row in options for item in row.items)
         case _:
             return False
@@ -109,37 +109,37 @@ def _has_edge(piece: Piece) -> bool:
 
 def _whole(items: tuple[Piece, ...]) -> str:
     start, end = 0, len(items)
-    while start < end and items[start] == Edge("^"):
+    while start < end and items[start] == Assertion("^"):
         start += 1
-    while end > start and items[end - 1] == Edge("$"):
+    while end > start and items[end - 1] == Assertion("$"):
         end -= 1
-    body = "".join(map(_translated, items[start:end]))
+    body = "".join(map(_translate, items[start:end]))
     return f"{'' if start else ANYTHING}(?:{body}){ANYTHING if end == len(items) else ''}"
 
 
-def _translated(piece: Piece) -> str:
+def _translate(piece: Piece) -> str:
     match piece:
-        case Signs(properties=()):
-            return written(piece, surrogates=False)
-        case Signs():
+        case CharacterSet(properties=()):
+            return write_class(piece, surrogates=False)
+        case CharacterSet():
             raise PatternError(f"the property {piece.properties[0]} is not supported")
-        case Row(items=items):
-            return "".join(map(_translated, items))
-        case Options(options=options):
-            return f"(?:{'|'.join(map(_translated, options))})"
+        case Alternative(items=items):
+            return "".join(map(_translate, items))
+        case Disjunction(options=options):
+            return f"(?:{'|'.join(map(_translate, options))})"
         case Group(body=body):
-            return _translated(body)
-        case Repeated(body=body, fewest=fewest, most=most):
+            return _translate(body)
+        case Repetition(body=body, fewest=fewest, most=most):
             if max(fewest, most or 0) > LARGEST_COUNT:
                 raise PatternError(f"repetitions of up to {LARGEST_COUNT} are held to")
-            return f"(?:{_translated(body)}){{{fewest},{'' if most is None else most}}}"
-        case Edge(kind="^" | "$" as kind):
+            return f"(?:{_translate(body)}){{{fewest},{'' if most is None else most}}}"
+        case Assertion(kind="^" | "$" as kind):
             raise PatternError(f"{kind!r} may only stand at its beginning and end")
-        case Edge(kind=kind):
+        case Assertion(kind=kind):
             raise PatternError(f"the escape '\\{kind}' is not supported")
-        case Back(group=group):
+        case BackReference(group=group):
             raise PatternError(f"the escape '\\{group}' is not supported")
-        case Look(sign=sign):
+        case Lookaround(sign=sign):
             raise PatternError(f"of groups, only (...) and (?:...), not '(?{sign}'")
 
 

@@ -13,7 +13,7 @@ from attrs import evolve
 from runtime.constrained.nodes import NOTHING, Choice, Either, Items, Member, Members, Node, Reference
 
 
-def pruned(root: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
+def prune(root: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
     """Return the tree without impossible parts; its root is ``NOTHING`` if no value remains."""
     possible: set[str] = set()
     while True:
@@ -25,7 +25,7 @@ def pruned(root: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str,
         if len(possible) == before:
             break
     kept = {name: node for name, node in definitions.items() if name in possible}
-    prune = _Pruning(kept)
+    prune = _Pruner(kept)
     return prune.node(root), {name: prune.node(node, name) for name, node in kept.items()}
 
 
@@ -55,7 +55,7 @@ def _heads(node: Items, possible: set[str]) -> int:
     return len(node.first)
 
 
-class _Pruning:
+class _Pruner:
     def __init__(self, definitions: Mapping[str, Node]) -> None:
         self._definitions = definitions
         self._possible = set(definitions)

@@ -20,11 +20,20 @@ from typing import Any
 
 from attrs import evolve
 
-from runtime.constrained._conjunction import ABSENT, HELD, LATER, Alternatives, Bound, Conjunction, Narrowing, shown
-from runtime.constrained._disjoint import apart, trimmed, types_of_value
+from runtime.constrained._conjunction import (
+    ABSENT,
+    HELD,
+    LATER,
+    Alternatives,
+    Bound,
+    Conjunction,
+    Narrowing,
+    show_value,
+)
+from runtime.constrained._disjoint import are_disjoint, trim_members, types_of_value
 from runtime.constrained._numbers import integer_range, pattern_of
 from runtime.constrained._pattern_check import text_verdict
-from runtime.constrained._patterns import FORMATS, PatternError, anchored
+from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern
 from runtime.constrained.nodes import (
     NOTHING,
     Anything,
@@ -71,7 +80,7 @@ class TooLargeError(Exception):
     """A schema has too many parts for a grammar."""
 
 
-class Reader:
+class SchemaReader:
     """Reads one schema.
 
     Args:
@@ -122,7 +131,7 @@ class Reader:
             name, schema, path = self._waiting.pop()
             self.definitions[name] = self.read(schema, path)
         for alternatives, nodes in self._exclusive:
-            if not apart(nodes, self.definitions):
+            if not are_disjoint(nodes, self.definitions):
                 self.weaken(alternatives.path, "oneOf", "two of its options can hold together; use anyOf")
         return root
 
@@ -133,7 +142,7 @@ class Reader:
         if schema is False:
             return NOTHING
         if not isinstance(schema, dict):
-            return self.refuse(path, f"a schema is an object, not {shown(schema)}")
+            return self.refuse(path, f"a schema is an object, not {show_value(schema)}")
         keywords = self._without_annotations(schema)
         if keywords.keys() == {"$ref"}:
             return self._reference(keywords["$ref"], path)
@@ -175,7 +184,7 @@ class Reader:
         seen: set[str] = set()
         while True:
             if not isinstance(pointer, str):
-                self.refuse(path, f"'$ref' has to be a text, not {shown(pointer)}")
+                self.refuse(path, f"'$ref' has to be a text, not {show_value(pointer)}")
                 return ABSENT
             if pointer in seen:
                 self.refuse(path, f"'$ref' leads in a circle: {pointer}")
@@ -189,7 +198,7 @@ class Reader:
 
     def _place(self, pointer: str, path: str) -> Any:
         if pointer.startswith("#") and pointer[1:2] not in ("", "/"):
-            found = _anchored(self._root, pointer[1:])
+            found = _find_anchor(self._root, pointer[1:])
             if found is ABSENT:
                 self.refuse(path, f"'$ref' leads nowhere: {pointer}")
             return found
@@ -198,7 +207,7 @@ class Reader:
             return ABSENT
         found = self._root
         for step in pointer.split("/")[1:]:
-            step = _unescaped(step)
+            step = _unescape_step(step)
             if isinstance(found, dict) and step in found:
                 found = found[step]
             elif isinstance(found, list) and re.fullmatch("[0-9]{1,6}", step) and int(step) < len(found):
@@ -224,7 +233,7 @@ class Reader:
             known.impossible = known.given = True
             return
         if not isinstance(schema, dict):
-            self.refuse(path, f"a schema is an object, not {shown(schema)}")
+            self.refuse(path, f"a schema is an object, not {show_value(schema)}")
             return
         keywords = self._without_annotations(schema)
         known.given = known.given or bool(keywords.keys() - {"anyOf", "oneOf", "allOf", "$ref"})
@@ -277,7 +286,7 @@ class Reader:
                 nodes.append(self._node(both))
             else:
                 nodes.append(self.read(option, place))
-        if one.keyword == "oneOf" and (exclusive := trimmed(nodes)) is not None:
+        if one.keyword == "oneOf" and (exclusive := trim_members(nodes)) is not None:
             nodes = list(exclusive)
         elif one.keyword == "oneOf":
             self._exclusive.append((one, tuple(node for node in nodes if node != NOTHING)))
@@ -359,9 +368,9 @@ class Reader:
         for member in members:
             if member.required and member.node == NOTHING:
                 self._none(known, "required", f"{member.name!r} is required and can't be there")
-        return self._counted(Members(tuple(members), rest, untyped), known)
+        return self._require_members(Members(tuple(members), rest, untyped), known)
 
-    def _counted(self, node: Members, known: Conjunction) -> Node:
+    def _require_members(self, node: Members, known: Conjunction) -> Node:
         """Return the object with at least its minimum number of members."""
         fewest, most = known.counts.get("minProperties", 0), known.counts.get("maxProperties")
         needed = sum(member.required for member in node.members)
@@ -403,26 +412,26 @@ class Reader:
         patterns: list[str] = []
         for pattern in known.patterns:
             try:
-                anchored(pattern)
+                anchor_pattern(pattern)
             except PatternError as error:
-                self.weaken(path, "pattern", f"{shown(pattern)}: {error}")
+                self.weaken(path, "pattern", f"{show_value(pattern)}: {error}")
             else:
                 patterns.append(pattern)
         plain = _text_of(patterns, shortest, longest, known)
         verdict = text_verdict(plain) if patterns else "fits"
         if verdict == "empty":
             lengths = " of these lengths" if shortest or longest is not None else ""
-            return self._none(known, "pattern", f"no text{lengths} fits {shown(' and '.join(patterns))}")
+            return self._none(known, "pattern", f"no text{lengths} fits {show_value(' and '.join(patterns))}")
         if verdict != "fits" and (shortest or longest is not None):
             any_size = _text_of(patterns, 0, None, known)
             if text_verdict(any_size) == "fits":
                 for keyword in sizes.keys() & {"minLength", "maxLength"}:
                     self.weaken(
-                        path, keyword, f"beside {shown(' and '.join(patterns))} it is too complex for the engine"
+                        path, keyword, f"beside {show_value(' and '.join(patterns))} it is too complex for the engine"
                     )
                 plain, shortest, longest, verdict = any_size, 0, None, "fits"
         if verdict != "fits":
-            self.weaken(path, "pattern", f"the engine finds it too complex: {shown(' and '.join(patterns))}")
+            self.weaken(path, "pattern", f"the engine finds it too complex: {show_value(' and '.join(patterns))}")
             plain, patterns = _text_of([], shortest, longest, known), []
         formats = [f"^(?:{FORMATS[shape]})$" for shape in known.formats if shape in FORMATS]
         if not formats:
@@ -477,7 +486,7 @@ def _number_of(low: Bound | None, high: Bound | None, known: Conjunction, *, who
     )
 
 
-def _anchored(root: Any, name: str) -> Any:
+def _find_anchor(root: Any, name: str) -> Any:
     """Return the schema with this ``$anchor``, or this ``$id`` as in drafts 6 and 7; ``ABSENT`` if not found."""
     waiting = [root]
     while waiting:
@@ -491,7 +500,7 @@ def _anchored(root: Any, name: str) -> Any:
     return ABSENT
 
 
-def _unescaped(step: str) -> str:
+def _unescape_step(step: str) -> str:
     from urllib.parse import unquote
 
     return unquote(step).replace("~1", "/").replace("~0", "~")

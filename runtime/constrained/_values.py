@@ -18,10 +18,10 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from runtime.constrained._grammar_rules import Rules, quoted, regex, without
+from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
 from runtime.constrained._numbers import pattern_of
 from runtime.constrained._pattern_check import alive, text_schema, text_verdict
-from runtime.constrained._patterns import anchored, literal
+from runtime.constrained._patterns import anchor_pattern, literal
 from runtime.constrained.nodes import (
     Anything,
     Choice,
@@ -93,7 +93,7 @@ class ValueWriter:
             case Anything():
                 return self._anything(DEEPEST)
             case Choice(texts=texts):
-                return self.rules.rule(" | ".join(self._written(json.loads(text)) for text in texts))
+                return self.rules.rule(" | ".join(self._write_value(json.loads(text)) for text in texts))
             case Text():
                 return self._text(node)
             case Number():
@@ -173,7 +173,7 @@ class ValueWriter:
     def _anything(self, depth: int) -> str:
         notation = self.notation
         scalars = [self._text(Text()), self._number(Number(whole=False))]
-        scalars += [quoted(text) for text in (notation.true, notation.false, notation.null)]
+        scalars += [quote_text(text) for text in (notation.true, notation.false, notation.null)]
         if depth == 0:
             return self.rules.rule(" | ".join(scalars))
         inner = self._anything(depth - 1)
@@ -188,35 +188,35 @@ class ValueWriter:
             )
         )
 
-    def _written(self, value: Any) -> str:
+    def _write_value(self, value: Any) -> str:
         notation = self.notation
         match value:
             case bool() | None:
-                return quoted({True: notation.true, False: notation.false, None: notation.null}[value])
+                return quote_text({True: notation.true, False: notation.false, None: notation.null}[value])
             case str():
                 return self._string(value)
             case list():
-                return " ".join(['"["', f" {self._comma} ".join(map(self._written, value)), '"]"'])
+                return " ".join(['"["', f" {self._comma} ".join(map(self._write_value, value)), '"]"'])
             case dict():
                 pairs = (
-                    f"{self._key(key, notation.bare_keys)} {self._colon} {self._written(one)}"
+                    f"{self._key(key, notation.bare_keys)} {self._colon} {self._write_value(one)}"
                     for key, one in value.items()
                 )
                 return " ".join(['"{"', f" {self._comma} ".join(pairs), '"}"'])
             case _:
-                return quoted(json.dumps(value))
+                return quote_text(json.dumps(value))
 
     def _string(self, text: str) -> str:
         notation = self.notation
         if notation.escapes == "json":
             written = json.dumps(text, ensure_ascii=False)
             end = self.notation.end
-            return quoted(written.replace(end, f"\\u{ord(end[0]):04x}{end[1:]}") if end else written)
+            return quote_text(written.replace(end, f"\\u{ord(end[0]):04x}{end[1:]}") if end else written)
         if notation.escapes == "python":
             for sign, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
                 text = text.replace(sign, escaped)
         quote = self.rules.marker(notation.quote)
-        return f"{quote} {quoted(text)} {quote}" if text else f"{quote} {quote}"
+        return f"{quote} {quote_text(text)} {quote}" if text else f"{quote} {quote}"
 
     # ---------------------------------------------------------------------------------------------------- containers
 
@@ -224,7 +224,7 @@ class ValueWriter:
         return self.rules.rule(f'"{{" {self.members(node, bare=self.notation.bare_keys)} "}}"')
 
     def _key(self, name: str, bare: bool) -> str:
-        return quoted(name) if bare and re.fullmatch(BARE_KEY, name) else self._string(name)
+        return quote_text(name) if bare and re.fullmatch(BARE_KEY, name) else self._string(name)
 
     def _other_key(self, node: Members, bare: bool) -> str:
         known = [member.name for member in node.members]
@@ -251,8 +251,8 @@ class ValueWriter:
     def _more(self, item: str, before: int, fewest: int, most: int | None) -> str:
         low = max(0, fewest - before)
         if before:
-            return self.rules.rule(_repeated(f"{self._comma} {item}", low, None if most is None else most - before))
-        more = _repeated(f"{self._comma} {item}", max(0, low - 1), None if most is None else most - 1)
+            return self.rules.rule(_repeat(f"{self._comma} {item}", low, None if most is None else most - before))
+        more = _repeat(f"{self._comma} {item}", max(0, low - 1), None if most is None else most - 1)
         several = self.rules.rule(f"{item} {more}")
         return several if low else self.rules.rule(f'{several} | ""')
 
@@ -273,7 +273,7 @@ def holding(node: Text, text: str) -> Text:
     return evolve(node, also=(*node.also, literal(text)))
 
 
-def _repeated(body: str, fewest: int, most: int | None) -> str:
+def _repeat(body: str, fewest: int, most: int | None) -> str:
     if most == 0:  # the engine knows no repetition without any
         return '""'
     return f"({body}){{{fewest},{'' if most is None else most}}}"
@@ -283,7 +283,7 @@ def raw_text(node: Text, letters: str = "(?s:.*)") -> str:
     """Return the body of a terminal for an unescaped string; ``letters`` is the pattern of its content."""
     longest = "" if node.longest is None else node.longest
     parts = [regex(letters)]
-    parts += [f"({regex(anchored(pattern))})" for pattern in (node.pattern, *node.also) if pattern is not None]
+    parts += [f"({regex(anchor_pattern(pattern))})" for pattern in (node.pattern, *node.also) if pattern is not None]
     if node.shortest or node.longest is not None:
         parts.append(regex(f"(?s:.{{{node.shortest},{longest}}})"))
     return " & ".join(parts)

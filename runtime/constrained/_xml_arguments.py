@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from cognition.parsing import ParameterMarkers
 from cognition.parsing.nested_elements import leaf
 from cognition.parsing.typed_values import ITEM, type_at
-from runtime.constrained._grammar_rules import Rules, quoted, regex, without
+from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
 from runtime.constrained._pattern_check import alive
 from runtime.constrained._values import DEEPEST, ValueWriter, raw_text
 from runtime.constrained.nodes import (
@@ -126,7 +126,7 @@ class ElementWriter:
                     if not any(one in text for one in own)
                     and json.dumps(leaf(text, types, nested=nested)) == json.dumps(value)
                 ]
-                return [f"{quoted(text)} {close}" if text else close for text in kept]
+                return [f"{quote_text(text)} {close}" if text else close for text in kept]
             case Number():
                 known = types & {"number", "integer"} or (nested and not types)
                 return [f"{self._values.value(node)} {close}"] if known else []

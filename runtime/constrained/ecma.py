@@ -25,7 +25,7 @@ class EcmaError(ValueError):
 
 
 @frozen
-class Signs:
+class CharacterSet:
     """One character of a set."""
 
     ranges: Ranges
@@ -36,23 +36,23 @@ class Signs:
 
 
 @frozen
-class Row:
+class Alternative:
     items: tuple[Piece, ...]
 
 
 @frozen
-class Options:
-    options: tuple[Row, ...]
+class Disjunction:
+    options: tuple[Alternative, ...]
 
 
 @frozen
 class Group:
-    body: Options
+    body: Disjunction
     captures: bool
 
 
 @frozen
-class Repeated:
+class Repetition:
     body: Piece
     fewest: int
     most: int | None
@@ -60,28 +60,28 @@ class Repeated:
 
 
 @frozen
-class Edge:
+class Assertion:
     """An assertion of a position: ``^``, ``$``, ``b`` or ``B``."""
 
     kind: str
 
 
 @frozen
-class Look:
+class Lookaround:
     """A lookahead or lookbehind; ``sign`` is ``=``, ``!``, ``<=`` or ``<!``."""
 
     sign: str
-    body: Options
+    body: Disjunction
 
 
 @frozen
-class Back:
+class BackReference:
     """The text of a group, empty if it did not match; groups count from 1."""
 
     group: int
 
 
-Piece = Signs | Row | Options | Group | Repeated | Edge | Look | Back
+Piece = CharacterSet | Alternative | Disjunction | Group | Repetition | Assertion | Lookaround | BackReference
 
 
 def within(*edges: tuple[int, int]) -> Ranges:
@@ -110,7 +110,9 @@ WORDS: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
 SPACES = within((9, 13), (32, 32), (160, 160), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
                 (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF))  # fmt: skip
 DOT = without(within((10, 10), (13, 13), (0x2028, 0x2029)))
-CLASSES = {"d": DIGITS, "w": WORDS, "s": SPACES, "D": without(DIGITS), "W": without(WORDS), "S": without(SPACES)}
+CLASSES: dict[str, Ranges] = {
+    "d": DIGITS, "w": WORDS, "s": SPACES, "D": without(DIGITS), "W": without(WORDS), "S": without(SPACES),
+}  # fmt: skip
 CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 CATEGORY = re.compile(r"(?:(?:gc|General_Category)=)?([CLMNPSZ][a-z]?|LC)")
 LONG_NAMES = {
@@ -139,24 +141,24 @@ def of_category(name: str) -> Ranges:
     return within(*((code, code) for code in found))
 
 
-def read_pattern(pattern: str) -> Options:
+def read_pattern(pattern: str) -> Disjunction:
     """Parse a pattern.
 
     Raises:
         EcmaError: it is not a regular expression of ECMA 262, or nested too deeply.
     """
-    return _Reader(pattern).whole()
+    return _PatternParser(pattern).whole()
 
 
 @frozen
 class _Escape:
     """The text after a backslash: one character, or a class."""
 
-    signs: Signs
+    signs: CharacterSet
     one: int | None = field(default=None)
 
 
-class _Reader:
+class _PatternParser:
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self._at = 0
@@ -166,8 +168,8 @@ class _Reader:
         self._all, named = _groups(pattern)
         self._named = dict(named)
 
-    def whole(self) -> Options:
-        found = self._options()
+    def whole(self) -> Disjunction:
+        found = self._disjunction()
         if self._at < len(self._text):
             raise EcmaError("a bracket is closed that was not opened")
         return found
@@ -178,20 +180,20 @@ class _Reader:
             return True
         return False
 
-    def _options(self) -> Options:
-        options = [self._row()]
+    def _disjunction(self) -> Disjunction:
+        options = [self._alternative()]
         while self._next("|"):
-            options.append(self._row())
-        return Options(tuple(options))
+            options.append(self._alternative())
+        return Disjunction(tuple(options))
 
-    def _row(self) -> Row:
+    def _alternative(self) -> Alternative:
         items: list[Piece] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             one = self._piece()
-            items.append(self._repeated(one))
-        return Row(tuple(items))
+            items.append(self._repetition(one))
+        return Alternative(tuple(items))
 
-    def _repeated(self, one: Piece) -> Piece:
+    def _repetition(self, one: Piece) -> Piece:
         fewest, most = 0, None
         if count := COUNT.match(self._text, self._at):
             self._at = count.end()
@@ -205,9 +207,9 @@ class _Reader:
             most = 1
         elif not self._next("*"):
             return one
-        if isinstance(one, Edge) or (isinstance(one, Look) and "<" in one.sign):
+        if isinstance(one, Assertion) or (isinstance(one, Lookaround) and "<" in one.sign):
             raise EcmaError("nothing to repeat")
-        return Repeated(one, fewest, most, self._next("?"))
+        return Repetition(one, fewest, most, self._next("?"))
 
     def _piece(self) -> Piece:
         sign = self._text[self._at]
@@ -216,9 +218,9 @@ class _Reader:
         self._at += 1
         match sign:
             case "^" | "$":
-                return Edge(sign)
+                return Assertion(sign)
             case ".":
-                return Signs(DOT)
+                return CharacterSet(DOT)
             case "[":
                 return self._class()
             case "(":
@@ -226,8 +228,8 @@ class _Reader:
             case "\\":
                 if self._text[self._at : self._at + 1] in ("b", "B"):
                     self._at += 1
-                    return Edge(self._text[self._at - 1])
-                return self._back() or self._escape().signs
+                    return Assertion(self._text[self._at - 1])
+                return self._back_reference() or self._escape().signs
             case _:
                 return _sign(ord(sign))
 
@@ -245,29 +247,29 @@ class _Reader:
             captures = True
         self._count += captures
         self._open.append(self._count if captures else 0)
-        body = self._options()
+        body = self._disjunction()
         if not self._next(")"):
             raise EcmaError("a bracket is not closed")
         self._open.pop()
-        return Look(look, body) if look else Group(body, captures)
+        return Lookaround(look, body) if look else Group(body, captures)
 
-    def _back(self) -> Piece | None:
+    def _back_reference(self) -> Piece | None:
         """Read a back-reference after a backslash. Inside its own group it matches the empty text."""
         if (told := re.compile("[1-9][0-9]{0,4}").match(self._text, self._at)) and int(told[0]) <= self._all:
             self._at = told.end()
-            return self._taken(int(told[0]))
+            return self._reference(int(told[0]))
         if self._named and self._next("k"):
             name = NAME.match(self._text, self._at)
             if name is None or name[1] not in self._named:
                 raise EcmaError("a reference to a group that there is not")
             self._at = name.end()
-            return self._taken(self._named[name[1]])
+            return self._reference(self._named[name[1]])
         return None
 
-    def _taken(self, group: int) -> Piece:
-        return Row(()) if group in self._open else Back(group)
+    def _reference(self, group: int) -> Piece:
+        return Alternative(()) if group in self._open else BackReference(group)
 
-    def _class(self) -> Signs:
+    def _class(self) -> CharacterSet:
         negated = self._next("^")
         ranges: list[tuple[int, int]] = []
         properties: list[str] = []
@@ -288,8 +290,8 @@ class _Reader:
                 properties += part.signs.properties
         found = within(*ranges)
         if properties:
-            return Signs(found, tuple(dict.fromkeys(properties)), negated)
-        return Signs(without(found) if negated else found)
+            return CharacterSet(found, tuple(dict.fromkeys(properties)), negated)
+        return CharacterSet(without(found) if negated else found)
 
     def _class_part(self) -> _Escape:
         if self._at >= len(self._text):
@@ -309,7 +311,7 @@ class _Reader:
         sign = self._text[self._at]
         self._at += 1
         if sign in CLASSES:
-            return _Escape(Signs(CLASSES[sign]))
+            return _Escape(CharacterSet(CLASSES[sign]))
         if sign in "pP" and (told := re.compile(r"\{([\w=]+)\}").match(self._text, self._at)):
             self._at = told.end()
             return _Escape(_property(told[1], negated=sign == "P"))
@@ -347,11 +349,11 @@ def _number(digits: str) -> int:
     return int(digits) if len(digits) < 12 else LARGEST_COUNT
 
 
-def _sign(code: int) -> Signs:
-    return Signs(((code, code),))
+def _sign(code: int) -> CharacterSet:
+    return CharacterSet(((code, code),))
 
 
-def _property(name: str, *, negated: bool) -> Signs:
+def _property(name: str, *, negated: bool) -> CharacterSet:
     told = LONG_NAMES.get(name.rpartition("=")[2], name)
     if name == "Any":
         found: Ranges | None = ((0, LAST),)
@@ -361,8 +363,8 @@ def _property(name: str, *, negated: bool) -> Signs:
         category = CATEGORY.fullmatch(told)
         found = (category and of_category(category[1])) or None
     if found is not None:
-        return Signs(without(found) if negated else found)
-    return Signs((), (f"\\{'P' if negated else 'p'}{{{name}}}",))
+        return CharacterSet(without(found) if negated else found)
+    return CharacterSet((), (f"\\{'P' if negated else 'p'}{{{name}}}",))
 
 
 def _groups(pattern: str) -> tuple[int, list[tuple[str, int]]]:
@@ -389,7 +391,7 @@ def _groups(pattern: str) -> tuple[int, list[tuple[str, int]]]:
     return count, named
 
 
-def written(piece: Signs, *, surrogates: bool = True) -> str:
+def write_class(piece: CharacterSet, *, surrogates: bool = True) -> str:
     """Return a class in a form that every dialect reads the same way; ``surrogates=False`` excludes surrogates."""
     ranges = piece.ranges
     if not surrogates:

@@ -12,25 +12,94 @@ Outside of calls no mask is computed, so a reply without calls has no cost.
 
 from __future__ import annotations
 
+import codecs
 import json
 import logging
+import re
 from collections.abc import Callable
 from typing import Literal
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from cognition import GenerationOptions, ToolSpec
 from cognition.base.display import LONGEST_LINE, shown_name
-from cognition.parsing import FormatSpec
+from cognition.parsing import FormatSpec, advance, start
+from cognition.parsing.rope import join_pieces
+from cognition.parsing.state import InCall, InSection
 from cognition.parsing.typed_values import ParameterTypes, types_of
-from runtime.constrained._call_detector import CallWatch
 from runtime.constrained._object_keys import KeyWatch
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.nodes import Anything, Schema
-from runtime.constrained.replies import Entry, begun, reply
+from runtime.constrained.replies import Entry, call_grammar, reply_grammar
 from runtime.constrained.schema import read_checked, read_schema
 from runtime.constrained.tools import Tool, loosely, read_tools
 from runtime.errors import ConstraintError
+
+
+@frozen
+class CallStart:
+    """A call or a section of calls has begun."""
+
+    entry: Entry
+    text: str
+    """The text of the call or section so far, from the token that began it."""
+
+
+class CallDetector:
+    """Detects the start of a call in freely sampled text, by the parser itself, so that both agree.
+
+    It reads a reply token by token. First ``look`` at a token, then ``take`` it, or look at another instead.
+    """
+
+    def __init__(self, spec: FormatSpec) -> None:
+        assert spec.calls is not None  # else there is nothing to watch for
+        self._spec = spec
+        self._calls = spec.calls
+        self._state = start(spec)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._inside = False
+        """Whether the current call was reported."""
+        self._taken = self._looked = (self._state, self._decoder.getstate())
+        """The states of parser and decoder: ``_taken`` after the last token taken, ``_looked`` after the last token
+        looked at.
+        """
+        name = re.escape(self._calls.fields.name)
+        bare_object = rf'\{{\s*(?:"(?:type|id)"\s*:\s*"[^"]*"\s*,\s*)?"{name}"\s*:'
+        bare_list = r"\[\s*[^\s\[\](){},:=]+\s*\("
+        self._head = re.compile(bare_list if self._calls.shape == "pythonic" else bare_object)
+        """Matches the beginning of a call without a start marker."""
+
+    def look(self, piece: bytes) -> CallStart | None:
+        """Return the call or section that this token would begin, if any."""
+        self._decoder.setstate(self._taken[1])
+        text = self._decoder.decode(piece)
+        before = self._state
+        after, _ = advance(self._spec, before, text)
+        self._looked = (after, self._decoder.getstate())
+        phase = after.phase
+        fresh = not self._inside or after.calls > before.calls
+        if not isinstance(phase, InSection | InCall) or not fresh:
+            return None
+        section = self._calls.section_start
+        came = before.phase.held + text
+        if section and section in came:
+            return CallStart("section", came.rpartition(section)[2])
+        if isinstance(phase, InSection):
+            return None
+        written = join_pieces(phase.raw) + phase.held
+        if phase.tentative and not self._head.match(written):
+            return None  # a brace, and nothing that tells a call from any other JSON
+        marker = came[: len(came) - len(written)]
+        named = self._calls.name_start in self._calls.more_starts and marker.endswith(self._calls.name_start)
+        return CallStart("named" if named else "call", written)
+
+    def take(self, *, known: bool) -> None:
+        """Take the token looked at last. ``known``: a grammar constrains the call that the token began or is in."""
+        self._taken = self._looked
+        self._state = self._looked[0]
+        inside = isinstance(self._state.phase, InSection | InCall)
+        self._inside = inside and (known or self._inside)
+
 
 KEPT_SETS = 16
 """The number of tool sets whose grammars are cached: one for each agent that shares the model."""
@@ -59,7 +128,7 @@ class Guide:
         self,
         masks: TokenMasks,
         grammar: Callable[[Entry], Matcher],
-        watch: CallWatch | None,
+        watch: CallDetector | None,
         keys: KeyWatch,
         *,
         parallel: bool,
@@ -79,7 +148,7 @@ class Guide:
         """Whether the engine failed on a reply constrained from its first token."""
         self._refused: set[int] = set()
 
-    def allowed(self) -> bytes | None:
+    def allowed_tokens(self) -> bytes | None:
         """Return one bit per token, lowest first; None if every token is allowed.
 
         Raises:
@@ -89,7 +158,7 @@ class Guide:
             mask = self._masks.ends
         elif self._matcher is not None:
             try:
-                mask = self._matcher.allowed()
+                mask = self._matcher.allowed_tokens()
             except ConstraintError as error:
                 if not self._checked:
                     raise
@@ -155,7 +224,7 @@ class Guide:
         return True
 
     def _finish(self) -> None:
-        if self._matcher is not None and self._matcher.finished:
+        if self._matcher is not None and self._matcher.is_finished:
             self._matcher = None
             self._over = self._watch is None or not self._parallel
 
@@ -170,7 +239,7 @@ class _Grammars:
     texts: dict[tuple[object, ...], str] = field(factory=dict)
 
 
-class Guides:
+class GuideFactory:
     """Creates the guides of a model's replies. Several may be in use at a time, each with its own tools."""
 
     def __init__(self, masks: TokenMasks) -> None:
@@ -202,12 +271,14 @@ class Guides:
             why = "no tools are offered" if not read else "no grammar is known for calls in this model's format"
             raise ConstraintError(f"tool_choice is {choice!r}, and {why}")
         if forced:
-            return self._whole(grammars, spec, read, calls="must", parallel=parallel, answer="", choice=choice)
+            return self._whole_reply_guide(
+                grammars, spec, read, calls="must", parallel=parallel, answer="", choice=choice
+            )
         callable_ = choice == "auto" and bool(read) and known
         if options.response_format or (choice == "none" and spec.calls is not None):
             bare = spec.calls is not None and not (spec.calls.start or spec.calls.section_start)
             if options.response_format and callable_ and bare and options.response_checked:
-                return self._watched(grammars, spec, parallel)  # the check tells whether it was an answer
+                return self._watching_guide(grammars, spec, parallel)  # the check tells whether it was an answer
             if options.response_format and callable_ and bare:
                 raise ConstraintError(
                     "response_format beside tools: in this model's format a call can't be told from an answer in JSON; "
@@ -215,15 +286,17 @@ class Guides:
                 )
             calls: Literal["may", "no"] = "may" if callable_ else "no"
             answer, checked = options.response_format, options.response_checked
-            return self._whole(grammars, spec, read, calls=calls, parallel=parallel, answer=answer, checked=checked)
-        return self._watched(grammars, spec, parallel) if callable_ else None
+            return self._whole_reply_guide(
+                grammars, spec, read, calls=calls, parallel=parallel, answer=answer, checked=checked
+            )
+        return self._watching_guide(grammars, spec, parallel) if callable_ else None
 
-    def _watched(self, grammars: _Grammars, spec: FormatSpec, parallel: bool) -> Guide:
+    def _watching_guide(self, grammars: _Grammars, spec: FormatSpec, parallel: bool) -> Guide:
         """Return a guide for a reply that is free until a call begins."""
         return Guide(
             self._masks,
-            lambda entry: self._begun(grammars, spec, entry, parallel),
-            CallWatch(spec),
+            lambda entry: self._begun_matcher(grammars, spec, entry, parallel),
+            CallDetector(spec),
             KeyWatch(spec, grammars.types, whole=False),
             parallel=parallel,
         )
@@ -235,7 +308,7 @@ class Guides:
         self._kept = [found, *(one for one in self._kept if one is not found)][:KEPT_SETS]
         return found
 
-    def _whole(
+    def _whole_reply_guide(
         self,
         grammars: _Grammars,
         spec: FormatSpec,
@@ -251,14 +324,14 @@ class Guides:
         if key not in grammars.texts:
             schema = json.loads(answer) if answer else None
 
-            def written(tools: tuple[Tool, ...]) -> str:
-                return reply(spec, tools, self._masks.vocabulary, calls=calls, parallel=parallel, answer=read)
+            def write(tools: tuple[Tool, ...]) -> str:
+                return reply_grammar(spec, tools, self._masks.vocabulary, calls=calls, parallel=parallel, answer=read)
 
             read = None if schema is None else (read_checked if checked else read_schema)(schema, SUBJECT)
-            if checked and not self._compiles(written(())):
+            if checked and not self._compiles(write(())):
                 LOG.warning("the schema of the answer is too much for a grammar; any value is let through to its check")
                 read = Schema(Anything(), {})
-            grammars.texts[key] = self._that_compiles(tools, written)
+            grammars.texts[key] = self._compilable_grammar(tools, write)
         text = grammars.texts[key]
         keys = KeyWatch(spec, grammars.types, whole=True, may_call=calls != "no", may_answer=bool(answer))
         return Guide(
@@ -270,17 +343,17 @@ class Guides:
             checked=checked or not answer,
         )
 
-    def _begun(self, grammars: _Grammars, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:
+    def _begun_matcher(self, grammars: _Grammars, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:
         key: tuple[object, ...] = (spec, entry, parallel)
         if key not in grammars.texts:
 
-            def written(tools: tuple[Tool, ...]) -> str:
-                return begun(spec, tools, self._masks.vocabulary, entry, parallel=parallel, others=True)
+            def write(tools: tuple[Tool, ...]) -> str:
+                return call_grammar(spec, tools, self._masks.vocabulary, entry, parallel=parallel, others=True)
 
-            grammars.texts[key] = self._that_compiles(grammars.read, written)
+            grammars.texts[key] = self._compilable_grammar(grammars.read, write)
         return self._masks.matcher(grammars.texts[key])
 
-    def _that_compiles(self, tools: tuple[Tool, ...], written: Callable[[tuple[Tool, ...]], str]) -> str:
+    def _compilable_grammar(self, tools: tuple[Tool, ...], written: Callable[[tuple[Tool, ...]], str]) -> str:
         """Return the grammar of these tools. Calls of tools that are too complex for the engine need only be an object.
 
         Raises:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from runtime.constrained.replies import Vocabulary
+from runtime.constrained.replies import TokenFacts
 from runtime.errors import ConstraintError
-from runtime.protocol.backend import Backend
+from runtime.protocol.backend import InferenceBackend
 
 KEPT = 32
 """The number of compiled grammars in the cache: those of a few agents that share a model."""
@@ -19,7 +19,7 @@ FUEL = 4_000_000
 """Steps of the engine to compile a grammar, four times its default: about half a second."""
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Return whether llguidance can be imported, without importing it."""
     return find_spec("llguidance") is not None
 
@@ -30,7 +30,7 @@ class Matcher:
     def __init__(self, native: Any) -> None:
         self._native = native
 
-    def allowed(self) -> bytes:
+    def allowed_tokens(self) -> bytes:
         """Return one bit per token, lowest first. Tokens that end a reply are allowed if the text may end.
 
         Raises:
@@ -54,7 +54,7 @@ class Matcher:
         return bool(self._native.try_consume_tokens(tokens) == len(tokens))
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return bool(self._native.is_stopped())
 
     def _check(self) -> None:
@@ -73,7 +73,7 @@ class TokenMasks:
             contain them.
     """
 
-    def __init__(self, backend: Backend, markers: Iterable[str]) -> None:
+    def __init__(self, backend: InferenceBackend, markers: Iterable[str]) -> None:
         import llguidance
 
         self._library = llguidance
@@ -87,13 +87,15 @@ class TokenMasks:
         self._beginning: dict[bytes, frozenset[int]] = {b"": frozenset()}
         self._tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=count, eos_token=ends or None)
         self._compiled: OrderedDict[str, Any] = OrderedDict()
-        self.vocabulary = Vocabulary(special, frozenset(text for text, token in special.items() if token in ends))
+        self.vocabulary: TokenFacts = TokenFacts(
+            special, frozenset(text for text, token in special.items() if token in ends)
+        )
         marks = bytearray((count + 7) // 8)
         for token in ends:
             marks[token // 8] |= 1 << token % 8
-        self.ends = bytes(marks)
+        self.ends: bytes = bytes(marks)
         """The mask of the tokens that end a reply."""
-        self.every = b"\xff" * len(marks)
+        self.every: bytes = b"\xff" * len(marks)
 
     def matcher(self, grammar: str) -> Matcher:
         """Return a new matcher; the grammar is compiled once.
@@ -129,7 +131,7 @@ class TokenMasks:
 class _Tokens:
     """A tokenizer with llguidance's interface."""
 
-    def __init__(self, backend: Backend, count: int, special: Mapping[str, int], ends: list[int]) -> None:
+    def __init__(self, backend: InferenceBackend, count: int, special: Mapping[str, int], ends: list[int]) -> None:
         self._backend = backend
         self.tokens = [backend.piece(token) for token in range(count)]
         self.special_token_ids = sorted({*special.values(), *ends})

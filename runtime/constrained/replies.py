@@ -24,7 +24,7 @@ BARE_LIST = "\\s*\\[\\s*[^\\s\\[\\](){},:=]+\\s*\\((?s:.*)"
 
 
 @frozen
-class Vocabulary:
+class TokenFacts:
     """The facts about tokens that a grammar needs."""
 
     special: Mapping[str, int]
@@ -32,10 +32,10 @@ class Vocabulary:
     ends: frozenset[str] = frozenset()
 
 
-def begun(
+def call_grammar(
     spec: FormatSpec,
     tools: tuple[Tool, ...],
-    vocabulary: Vocabulary,
+    vocabulary: TokenFacts,
     entry: Entry,
     *,
     parallel: bool,
@@ -52,10 +52,10 @@ def begun(
     return rules.text(writer.call() if parallel else writer.single())
 
 
-def reply(
+def reply_grammar(
     spec: FormatSpec,
     tools: tuple[Tool, ...],
-    vocabulary: Vocabulary,
+    vocabulary: TokenFacts,
     *,
     calls: Literal["must", "may", "no"],
     parallel: bool = True,
@@ -79,7 +79,7 @@ def reply(
         options.append(writer.calls(tools, parallel, others=calls == "may"))
     if calls != "must":
         options.append(writer.text() if answer is None else writer.answer(answer))
-    return rules.text(f"{writer.thought()} ({' | '.join(options)}) {writer.stop()}")
+    return rules.text(f"{writer.reasoning()} ({' | '.join(options)}) {writer.stop()}")
 
 
 def weakened_tools(tools: Iterable[ToolSpec], spec: FormatSpec) -> dict[str, tuple[Weakened, ...]]:
@@ -99,13 +99,13 @@ def weakened_tools(tools: Iterable[ToolSpec], spec: FormatSpec) -> dict[str, tup
 
 
 class _ReplyWriter:
-    def __init__(self, rules: Rules, spec: FormatSpec, vocabulary: Vocabulary) -> None:
+    def __init__(self, rules: Rules, spec: FormatSpec, vocabulary: TokenFacts) -> None:
         self.rules = rules
         self.spec = spec
         self._ends = vocabulary.ends
         self._space = rules.terminal(regex("[ \\n]{0,2}"))
 
-    def thought(self) -> str:
+    def reasoning(self) -> str:
         """Return reasoning, which the prompt may have begun."""
         reasoning, prompted = self.spec.reasoning, self.spec.prompted
         lead = "" if prompted else self._space  # the reply begins in the middle of a marker
@@ -119,7 +119,7 @@ class _ReplyWriter:
     def calls(self, tools: tuple[Tool, ...], parallel: bool, *, others: bool) -> str:
         writer = CallWriter(self.rules, self.spec, tools, others=others)
         calls = writer.calls
-        lead = "" if self.spec.prompted else self._dropped()
+        lead = "" if self.spec.prompted else self._dropped_marker()
         if calls.section_start:
             return self.rules.rule(f"{lead} {self._opening(calls.section_start)} {writer.section(parallel=parallel)}")
         if not calls.start:
@@ -152,15 +152,17 @@ class _ReplyWriter:
 
     def answer(self, tree: Schema) -> str:
         value = ValueWriter(self.rules, tree).value(tree.root)
-        lead = self._dropped().removesuffix("?") if self.spec.prompted else self._dropped()  # the marker has begun
-        return self.rules.rule(f"{lead} {self._space} {value} {self._dropped(behind=True)}")
+        lead = (
+            self._dropped_marker().removesuffix("?") if self.spec.prompted else self._dropped_marker()
+        )  # the marker has begun
+        return self.rules.rule(f"{lead} {self._space} {value} {self._dropped_marker(behind=True)}")
 
     def stop(self) -> str:
         """Return the texts that end a reply and are not single end tokens."""
         stops = [self.rules.marker(stop) for stop in self.spec.stops if stop not in self._ends]
         return f"{self._space} ({' | '.join(stops)})?" if stops else ""
 
-    def _dropped(self, *, behind: bool = False) -> str:
+    def _dropped_marker(self, *, behind: bool = False) -> str:
         """Return an optional dropped marker, before or behind the text."""
         markers = [marker for marker in self.spec.dropped if not behind or marker not in self.spec.answers]
         opening = [self.rules.marker(marker) if behind else self._opening(marker) for marker in markers]

@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 from cognition import ConfigError
-from runtime.constrained._pruning import pruned
-from runtime.constrained._schema_reader import Reader, TooLargeError
+from runtime.constrained._pruning import prune
+from runtime.constrained._schema_reader import SchemaReader, TooLargeError
 from runtime.constrained.nodes import NOTHING, Anything, Members, Schema, Weakened
 
 DEEPEST_SCHEMA = 100
@@ -98,14 +98,14 @@ def any_object(*weakened: Weakened) -> Schema:
 
 def _read(schema: Any, subject: str) -> tuple[Schema, tuple[tuple[str, str], ...]]:
     look_over(schema, subject)
-    reader = Reader(schema)
+    reader = SchemaReader(schema)
     try:
         root = reader.whole()
     except (TooLargeError, RecursionError):
         return any_object(Weakened("$", WHOLE, "its parts are too many for a grammar")), tuple(reader.problems)
     if reader.problems:
         return Schema(root, reader.definitions, reader.weakened), tuple(reader.problems)
-    return Schema(*pruned(root, reader.definitions), reader.weakened), ()
+    return Schema(*prune(root, reader.definitions), reader.weakened), ()
 
 
 def look_over(schema: Any, subject: str) -> None:

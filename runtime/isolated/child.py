@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cognition import ConfigError, ModelRequest
 from cognition.parsing import Output
-from runtime.children.line_pipe import Lines, refusal
+from runtime.children.line_pipe import LineSplitter, refusal
 from runtime.isolated import wire
-from runtime.local.handles import Desk, LocalRuntime, Ticket
+from runtime.local.handles import LocalRuntime, RequestSubmitter, Submission
 from runtime.local.loading import load_engine
 from runtime.local.owner import Owner
 from runtime.models.specs import Source
@@ -53,10 +53,10 @@ class Server:
         self._load = load
         self._sending = threading.Lock()
         self._steps = 0
-        self._desk: Desk | None = None
+        self._submitter: RequestSubmitter | None = None
         self._local: LocalRuntime | None = None
         self._making = threading.Lock()
-        self._tickets: dict[int, Ticket] = {}
+        self._tickets: dict[int, Submission] = {}
         self._open: set[int] = set()
         """Ids without an answer so far."""
         self._produced: list[tuple[int, Output | Done]] = []
@@ -68,14 +68,14 @@ class Server:
         messages = self._messages()
         first = next(messages)
         assert isinstance(first, wire.Load)
-        threading.Thread(target=self._live, args=(first.pulse,), name="cogstep pulse", daemon=True).start()
-        self.owner = Owner(
-            lambda: self._load(first, self._tell_progress),
+        threading.Thread(target=self._send_pulses, args=(first.pulse,), name="cogstep pulse", daemon=True).start()
+        self.owner: Owner[LocalEngine] = Owner(
+            lambda: self._load(first, self._send_progress),
             lambda engine: engine.close(),
             step=self._step,
             name=Path(first.path).name,
         )
-        self.owner.ready.add_done_callback(self._tell_ready)
+        self.owner.ready.add_done_callback(self._send_ready)
         for message in messages:
             if isinstance(message, wire.Close):
                 break
@@ -115,7 +115,7 @@ class Server:
     # ----------------------------------------------------------------------------------------- on the reader's thread
 
     def _messages(self) -> Iterator[wire.Message]:
-        lines = Lines(wire.TO_CHILD)
+        lines = LineSplitter(wire.TO_CHILD)
         while True:
             try:
                 data = self._connection.recv(1 << 16)
@@ -127,7 +127,7 @@ class Server:
                 yield wire.from_parent(line)
 
     def _submit(self, number: int, request: ModelRequest, submitted: float, owner: int) -> None:
-        assert self._desk is not None, "nothing is submitted before the model stands"
+        assert self._submitter is not None, "nothing is submitted before the model stands"
         self._open.add(number)
 
         def put(piece: Output | Done) -> None:
@@ -136,7 +136,7 @@ class Server:
                 self._open.discard(number)
                 self._tickets.pop(number, None)
 
-        self._tickets[number] = self._desk.submit(request, put, submitted, owner)
+        self._tickets[number] = self._submitter.submit(request, put, submitted, owner)
         if number not in self._open:  # it has come to its end already, on the other thread
             self._tickets.pop(number, None)
 
@@ -155,8 +155,8 @@ class Server:
             return self._local
 
     def _end(self) -> NoReturn:
-        if self._desk is not None:
-            self._desk.close()
+        if self._submitter is not None:
+            self._submitter.close()
         self.owner.close()  # its last steps send what came of everything
         with contextlib.suppress(OSError):
             sys.stderr.flush()
@@ -164,29 +164,29 @@ class Server:
 
     # ------------------------------------------------------------------------------------------ on the owner's thread
 
-    def _tell_progress(self, fraction: float) -> bool:
+    def _send_progress(self, fraction: float) -> bool:
         self._steps += 1
         self.send(wire.encode(wire.Loading(fraction)))
         return True
 
-    def _tell_ready(self, ready: Future[None]) -> None:
+    def _send_ready(self, ready: Future[None]) -> None:
         error = ready.exception()
         if error is not None:
             self.send(wire.encode(wire.LoadFailed(refusal(error))))
             return
-        self.owner.put(self._open_desk)
+        self.owner.put(self._open_submitter)
 
-    def _open_desk(self, engine: LocalEngine) -> None:
-        self._desk = Desk(self.owner, engine)
+    def _open_submitter(self, engine: LocalEngine) -> None:
+        self._submitter = RequestSubmitter(self.owner, engine)
         self.send(wire.encode(wire.Ready(engine.info)))
 
     def _answer(self, number: int, tokens: Callable[[], int]) -> None:
-        self._tell(number, lambda: wire.Counted(number, tokens()))
+        self._send_count(number, lambda: wire.Counted(number, tokens()))
 
     def _answer_each(self, number: int, tokens: Callable[[], tuple[int, ...]]) -> None:
-        self._tell(number, lambda: wire.Counted(number, 0, tokens()))
+        self._send_count(number, lambda: wire.Counted(number, 0, tokens()))
 
-    def _tell(self, number: int, counted: Callable[[], wire.Counted]) -> None:
+    def _send_count(self, number: int, counted: Callable[[], wire.Counted]) -> None:
         answer: wire.Message
         try:
             answer = counted()
@@ -218,12 +218,12 @@ class Server:
 
     # ------------------------------------------------------------------------------------------ on the pulse's thread
 
-    def _live(self, pulse: float) -> None:
+    def _send_pulses(self, pulse: float) -> None:
         """Send pulses with the step count while an answer is pending.
 
         Native code that hangs does not stop this thread. Only an unchanged step count shows the hang.
         """
         while True:
             time.sleep(pulse)
-            if self._open or self._desk is None:
+            if self._open or self._submitter is None:
                 self.send(wire.encode(wire.Pulse(self._steps)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cognition import ModelRequest
 from cognition.parsing import Output
+from runtime.closeable import Closeable
 from runtime.isolated import wire
 from runtime.local.handles import LocalGeneration
 from runtime.local.real_model_guard import check_allowed
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from runtime.isolated.supervisor import Supervisor
 
 
-class IsolatedRuntime:
+class IsolatedRuntime(Closeable):
     """A local model in a child process; see ``runtime.Runtime``. Created by ``runtime.load_model(..., isolate=True)``.
 
     If the process ends or hangs, its running requests fail as ``transient`` and it is restarted; new requests wait for
@@ -106,9 +107,3 @@ class IsolatedRuntime:
     def close(self) -> None:
         self._shut()
         self._supervisor.close()  # once more: waits also where another caller has just begun to close
-
-    def __enter__(self) -> IsolatedRuntime:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()

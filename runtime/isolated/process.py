@@ -8,8 +8,10 @@ import re
 import signal
 import socket
 import subprocess
+from typing import IO
 
 from runtime.children import start as starting
+from runtime.children.ending import signal_name
 
 CHILD = "runtime.isolated.child"
 
@@ -21,8 +23,6 @@ then; such a process is left to the system.
 KEPT = 4096
 """Bytes of the last stderr output, searched for the reason of its end."""
 
-NAMES = {int(number): number.name for number in signal.Signals}
-
 TELLING = re.compile(r"assert|error|abort|terminat|fatal|exception|out of memory", re.IGNORECASE)
 LONGEST_REASON = 300
 """Characters."""
@@ -31,27 +31,18 @@ LONGEST_REASON = 300
 class Child:
     """A started process and the connection to it. Used by one thread."""
 
+    connection: socket.socket
+
     def __init__(self, module: str = CHILD) -> None:
         """Start it.
 
         Raises:
             OSError: the system cannot start it.
         """
-        self.connection, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self._process = starting.start(
-                    module,
-                    [str(theirs.fileno())],
-                    descriptors=[theirs.fileno()],
-                    stdout=subprocess.PIPE,  # a library may print; what it says is no concern of our terminal
-                    stderr=subprocess.STDOUT,
-                )
-            except BaseException:
-                self.connection.close()
-                raise
+        # A library may print; what it says is no concern of our terminal.
+        self._process, self.connection = starting.connect(module, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert self._process.stdout is not None
-        self.said = self._process.stdout
+        self.said: IO[bytes] = self._process.stdout
         """Its stdout and stderr. They must be read, or the process would block."""
         self._tail = b""
         self.connection.setblocking(False)
@@ -100,7 +91,7 @@ def _reason(code: int | None, tail: str) -> str:
     elif code >= 0:
         how = f"ended with code {code}"
     else:
-        how = f"was killed by {NAMES.get(-code, f'signal {-code}')}"
+        how = f"was killed by {signal_name(-code)}"
         if -code == signal.SIGKILL:
             how += ", as the system does when memory runs out"
     lines = [line.strip() for line in tail.splitlines() if line.strip()]

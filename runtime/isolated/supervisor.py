@@ -20,17 +20,113 @@ from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
 
-from cognition import CogstepError, Failure, ModelRequest
+from attrs import define, field
+
+from cognition import CogstepError, Failure, FinishReason, ModelRequest
 from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.parsing import Output
-from runtime.children.line_pipe import Lines, ProtocolError
+from runtime.children.line_pipe import LineSplitter, ProtocolError
 from runtime.errors import LoadCancelledError, ModelProcessError, RuntimeClosedError
 from runtime.isolated import wire
-from runtime.isolated._pending_replies import Letter, Question, Reply, Withdrawal
-from runtime.isolated._timeouts import Patience
 from runtime.isolated.process import CHILD, Child
 from runtime.isolated.settings import Isolation
+from runtime.isolated.wire import Counted
+from runtime.protocol.done import done_of
 from runtime.protocol.model import Done, ModelInfo
+
+
+class HangDetector:
+    """Judges one process.
+
+    A pulse only proves that the process lives. A changed step count, or a message from a step, proves that native code
+    makes progress; a heartbeat thread alone cannot.
+    """
+
+    def __init__(self, settings: Isolation) -> None:
+        self._settings = settings
+        self.tick: float = settings.silence / 4
+        """Seconds until the next check. A longer wait counts only as this much: if this program was stopped or the
+        machine slept, its length proves nothing about the child.
+        """
+        self._quiet = 0.0
+        self._stuck = 0.0
+        self._steps = -1
+        self._heard = False
+        self.loading = True
+        """While loading, only ``Loading`` messages count as progress, not steps."""
+
+    def rest(self) -> None:
+        """Reset both timers: the process is idle."""
+        self._quiet = self._stuck = 0.0
+
+    def note_message(self, message: wire.Message) -> None:
+        """Note a message of the process."""
+        self._heard = True
+        self._quiet = 0.0
+        if not isinstance(message, wire.Pulse):
+            self._stuck = 0.0
+        elif message.steps != self._steps and not self.loading:
+            self._steps = message.steps
+            self._stuck = 0.0
+
+    def wait(self, seconds: float) -> str:
+        """Note elapsed seconds; return the problem with the process, or an empty text."""
+        seconds = min(seconds, self.tick)
+        self._quiet += seconds
+        self._stuck += seconds if self._heard else 0.0
+        settings = self._settings
+        silence = settings.silence if self._heard else settings.start
+        if self._quiet >= silence:
+            return f"the model's process gave no sign of life for {silence:g} s and was killed"
+        if self._stuck >= settings.deadline:
+            return f"the model's process came no further for {settings.deadline:g} s and was killed"
+        return ""
+
+
+@define(eq=False)
+class PendingReply:
+    """A pending reply."""
+
+    id: int
+    line: bytes
+    over: Callable[[], None] = lambda: None
+    """Called once, right before ``Done`` is delivered."""
+    outputs: SimpleQueue[Output | Done] = field(factory=SimpleQueue)
+    cancelled: bool = False
+    seen: list[Output] = field(factory=list)
+    size: int = 0
+    """Bytes of memory that ``seen`` takes."""
+
+    def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
+        """Deliver a ``Done`` in place of the process's own; its usage is then unknown."""
+        self.over()
+        self.outputs.put(done_of(self.seen, reason, failure))
+
+    def fail(self, failure: Failure) -> None:
+        """End the reply after its process ended; a cancelled reply still ends as cancelled."""
+        if self.cancelled:
+            self.end("cancelled")
+        else:
+            self.end("error", failure)
+
+
+@define(eq=False)
+class PendingQuestion:
+    """A pending question for one or several numbers."""
+
+    id: int
+    line: bytes
+    answer: Future[Counted] = field(factory=Future)
+
+
+@define(eq=False)
+class Withdrawal:
+    """A reply was cancelled."""
+
+    reply: PendingReply
+
+
+Pending = PendingReply | PendingQuestion | Withdrawal
 
 LOG = logging.getLogger("cogstep")
 
@@ -84,13 +180,13 @@ class Supervisor:
     ) -> None:
         self.name = name
         self.ready: Future[ModelInfo] = Future()
-        self.starts = 0
+        self.starts: int = 0
         self._prepare = prepare
         self._settings = settings
         self._on_progress = on_progress
         self._module = module
         self._numbers = count(1)
-        self._letters: SimpleQueue[Letter] = SimpleQueue()
+        self._mailbox: SimpleQueue[Pending] = SimpleQueue()
         self._bell, self._ringer = socket.socketpair()
         self._bell.setblocking(False)
         self._ringer.setblocking(False)
@@ -100,9 +196,9 @@ class Supervisor:
         self._child: Child | None = None
         self._standing = False
         self._unsent = bytearray()
-        self._waiting: dict[int, Reply | Question] = {}
+        self._waiting: dict[int, PendingReply | PendingQuestion] = {}
         """Not sent yet, since the child has not loaded its model."""
-        self._sent: dict[int, Reply | Question] = {}
+        self._sent: dict[int, PendingReply | PendingQuestion] = {}
         self._due: dict[int, float] = {}
         """Deadlines of answers, of the ends of cancelled replies, and of the end of the process."""
         self._output = 0
@@ -127,14 +223,14 @@ class Supervisor:
         child = self._child
         return child.pid if child is not None else None
 
-    def submit(self, request: ModelRequest, owner: int = 0, over: Callable[[], None] = lambda: None) -> Reply:
+    def submit(self, request: ModelRequest, owner: int = 0, over: Callable[[], None] = lambda: None) -> PendingReply:
         """Start a reply for an owner. ``over`` is called once, right before its ``Done`` is delivered.
 
         Raises:
             RuntimeClosedError: after ``close()``.
         """
         number = next(self._numbers)
-        reply = Reply(number, wire.encode(wire.Submit(number, request, time.monotonic(), owner)), over)
+        reply = PendingReply(number, wire.encode(wire.Submit(number, request, time.monotonic(), owner)), over)
         self._put(reply)
         return reply
 
@@ -147,14 +243,14 @@ class Supervisor:
             CogstepError: the error that the child raised.
         """
         number = next(self._numbers)
-        question = Question(number, wire.encode(message(number)))
+        question = PendingQuestion(number, wire.encode(message(number)))
         self._put(question)
         return question.answer.result()
 
-    def cancel(self, reply: Reply) -> None:
+    def cancel(self, reply: PendingReply) -> None:
         """Cancel a reply. Takes no lock, so a signal handler may call it."""
         reply.cancelled = True
-        self._letters.put(Withdrawal(reply))
+        self._mailbox.put(Withdrawal(reply))
         self._ring()
 
     def close(self) -> None:
@@ -169,11 +265,11 @@ class Supervisor:
             self._closing = True
         self._ring()
 
-    def _put(self, letter: Reply | Question) -> None:
+    def _put(self, pending: PendingReply | PendingQuestion) -> None:
         with self._door:
             if self._closing:
                 raise RuntimeClosedError(self.name)
-            self._letters.put(letter)
+            self._mailbox.put(pending)
         self._ring()
 
     def _ring(self) -> None:
@@ -195,15 +291,15 @@ class Supervisor:
     def _keep_running(self, selector: selectors.BaseSelector) -> None:
         load = wire.encode(self._prepare())
         while True:
-            reason = self._live(selector, load)
+            reason = self._run_child(selector, load)
             if self._closing:
                 return
             if not self.ready.done():
                 raise ModelProcessError(f"{reason} while it loaded {self.name}", spec=self.name)
-            self._mourn(reason)
+            self._handle_death(reason)
             self._pause(selector, None if self._broken else self._settings.delay(self._deaths))
 
-    def _live(self, selector: selectors.BaseSelector, load: bytes) -> str:
+    def _run_child(self, selector: selectors.BaseSelector, load: bytes) -> str:
         self.starts += 1
         self._reloading = ""
         try:
@@ -234,9 +330,9 @@ class Supervisor:
         return f"the model can't be loaded again ({self._reloading})" if self._reloading else reason
 
     def _serve(self, selector: selectors.BaseSelector, child: Child) -> None:
-        lines, patience, told = Lines(wire.FROM_CHILD), Patience(self._settings), False
+        lines, detector, told = LineSplitter(wire.FROM_CHILD), HangDetector(self._settings), False
         while True:
-            self._read_letters()
+            self._read_mailbox()
             if self._closing and not told:
                 if not self._standing:
                     child.kill()
@@ -248,29 +344,29 @@ class Supervisor:
             if wanted != selector.get_key(child.connection).events:
                 selector.modify(child.connection, wanted)
             busy = not self._standing or told or bool(self._sent)
-            patience.loading = not self._standing
+            detector.loading = not self._standing
             if not busy:
-                patience.rest()
+                detector.rest()
             if not self._sent:
                 self._due.pop(PIECE_DUE, None)
             before = time.monotonic()
-            for key, events in selector.select(patience.tick if busy else None):
+            for key, events in selector.select(detector.tick if busy else None):
                 if key.fileobj is self._bell:
                     self._drain()
                 elif key.fileobj is child.said:
                     if not child.listen():
                         selector.unregister(child.said)
-                elif not self._exchange(child, events, lines, patience):
+                elif not self._exchange(child, events, lines, detector):
                     return
             now = time.monotonic()
-            wrong = patience.wait(now - before) if busy else ""
+            wrong = detector.wait(now - before) if busy else ""
             if self._due and min(self._due.values()) <= now:
                 wrong = wrong or "the model's process lives, but did not answer in time, and was killed"
             if wrong:
                 child.kill(wrong)
                 return
 
-    def _exchange(self, child: Child, events: int, lines: Lines, patience: Patience) -> bool:
+    def _exchange(self, child: Child, events: int, lines: LineSplitter, detector: HangDetector) -> bool:
         """Send and receive without blocking; return False at the end of the connection."""
         if events & selectors.EVENT_WRITE:
             try:
@@ -289,11 +385,11 @@ class Supervisor:
             data = b""
         for line in lines.feed(data):
             message = wire.from_child(line)
-            patience.hear(message)
-            self._hear(message, len(line))
+            detector.note_message(message)
+            self._handle_message(message, len(line))
         return bool(data) and not self._reloading
 
-    def _hear(self, message: wire.FromChild, length: int) -> None:
+    def _handle_message(self, message: wire.FromChild, length: int) -> None:
         match message:
             case wire.Produced(items):
                 if not items:
@@ -302,9 +398,9 @@ class Supervisor:
                 for number, piece in items:
                     self._hand_over(number, piece, PIECE + length // len(items))
             case wire.Counted(number):
-                self._answered(number).set_result(message)
+                self._take_question(number).set_result(message)
             case wire.NotCounted(number, refusal):
-                self._answered(number).set_exception(wire.error_of(refusal))
+                self._take_question(number).set_exception(wire.error_of(refusal))
             case wire.Pulse():
                 self._pulses += 1
                 asked = 4 * (time.monotonic() - self._begun) / self._settings.silence
@@ -332,10 +428,10 @@ class Supervisor:
 
     def _hand_over(self, number: int, piece: Output | Done, size: int) -> None:
         reply = self._sent.get(number)
-        if not isinstance(reply, Reply):
+        if not isinstance(reply, PendingReply):
             raise ProtocolError(f"a piece of a reply {number}, for which nobody waits")
         if isinstance(piece, Done):
-            self._settled(number)
+            self._settle(number)
             self._output -= reply.size
             self._deaths = 0  # it works
             reply.over()
@@ -348,56 +444,56 @@ class Supervisor:
             reply.seen.append(piece)
         reply.outputs.put(piece)
 
-    def _answered(self, number: int) -> Future[wire.Counted]:
+    def _take_question(self, number: int) -> Future[wire.Counted]:
         question = self._sent.get(number)
-        if not isinstance(question, Question):
+        if not isinstance(question, PendingQuestion):
             raise ProtocolError(f"an answer to {number}, which is no question")
-        self._settled(number)
+        self._settle(number)
         return question.answer
 
-    def _settled(self, number: int) -> None:
+    def _settle(self, number: int) -> None:
         del self._sent[number]
         self._due.pop(number, None)
 
-    def _read_letters(self) -> None:
+    def _read_mailbox(self) -> None:
         while True:
             try:
-                letter = self._letters.get_nowait()
+                pending = self._mailbox.get_nowait()
             except Empty:
                 return
-            match letter:
+            match pending:
                 case Withdrawal(reply):
                     self._withdraw(reply)
-                case Reply() if letter.cancelled:
-                    letter.end("cancelled")
-                case Reply() | Question() if self._broken is not None:
-                    self._refuse(letter, self._broken)
-                case Reply() | Question():
+                case PendingReply() if pending.cancelled:
+                    pending.end("cancelled")
+                case PendingReply() | PendingQuestion() if self._broken is not None:
+                    self._refuse(pending, self._broken)
+                case PendingReply() | PendingQuestion():
                     if self._standing:
-                        self._send(letter)
+                        self._send(pending)
                     else:
-                        self._waiting[letter.id] = letter
+                        self._waiting[pending.id] = pending
 
-    def _withdraw(self, reply: Reply) -> None:
+    def _withdraw(self, reply: PendingReply) -> None:
         if reply.id in self._sent:
             self._unsent += wire.encode(wire.Cancel(reply.id))
             self._due.setdefault(reply.id, time.monotonic() + self._settings.deadline)
         elif self._waiting.pop(reply.id, None) is not None:
             reply.end("cancelled")
 
-    def _send(self, letter: Reply | Question) -> None:
-        self._sent[letter.id] = letter
-        self._unsent += letter.line
+    def _send(self, pending: PendingReply | PendingQuestion) -> None:
+        self._sent[pending.id] = pending
+        self._unsent += pending.line
         self._due.setdefault(PIECE_DUE, time.monotonic() + MOST_STEPS * self._settings.deadline)
-        if isinstance(letter, Question):
-            self._due[letter.id] = time.monotonic() + MOST_STEPS * self._settings.deadline
+        if isinstance(pending, PendingQuestion):
+            self._due[pending.id] = time.monotonic() + MOST_STEPS * self._settings.deadline
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while self._bell.recv(4096):
                 pass
 
-    def _mourn(self, reason: str) -> None:
+    def _handle_death(self, reason: str) -> None:
         """Handle the end of a process that had loaded, or should have loaded again."""
         self._deaths += 1
         if self._deaths > self._settings.restarts:
@@ -408,27 +504,27 @@ class Supervisor:
             LOG.warning("%s: %s; it is started again", shown_name(self.name), shown_name(reason, LONGEST_LINE))
         failure = self._broken or Failure(f"{reason}; it is started again", kind="transient", code=PROCESS_ENDED)
         sent, self._sent = self._sent, {}
-        for letter in sent.values():
-            if isinstance(letter, Reply):
-                letter.fail(failure)
+        for pending in sent.values():
+            if isinstance(pending, PendingReply):
+                pending.fail(failure)
             else:  # to ask twice does no harm
-                self._waiting[letter.id] = letter
+                self._waiting[pending.id] = pending
         if self._broken is not None:
             waiting, self._waiting = self._waiting, {}
-            for letter in waiting.values():
-                self._refuse(letter, self._broken)
+            for pending in waiting.values():
+                self._refuse(pending, self._broken)
 
-    def _refuse(self, letter: Reply | Question, failure: Failure) -> None:
-        if isinstance(letter, Reply):
-            letter.fail(failure)
+    def _refuse(self, pending: PendingReply | PendingQuestion, failure: Failure) -> None:
+        if isinstance(pending, PendingReply):
+            pending.fail(failure)
         else:
-            letter.answer.set_exception(ModelProcessError(failure.message, spec=self.name))
+            pending.answer.set_exception(ModelProcessError(failure.message, spec=self.name))
 
     def _pause(self, selector: selectors.BaseSelector, seconds: float | None) -> None:
         """Wait before the next start, answering letters; None waits until ``close``."""
         end = None if seconds is None else time.monotonic() + seconds
         while not self._closing:
-            self._read_letters()
+            self._read_mailbox()
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return
@@ -445,17 +541,17 @@ class Supervisor:
             )
         elif not isinstance(error, CogstepError):
             LOG.error("%s: the supervisor of its process failed", shown_name(self.name), exc_info=error)
-        left: list[Letter] = [*self._sent.values(), *self._waiting.values()]
+        left: list[Pending] = [*self._sent.values(), *self._waiting.values()]
         with contextlib.suppress(Empty):
             while True:
-                left.append(self._letters.get_nowait())
-        for letter in left:
-            if isinstance(letter, Reply):
+                left.append(self._mailbox.get_nowait())
+        for pending in left:
+            if isinstance(pending, PendingReply):
                 if isinstance(error, RuntimeClosedError):
-                    letter.end("cancelled")
+                    pending.end("cancelled")
                 else:
-                    letter.fail(Failure(f"{type(error).__name__}: {error}", kind="fatal"))
-            elif isinstance(letter, Question):
-                letter.answer.set_exception(RuntimeClosedError(self.name))
+                    pending.fail(Failure(f"{type(error).__name__}: {error}", kind="fatal"))
+            elif isinstance(pending, PendingQuestion):
+                pending.answer.set_exception(RuntimeClosedError(self.name))
         self._bell.close()
         self._ringer.close()

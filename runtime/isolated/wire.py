@@ -11,11 +11,20 @@ from attrs import frozen, resolve_types
 from cognition import CogstepError, ModelRequest
 from cognition.parsing import FormatSpec, Output
 from runtime import errors
-from runtime.children.line_pipe import NARROW, WIDE, ProtocolError, Refusal, check_usage, line_of, read, restored
+from runtime.children.line_pipe import (
+    NARROW,
+    WIDE,
+    ProtocolError,
+    Refusal,
+    check_usage,
+    line_of,
+    read_message,
+    restore_error,
+)
 from runtime.llama.options import LlamaOptions
 from runtime.models.specs import BackendName
 from runtime.protocol.model import Done, ModelInfo
-from runtime.templates.override import NOTHING_CHOSEN, Chosen
+from runtime.templates.override import NOTHING_CHOSEN, Override
 
 TO_CHILD = 1 << 28
 """Maximum bytes of a line: a request contains a whole conversation."""
@@ -37,7 +46,7 @@ LONGEST_WAIT = 1e9
 class Load:
     """The first message: load the model."""
 
-    tag: ClassVar = "load"
+    tag: ClassVar[str] = "load"
     backend: BackendName
     path: str
     pulse: float
@@ -45,14 +54,14 @@ class Load:
     context_tokens: int | None = None
     threads: int | None = None
     options: LlamaOptions | None = None
-    chosen: Chosen = NOTHING_CHOSEN
+    chosen: Override = NOTHING_CHOSEN
 
 
 @frozen
 class Submit:
     """Start a reply."""
 
-    tag: ClassVar = "submit"
+    tag: ClassVar[str] = "submit"
     id: int
     request: ModelRequest
     submitted: float
@@ -65,7 +74,7 @@ class Submit:
 class Cancel:
     """Cancel a reply; its ``Done`` is the answer."""
 
-    tag: ClassVar = "cancel"
+    tag: ClassVar[str] = "cancel"
     id: int
 
 
@@ -73,7 +82,7 @@ class Cancel:
 class Count:
     """Count the tokens of a prompt."""
 
-    tag: ClassVar = "count"
+    tag: ClassVar[str] = "count"
     id: int
     request: ModelRequest
 
@@ -82,7 +91,7 @@ class Count:
 class CountTexts:
     """Count the tokens of each text."""
 
-    tag: ClassVar = "count_texts"
+    tag: ClassVar[str] = "count_texts"
     id: int
     texts: tuple[str, ...]
 
@@ -91,7 +100,7 @@ class CountTexts:
 class Save:
     """Save the cached part of a prompt; the answer is its number of tokens."""
 
-    tag: ClassVar = "save"
+    tag: ClassVar[str] = "save"
     id: int
     request: ModelRequest
     path: str
@@ -102,7 +111,7 @@ class Save:
 class Restore:
     """Restore a saved cache; the answer is its number of tokens."""
 
-    tag: ClassVar = "restore"
+    tag: ClassVar[str] = "restore"
     id: int
     path: str
 
@@ -111,7 +120,7 @@ class Restore:
 class Close:
     """Cancel everything, answer it, free the model and end."""
 
-    tag: ClassVar = "close"
+    tag: ClassVar[str] = "close"
 
 
 # ------------------------------------------------------------------------------------------------ from child to parent
@@ -121,7 +130,7 @@ class Close:
 class Loading:
     """Load progress, 0 to 1."""
 
-    tag: ClassVar = "loading"
+    tag: ClassVar[str] = "loading"
     fraction: float
 
 
@@ -129,7 +138,7 @@ class Loading:
 class Ready:
     """The model is loaded."""
 
-    tag: ClassVar = "ready"
+    tag: ClassVar[str] = "ready"
     info: ModelInfo
 
 
@@ -137,7 +146,7 @@ class Ready:
 class LoadFailed:
     """Loading failed; the process ends."""
 
-    tag: ClassVar = "load_failed"
+    tag: ClassVar[str] = "load_failed"
     refusal: Refusal
 
 
@@ -145,7 +154,7 @@ class LoadFailed:
 class Produced:
     """The outputs of one step: the number of each reply, and a piece of it."""
 
-    tag: ClassVar = "produced"
+    tag: ClassVar[str] = "produced"
     items: tuple[tuple[int, Output | Done], ...]
 
 
@@ -153,7 +162,7 @@ class Produced:
 class Counted:
     """The number of tokens counted, saved or restored."""
 
-    tag: ClassVar = "counted"
+    tag: ClassVar[str] = "counted"
     id: int
     tokens: int
     each: tuple[int, ...] = ()
@@ -164,7 +173,7 @@ class Counted:
 class NotCounted:
     """Why there is no number."""
 
-    tag: ClassVar = "not_counted"
+    tag: ClassVar[str] = "not_counted"
     id: int
     refusal: Refusal
 
@@ -173,7 +182,7 @@ class NotCounted:
 class Pulse:
     """A sign of life, sent while there is work."""
 
-    tag: ClassVar = "pulse"
+    tag: ClassVar[str] = "pulse"
     steps: int
     """The engine's steps so far. A repeated number means that it is still in the same native call."""
 
@@ -190,21 +199,21 @@ def encode(message: Message) -> bytes:
     Raises:
         ConfigError: it contains a number that JSON does not have, or is longer than the other side's limit.
     """
-    _resolved()
+    _resolve_types()
     line = line_of(message, FROM_CHILD if isinstance(message, FromChild) else TO_CHILD)
     return line.encode("ascii") + b"\n"
 
 
 def from_parent(line: str) -> FromParent:
     """Decode a message of the parent; raises ProtocolError."""
-    _resolved()
-    return cast("FromParent", read(line, FromParent, WIDE))
+    _resolve_types()
+    return cast("FromParent", read_message(line, FromParent, WIDE))
 
 
 def from_child(line: str) -> FromChild:
     """Decode a message of the child and check its numbers; raises ProtocolError."""
-    _resolved()
-    message = cast("FromChild", read(line, FromChild, NARROW))
+    _resolve_types()
+    message = cast("FromChild", read_message(line, FromChild, NARROW))
     match message:
         case Produced(items):
             for _, piece in items:
@@ -236,8 +245,8 @@ def _check_done(done: Done) -> None:
 
 
 @cache
-def _resolved() -> None:
-    resolve_types(Chosen, localns={"FormatSpec": FormatSpec})
+def _resolve_types() -> None:
+    resolve_types(Override, localns={"FormatSpec": FormatSpec})
     resolve_types(ModelInfo, localns={"FormatSpec": FormatSpec})  # it imports that only for type checkers
 
 
@@ -274,4 +283,4 @@ KNOWN: dict[str, Any] = {
 
 def error_of(refusal: Refusal) -> CogstepError:
     """Return the error that a child reported."""
-    return restored(refusal, KNOWN)
+    return restore_error(refusal, KNOWN)

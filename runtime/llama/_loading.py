@@ -35,7 +35,7 @@ context.
 """
 
 SHORT_CONTEXT, NARROW_HEAD = 512, 64
-"""Flash attention is faster on a CPU too up to these limits: see docs/scheduler.md."""
+"""Flash attention is faster on a CPU too up to these limits: see docs/concepts/scheduler.md."""
 
 SEPARATE_BYTES = 4 * 1024**3
 """Memory for ``CONVERSATIONS`` sequences with separate cells on a CPU, unless it exceeds a quarter of the total. A pool
@@ -239,7 +239,7 @@ def _state_bytes(model: Any, path: Path) -> int:
     """
     params = native.llama_context_default_params()
     params.n_ctx = params.n_batch = params.n_ubatch = 32
-    context = _made(model, params, path)
+    context = _create_context(model, params, path)
     try:
         token = (native.llama_token * 1)(0)
         if native.llama_decode(context, native.llama_batch_get_one(token, 1)):
@@ -273,7 +273,7 @@ def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, 
         params.flash_attn_type = int(planned.flash_attention)  # -1, the default: where the device has it
     if options.rope is not None:
         _set_rope(params, options.rope)
-    context = _made(model, params, path)
+    context = _create_context(model, params, path)
     try:
         _add_adapters(model, context, options.adapters)
     except BaseException:
@@ -282,7 +282,7 @@ def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, 
     return context
 
 
-def _made(model: Any, params: Any, path: Path) -> Any:
+def _create_context(model: Any, params: Any, path: Path) -> Any:
     recent_errors.clear()
     context = native.llama_init_from_model(model, params)
     if not context:

@@ -9,7 +9,7 @@ import numpy
 
 from cognition import GenerationOptions
 from runtime.models.lazy_package import import_lazily
-from runtime.protocol.sampling import Sampling, chosen
+from runtime.protocol.sampling import Sampling, resolve_sampling
 
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
@@ -35,7 +35,7 @@ class LlamaSampler:
 
     def __init__(self, options: GenerationOptions, vocabulary: int) -> None:
         biases = tuple((token, bias) for token, bias in options.logit_bias if token < vocabulary)
-        sampling = chosen(options)
+        sampling = resolve_sampling(options)
         repeat, frequency, presence = sampling.repeat_penalty, options.frequency_penalty, options.presence_penalty
         plain = sampling.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
         self.plain = plain

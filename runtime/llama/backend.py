@@ -20,8 +20,8 @@ from runtime.models.lazy_package import import_lazily
 from runtime.models.mlx_files import named_templates
 from runtime.models.saved_cache import fingerprint
 from runtime.protocol.backend import LONGEST_TEMPLATE, BackendError, Metadata, Sampler, SpecialTokens, context_warnings
-from runtime.protocol.sampling import IN_GGUF, said_by_gguf
-from runtime.scheduling.plan import Limits, Piece
+from runtime.protocol.sampling import IN_GGUF, options_from_gguf
+from runtime.scheduling.plan import BatchPiece, Limits
 
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
@@ -108,7 +108,7 @@ class LlamaBackend:
         self._options = options
         self._context = open_context(self._model, path, options, planned, threads)
         self._vocab = native.llama_model_get_vocab(self._model)
-        self.vocabulary = int(native.llama_vocab_n_tokens(self._vocab))
+        self.vocabulary: int = int(native.llama_vocab_n_tokens(self._vocab))
         self._memory = native.llama_get_memory(self._context)
         self._abort = _AbortFlag(self._context)
         batch = int(native.llama_n_batch(self._context))
@@ -120,7 +120,7 @@ class LlamaBackend:
         """Arrays over llama.cpp's own logit buffers, by address: it has a few and uses them in turn."""
         gpu = native.llama_supports_gpu_offload()
         chunk = batch if gpu else min(CPU_CHUNK, batch)
-        self.limits = Limits(
+        self.limits: Limits = Limits(
             cells=planned.cells,
             sequences=planned.sequences,
             batch=batch,
@@ -134,13 +134,13 @@ class LlamaBackend:
         )
         self._pieces: dict[int, bytes] = {}
         self._ends: dict[int, bool] = {}
-        self.special = self._special_tokens()
-        self.metadata = self._metadata(path, planned.context)
+        self.special: SpecialTokens = self._special_tokens()
+        self.metadata: Metadata = self._metadata(path, planned.context)
 
     def _metadata(self, path: Path, context: int) -> Metadata:
         template, plain = named_templates(self._templates())
         bos, eos = native.llama_vocab_bos(self._vocab), native.llama_vocab_eos(self._vocab)
-        sampling, wrong = said_by_gguf({key: meta_text(self._model, key.encode()) for key in IN_GGUF})
+        sampling, wrong = options_from_gguf({key: meta_text(self._model, key.encode()) for key in IN_GGUF})
         return Metadata(
             name=meta_text(self._model, b"general.name") or path.stem,
             backend="llama.cpp",
@@ -263,7 +263,7 @@ class LlamaBackend:
 
     def _copy_now(self, sequence: int, length: int) -> None:
         """Force a copy that llama.cpp defers to the next evaluation, by evaluating one token after it."""
-        self._batch.fill((Piece(0, sequence, length, (0,), last=True),))
+        self._batch.fill((BatchPiece(0, sequence, length, (0,), last=True),))
         self.ready()
         if native.llama_decode(self._context, self._batch.native) != 0:
             raise BackendError(f"llama.cpp can't copy {length} tokens ({reason()})")
@@ -280,7 +280,7 @@ class LlamaBackend:
     def sampler(self, options: GenerationOptions) -> LlamaSampler:
         return LlamaSampler(options, self.vocabulary)
 
-    def evaluate(self, batch: Sequence[Piece]) -> bool:
+    def evaluate(self, batch: Sequence[BatchPiece]) -> bool:
         self._rows = self._batch.fill(batch)
         return self._evaluate()
 
@@ -372,7 +372,7 @@ class _Batch:
             logits=self._wanted,
         )
 
-    def fill(self, pieces: Sequence[Piece]) -> list[int]:
+    def fill(self, pieces: Sequence[BatchPiece]) -> list[int]:
         """Fill in these pieces; return the rows of each piece's last token and guesses."""
         tokens, positions, sequences, flags, rows = list[int](), list[int](), list[int](), list[int](), list[int]()
         outputs, count = list[int](), 0

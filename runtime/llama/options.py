@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from attrs import Attribute, field, frozen
 
-from cognition.base.checking import checked_with, shown
+from cognition.base.checking import checked_with, show
 from runtime.errors import ModelOptionsError
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
@@ -82,7 +82,7 @@ class Rope:
 
 def _as_path(value: object) -> Path:
     if not isinstance(value, str | PathLike):
-        raise ModelOptionsError(f"Adapter.path must be a file, not {shown(value)}")
+        raise ModelOptionsError(f"Adapter.path must be a file, not {show(value)}")
     return Path(value)
 
 
@@ -108,9 +108,9 @@ class LlamaOptions:
 
     unified: bool | None = None
     """Whether all conversations share one pool of cells, or each has separate cells for the full length
-    (``kv_unified``; ``docs/scheduler.md#two-layouts`` compares them). None: separate cells if eight conversations of
-    full length fit into 4 GiB and a quarter of the memory (1 GiB with a GPU), or into ``cells``. Recurrent and hybrid
-    models always use one pool.
+    (``kv_unified``; ``docs/concepts/scheduler.md#two-layouts`` compares them). None: separate cells if eight
+    conversations of full length fit into 4 GiB and a quarter of the memory (1 GiB with a GPU), or into ``cells``.
+    Recurrent and hybrid models always use one pool.
     """
     sequences: int | None = field(default=None, validator=_whole(1, MOST_SEQUENCES))
     """Conversations in the cache, running and retained (``n_seq_max``). None: 32 in a pool; for recurrent and hybrid
@@ -148,7 +148,7 @@ class LlamaOptions:
     """None: the settings of the model's file."""
     drafting: bool | None = None
     """Whether to guess the next tokens of a reply from the context and evaluate them together
-    (``docs/scheduler.md#drafting``). The reply is the same. None: off.
+    (``docs/concepts/scheduler.md#drafting``). The reply is the same. None: off.
     """
     adapters: tuple[Adapter, ...] = ()
     """LoRA adapters, added to the weights in the order given."""

@@ -24,7 +24,7 @@ of a million characters a second or more.
 """
 
 
-class Entrance:
+class AdmissionQueue:
     """Queues of owners, which take turns."""
 
     def __init__(self) -> None:

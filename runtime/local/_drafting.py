@@ -27,7 +27,7 @@ LONGEST_PAUSE = 32
 WIDTH = array("i").itemsize
 
 
-class Lookup:
+class PromptLookup:
     """The guesses for one reply; they depend only on its tokens.
 
     Args:

@@ -18,9 +18,9 @@ from cognition.parsing import Output, Parser
 from runtime.constrained.guide import Guide
 from runtime.constrained.schema import SchemaError
 from runtime.errors import ConstraintError, MediaError, TemplateError
-from runtime.local._drafting import Lookup
+from runtime.local._drafting import PromptLookup
 from runtime.local.stops import StopFilter
-from runtime.protocol.backend import Backend, Sampler
+from runtime.protocol.backend import InferenceBackend, Sampler
 from runtime.protocol.done import done_of
 from runtime.protocol.model import Done, Timings
 from runtime.protocol.sampling import with_own
@@ -53,11 +53,11 @@ class RunningReply:
     boundaries: tuple[int, ...] = ()
     """Prefix lengths of the prompt that are worth a snapshot."""
     limit: int = 0
-    lookup: Lookup | None = None
+    lookup: PromptLookup | None = None
     """Guesses the next tokens; None without guessing."""
     over: FinishReason | None = None
     failure: Failure | None = None
-    _backend: Backend | None = None
+    _backend: InferenceBackend | None = None
     _sampler: Sampler | None = None
     _reused: int = 0
     _generated: int = 0
@@ -78,7 +78,7 @@ class RunningReply:
     def _no_stop_yet(self) -> StopFilter:
         return StopFilter(self.request.options.stop)
 
-    def begin(self, backend: Backend, reused: int) -> None:
+    def begin(self, backend: InferenceBackend, reused: int) -> None:
         """Begin in a sequence that contains the first ``reused`` tokens of the prompt.
 
         A reply that was evicted and begins again continues with its sampler, its guide and its output so far.
@@ -90,7 +90,7 @@ class RunningReply:
             backend.sampler(with_own(self.request.options, backend.metadata.sampling)),
         )
         self._reused, self._began = reused, time.monotonic()
-        self.lookup = Lookup(self.prompt) if backend.limits.guesses else None
+        self.lookup = PromptLookup(self.prompt) if backend.limits.guesses else None
 
     def take_tokens(self, row: int, guesses: Sequence[int] = ()) -> list[int]:
         """Sample the next tokens from the logits at rows of the last batch, and deliver their text.
@@ -132,7 +132,7 @@ class RunningReply:
         assert sampler is not None
         try:
             while True:
-                token = backend.sample(row, sampler, None if guide is None else guide.allowed())
+                token = backend.sample(row, sampler, None if guide is None else guide.allowed_tokens())
                 ends = backend.is_end(token)
                 if ends or guide is None or guide.accept(token, backend.piece(token)):
                     break

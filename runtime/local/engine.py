@@ -5,7 +5,7 @@
     Done ◀─ RunningReply ◀───────────────────────────┴──────────────── a token each ◀─ sample ───┘
 
 Everything here runs on the owner's thread; callers use ``runtime.local.handles``. The plan is in
-``runtime.scheduling``, and ``docs/scheduler.md`` describes how the parts work together.
+``runtime.scheduling``, and ``docs/concepts/scheduler.md`` describes how the parts work together.
 """
 
 from __future__ import annotations
@@ -19,26 +19,24 @@ from itertools import count
 
 from attrs import evolve
 
-from cognition import Failure, FinishReason, ModelRequest
+from cognition import Failure, FinishReason, History, ModelRequest, UserMessage
 from cognition.parsing import FormatSpec, Output, Parser
-from runtime.constrained.guide import Guide, Guides
-from runtime.constrained.masks import TokenMasks, installed
-from runtime.errors import ConstraintError
-from runtime.local._admission_queue import Entrance, Pace
-from runtime.local._prompt_fit import far_too_long, unfit
+from runtime.constrained.guide import Guide, GuideFactory
+from runtime.constrained.masks import TokenMasks, is_installed
+from runtime.errors import ConstraintError, TemplateError
+from runtime.local._admission_queue import READY, AdmissionQueue, Pace
 from runtime.local._running_reply import NO_TOKEN, SHOWN_EVERY, RunningReply, failure_of
-from runtime.local._shared_prefixes import Boundaries
-from runtime.models.saved_cache import Saved
-from runtime.protocol.backend import Backend, BackendError, StateBackend
+from runtime.models.saved_cache import SavedPrefix
+from runtime.protocol.backend import BackendError, InferenceBackend, StateBackend
 from runtime.protocol.done import done_of
 from runtime.protocol.model import Done, ModelInfo
 from runtime.scheduling.cache import Cache
 from runtime.scheduling.plan import (
+    BatchPiece,
     Change,
     Copy,
     Cut,
     Drop,
-    Piece,
     Request,
     Schedule,
     admit,
@@ -49,12 +47,59 @@ from runtime.scheduling.plan import (
     longest_held,
     take_back,
 )
-from runtime.scheduling.reservation import AT_FIRST, grow, is_anybody_held, left, push_out, youngest
+from runtime.scheduling.prefix import common_prefix
+from runtime.scheduling.reservation import AT_FIRST, evict, grow, is_any_reply_held, remaining_tokens, youngest
 from runtime.scheduling.tokens import Tokens
 from runtime.templates.limits import check_source, one_allowance
 from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer
-from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
+from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, RenderedPrompt
+
+OTHER = History((UserMessage("m1", "…"),))
+"""A conversation that shares no prefix with any other."""
+
+
+class PrefixBoundaries:
+    """Finds the lengths of prompt prefixes of one model that other prompts are likely to share.
+
+    A cache that cannot be cut, as of a recurrent or hybrid model, is reusable only at such a length, so snapshots are
+    taken there: at the end of system prompt and tools, which agents of one kind share, and at the end of the last
+    message. After it, the template may write the reply differently from the model, above all without its reasoning.
+
+    Args:
+        template: the model's.
+        tokens: tokenizes a rendered prompt.
+    """
+
+    def __init__(self, template: ChatTemplate, tokens: Callable[[RenderedPrompt], list[int]]) -> None:
+        self._template = template
+        self._tokens = tokens
+        self._asked: ModelRequest | None = None
+        self._other: list[int] = []
+        """The newest request's prompt with ``OTHER`` as its conversation."""
+
+    def of(self, request: ModelRequest, prompt: list[int]) -> tuple[int, ...]:
+        """Return prefix lengths of a prompt, ascending, each greater than 0 and less than its length."""
+        other = evolve(request, messages=OTHER)
+        if other != self._asked:
+            self._asked, self._other = other, self._render(other, open_reply=True)
+        closed = self._render(request, open_reply=False)
+        ends = {common_prefix(prompt, self._other), min(common_prefix(prompt, closed), len(prompt) - 1)}
+        return tuple(sorted(end for end in ends if 0 < end < len(prompt)))
+
+    def _render(self, request: ModelRequest, *, open_reply: bool) -> list[int]:
+        try:
+            return self._tokens(self._template.render(request, open_reply=open_reply))
+        except TemplateError:  # it refuses this form of the conversation, though not the request's own
+            return []
+
+
+LONG_TEXT = 32
+"""Characters per token that few texts exceed. A text with more for each token of the context rarely fits, and
+tokenising ten million characters can take a minute. So only the beginning of such a text is tokenised first.
+"""
+
+EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
 
 FULL = "the reply was cut where it filled the whole cache by itself; give the model more cells"
 """Warning of a reply without a token limit that filled the cache alone."""
@@ -63,7 +108,7 @@ FULL = "the reply was cut where it filled the whole cache by itself; give the mo
 class LocalEngine:
     """One model and its replies in progress."""
 
-    def __init__(self, backend: Backend, format: FormatSpec | None = None) -> None:
+    def __init__(self, backend: InferenceBackend, format: FormatSpec | None = None) -> None:
         metadata = backend.metadata
         self._backend = backend
         source = FALLBACK_TEMPLATE if metadata.template is None else metadata.template
@@ -79,12 +124,13 @@ class LocalEngine:
             markers=markers,
             format=format,
         )
-        self._tokens = PromptTokenizer(backend, markers).tokens
+        prompts = PromptTokenizer(backend, markers)
+        self._tokens, self._content_tokens = prompts.tokens, prompts.content_tokens
         self._format_markers = format_markers(backend.special, written)
-        self._boundaries = Boundaries(self._template, self._tokens)
-        self._guides: Guides | None = None
+        self._boundaries = PrefixBoundaries(self._template, self._tokens)
+        self._guides: GuideFactory | None = None
         self._schedule = Schedule(backend.limits)
-        self._entrance = Entrance()
+        self._admission = AdmissionQueue()
         self._pace = Pace()
         self._replies: dict[int, RunningReply] = {}
         self._numbers = count(1)
@@ -94,7 +140,7 @@ class LocalEngine:
         # Between the owner's thread and those that interrupt it. A garbage collection may close a runtime in the middle
         # of anything, so it may be taken twice by one thread.
         self._lock = threading.RLock()
-        self.info = self._describe()
+        self.info: ModelInfo = self._describe()
 
     def _describe(self) -> ModelInfo:
         metadata = self._backend.metadata
@@ -105,7 +151,7 @@ class LocalEngine:
         features = self._template.features
         spec = self._template.format_spec()
         if spec.calls is not None:
-            if installed():
+            if is_installed():
                 features = (*features, "constrained_calls")
             else:
                 warnings.append(
@@ -143,8 +189,12 @@ class LocalEngine:
         return self._tokens(self._template.render(request))
 
     def count_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
-        """Return the token count of each text."""
-        return tuple([len(self._backend.tokenize(text, special=False)) for text in texts])
+        """Return the token count of each text as content of a prompt.
+
+        Raises:
+            TemplateError: a text has a character that this vocabulary can only write as a marker.
+        """
+        return tuple([len(self._content_tokens(text)) for text in texts])
 
     def submit(
         self,
@@ -168,15 +218,20 @@ class LocalEngine:
         """
         try:
             parser = Parser(self._template.format_spec(), ())  # for one that is never prepared; tools take long
-            self._entrance.put(owner, RunningReply(request, stopped, emit, finish, submitted, parser))
-            self._take_in()
+            reply = RunningReply(request, stopped, emit, finish, submitted, parser)
+            if not self._admission and self._pace.open and len(self._schedule.waiting) < READY and not stopped():
+                with self._pace:  # its turn comes now in any case
+                    self._prepare(owner, reply)
+            else:
+                self._admission.put(owner, reply)
+                self._prepare_next()
         except BaseException as error:  # the caller has to hear of it, and the thread to go on
             finish(done_of((), "error", Failure(f"{type(error).__name__}: {error}", kind="fatal")))
 
-    def _take_in(self) -> None:
+    def _prepare_next(self) -> None:
         """Prepare requests that may begin soon; the pace limits this between two batches."""
         ready = Counter(request.owner for request in self._schedule.waiting)
-        while self._pace.open and (taken := self._entrance.take(ready)) is not None:
+        while self._pace.open and (taken := self._admission.take(ready)) is not None:
             owner, reply = taken
             if reply.stopped():
                 reply.end("cancelled")
@@ -216,11 +271,11 @@ class LocalEngine:
         longest = length + reply.limit - 1  # the last token of a reply is not evaluated
         most = longest if wanted is not None else min(longest, length + AT_FIRST)
         request = Request(number, Tokens(reply.prompt), most, reply.boundaries, owner, longest)
-        self._schedule = self._schedule.submitted(request)
+        self._schedule = self._schedule.submit(request)
         return True
 
-    def _held_up(self) -> bool:
-        return bool(self._entrance) and not self._pace.open
+    def _is_held_up(self) -> bool:
+        return bool(self._admission) and not self._pace.open
 
     def step(self, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Evaluate a batch; return False if there is no more work. Never raises.
@@ -232,35 +287,35 @@ class LocalEngine:
         try:
             if self._interrupted:
                 self._interrupted = False  # before it is asked: who comes later is seen later
-                for dropped in self._entrance.drop_stopped():
+                for dropped in self._admission.drop_stopped():
                     dropped.end("cancelled")
             self._end_stopped()
-            if self._entrance:
-                self._take_in()
+            if self._admission:
+                self._prepare_next()
             self._grow()
-            if not is_anybody_held(self._schedule):
+            if not is_any_reply_held(self._schedule):
                 self._admit()
             guesses = (self._guesses(),) if self._backend.limits.guesses else ()
             batch = compose(self._schedule, *guesses)
             if not batch and (number := youngest(self._schedule)) is not None:  # there is no room for any of them
                 if len(self._schedule.running) > 1:
-                    self._schedule = push_out(self._schedule, number)  # its state stays as it is: it only waits
+                    self._schedule = evict(self._schedule, number)  # its state stays as it is: it only waits
                 else:
                     self._replies[number].warnings += (FULL,)
                     self._end(number, "length")
             if batch and self._evaluate(batch):
-                self._schedule = self._schedule.evaluated(batch)
+                self._schedule = self._schedule.record_batch(batch)
                 self._keep()
                 sampled = self._sample(batch)
-                self._schedule = self._schedule.sampled(sampled)
+                self._schedule = self._schedule.record_tokens(sampled)
                 if self._backend.limits.guesses:
                     self._take_back()
-                elif sampled and len(sampled) == len(self._schedule.running) and not (self._held_up() or wanted()):
+                elif sampled and len(sampled) == len(self._schedule.running) and not (self._is_held_up() or wanted()):
                     self._append_while_unchanged(wanted)
         except Exception as error:
             self._fail(error)
         self._pace.next_round(busy=bool(self._schedule.running))
-        return bool(self._replies or self._entrance)
+        return bool(self._replies or self._admission)
 
     def identity(self) -> Mapping[str, str]:
         """Return everything that a saved state of the cache depends on.
@@ -268,29 +323,29 @@ class LocalEngine:
         Raises:
             BackendError: the backend cannot save states.
         """
-        return self._saving().identity()
+        return self._state_backend().identity()
 
-    def save(self, request: ModelRequest) -> Saved | None:
+    def save(self, request: ModelRequest) -> SavedPrefix | None:
         """Return the cached prefix of a request's prompt, or None if none is cached.
 
         Raises:
             TemplateError: the template rejects the messages.
             BackendError: the backend cannot save states.
         """
-        backend, prompt = self._saving(), self.prompt(request)
+        backend, prompt = self._state_backend(), self.prompt(request)
         source, length = longest_held(self._schedule, Tokens([*prompt, NO_TOKEN]))  # of a prompt, the last is left out
         if source is None:
             return None
-        return Saved(tuple(prompt[:length]), backend.state(source, length), backend.identity())
+        return SavedPrefix(tuple(prompt[:length]), backend.state(source, length), backend.identity())
 
-    def restore(self, saved: Saved) -> bool:
+    def restore(self, saved: SavedPrefix) -> bool:
         """Put a saved state into the cache; return False if running replies leave no room for it.
 
         Raises:
             BackendError: the backend rejects it.
         """
-        backend, tokens = self._saving(), Tokens(saved.tokens)
-        if longest_held(self._schedule, tokens.extended((NO_TOKEN,)))[1] == len(tokens):
+        backend, tokens = self._state_backend(), Tokens(saved.tokens)
+        if longest_held(self._schedule, tokens.extend((NO_TOKEN,)))[1] == len(tokens):
             return True  # it is there already
         adopted = adopt(self._schedule, tokens)
         if adopted is None:
@@ -298,12 +353,12 @@ class LocalEngine:
         after, sequence, drops = adopted
         for drop in drops:
             self._change(drop)
-            self._schedule = self._schedule.lost(drop.sequence)
+            self._schedule = self._schedule.record_loss(drop.sequence)
         backend.restore(sequence, len(tokens), saved.state)
         self._schedule = after
         return True
 
-    def _saving(self) -> StateBackend:
+    def _state_backend(self) -> StateBackend:
         if not isinstance(self._backend, StateBackend):
             raise BackendError(f"{self.info.backend} can't save what its cache holds")
         return self._backend
@@ -322,13 +377,13 @@ class LocalEngine:
 
     def _end_stopped(self) -> None:
         if stopped := [number for number, reply in self._replies.items() if reply.stopped()]:
-            self._schedule = self._schedule.gone(stopped)
+            self._schedule = self._schedule.remove(stopped)
             for number in stopped:
                 self._end(number, "cancelled")
 
     def _end(self, number: int, reason: FinishReason, failure: Failure | None = None) -> None:
         if number in self._schedule.running:
-            self._schedule = self._schedule.ended(number)
+            self._schedule = self._schedule.end(number)
         reply = self._replies.pop(number)
         try:
             reply.end(reason, failure)
@@ -349,7 +404,7 @@ class LocalEngine:
                     # It can't be cut after all, such as a sliding window that is full. Only drops came before.
                     for lost in start.changes[: place + 1]:
                         assert not isinstance(lost, Copy)
-                        self._schedule = self._schedule.lost(lost.sequence)
+                        self._schedule = self._schedule.record_loss(lost.sequence)
                     break
             else:
                 self._schedule = after
@@ -365,7 +420,7 @@ class LocalEngine:
                 self._backend.copy(source, target, length)
         return True
 
-    def _evaluate(self, batch: tuple[Piece, ...]) -> bool:
+    def _evaluate(self, batch: tuple[BatchPiece, ...]) -> bool:
         with self._interruptible([self._replies[piece.request] for piece in batch]) as wanted:
             return wanted and self._backend.evaluate(batch)
 
@@ -407,7 +462,7 @@ class LocalEngine:
         first = compose(self._schedule)
         replies = [self._replies[piece.request] for piece in first]
         sampled = [list(piece.tokens) for piece in first]
-        batches, shown, most = 0, time.monotonic(), left(self._schedule)
+        batches, shown, most = 0, time.monotonic(), remaining_tokens(self._schedule)
         if not most:
             return  # one of them has used the room that it was promised
         # What is below runs between two tokens, with caches that the model's weights have just swept: each line counts.
@@ -437,15 +492,15 @@ class LocalEngine:
                 )
         if batches:
             pieces = [*zip(first, sampled, strict=True)]
-            self._schedule = self._schedule.evaluated(
+            self._schedule = self._schedule.record_batch(
                 tuple(evolve(piece, tokens=tuple(tokens[:batches]), guesses=batches - 1) for piece, tokens in pieces)
-            ).sampled({piece.request: tokens[1:] for piece, tokens in pieces})
+            ).record_tokens({piece.request: tokens[1:] for piece, tokens in pieces})
         for piece, reply in zip(first, replies, strict=True):
             reply.show()
             if reply.over is not None:
                 self._end(piece.request, reply.over, reply.failure)
 
-    def _sample(self, batch: tuple[Piece, ...]) -> dict[int, Sequence[int]]:
+    def _sample(self, batch: tuple[BatchPiece, ...]) -> dict[int, Sequence[int]]:
         """Return the next tokens of each reply that continues after this batch; end the others."""
         sampled: dict[int, Sequence[int]] = {}
         row = 0
@@ -479,7 +534,7 @@ class LocalEngine:
         """Return the guide that constrains the reply to the request's tools and options, or None."""
         options = request.options
         forced = options.tool_choice not in ("auto", "none") or options.response_format
-        if not options.constrain or not installed():
+        if not options.constrain or not is_installed():
             if options.tool_choice not in ("auto", "none") or (
                 options.response_format and not options.response_checked
             ):
@@ -490,5 +545,31 @@ class LocalEngine:
         if not forced and (spec.calls is None or not (request.tools or options.tool_choice == "none")):
             return None
         if self._guides is None:
-            self._guides = Guides(TokenMasks(self._backend, self._format_markers))
+            self._guides = GuideFactory(TokenMasks(self._backend, self._format_markers))
         return self._guides.guide(spec, request.tools, options)
+
+
+def unfit(tokens: int, context: int, about: str = "") -> Failure | None:
+    """Return the failure of a prompt that is too long, or None."""
+    if not tokens:
+        return EMPTY
+    available = context - 1  # one at least has to be left for the reply
+    if tokens <= available:
+        return None
+    return Failure(
+        f"the prompt has {about}{tokens} tokens, and {available} fit into the context",
+        kind="context_overflow",
+        needed_tokens=tokens,
+        available_tokens=available,
+    )
+
+
+def far_too_long(backend: InferenceBackend, text: str) -> Failure | None:
+    """Return the failure of a text whose beginning is already twice too long; None if it must be counted in full."""
+    context = backend.metadata.context_tokens
+    beginning = text[: LONG_TEXT * context]
+    if len(beginning) == len(text):
+        return None
+    tokens = len(backend.tokenize(beginning, special=True))
+    about = tokens * len(text) // len(beginning)
+    return unfit(about, context, "about ") if tokens > 2 * context else None

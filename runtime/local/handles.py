@@ -16,6 +16,7 @@ from attrs import define, field
 
 from cognition import ModelRequest
 from cognition.parsing import Output
+from runtime.closeable import Closeable
 from runtime.errors import SavedCacheError
 from runtime.local.owner import Owner
 from runtime.local.real_model_guard import check_allowed
@@ -34,7 +35,7 @@ in the microseconds before a wait would otherwise be handled only at the next to
 """
 
 
-class Desk:
+class RequestSubmitter:
     """Accepts requests for one owner's engine, and cancels them, from any thread."""
 
     def __init__(self, owner: Owner[LocalEngine], engine: LocalEngine, queue_limit: int | None = None) -> None:
@@ -44,13 +45,13 @@ class Desk:
         """
         self._owner = owner
         self._open = OpenRequests(queue_limit)
-        self.info = engine.info
+        self.info: ModelInfo = engine.info
         self._interrupt = engine.interrupt
-        self.closing = False
+        self.closing: bool = False
 
     def submit(
         self, request: ModelRequest, put: Callable[[Output | Done], None], submitted: float, agent: int = 0
-    ) -> Ticket:
+    ) -> Submission:
         """Queue a request. ``put`` receives its outputs on the owner's thread, then exactly one ``Done``.
 
         If the queue is full, it receives the ``Done`` immediately.
@@ -66,7 +67,7 @@ class Desk:
             RealModelBlockedError: a test run blocks real models.
         """
         check_allowed(f"ask {self.info.name}")
-        ticket = Ticket(self)
+        ticket = Submission(self)
 
         def finish(done: Done) -> None:
             self._open.end(agent)
@@ -105,16 +106,16 @@ class Desk:
 
 
 @define(eq=False)
-class Ticket:
+class Submission:
     """One submitted request."""
 
-    _desk: Desk
+    _submitter: RequestSubmitter
     cancelled: threading.Event = field(factory=threading.Event, init=False)
 
     def cancel(self) -> None:
         """Cancel the request. From any thread, at any time."""
         self.cancelled.set()
-        self._desk.interrupt()
+        self._submitter.interrupt()
 
 
 class LocalGeneration:
@@ -144,7 +145,7 @@ class LocalGeneration:
         self._cancel()
 
 
-class LocalRuntime:
+class LocalRuntime(Closeable):
     """A local model; see ``runtime.Runtime``. Created by ``runtime.load_model``.
 
     Usable in a ``with`` statement. It is closed on garbage collection and at the end of the program.
@@ -154,13 +155,13 @@ class LocalRuntime:
         """Take over an owner with a loaded engine."""
         self._owner = owner
         self._agent = new_owner()
-        self._desk = owner.call(lambda engine: Desk(owner, engine, queue_limit))
+        self._submitter = owner.call(lambda engine: RequestSubmitter(owner, engine, queue_limit))
         # Closes a runtime that is no longer held, and any that is still open when the program ends.
-        self._shut = weakref.finalize(self, self._desk.close)
+        self._shut = weakref.finalize(self, self._submitter.close)
 
     def submit(self, request: ModelRequest) -> LocalGeneration:
         outputs: SimpleQueue[Output | Done] = SimpleQueue()
-        ticket = self._desk.submit(request, outputs.put, time.monotonic(), owner_or(self._agent))
+        ticket = self._submitter.submit(request, outputs.put, time.monotonic(), owner_or(self._agent))
         return LocalGeneration(self, outputs, ticket.cancel)
 
     def count_tokens(self, request: ModelRequest) -> int:
@@ -222,14 +223,8 @@ class LocalRuntime:
         return len(saved.tokens)
 
     def describe(self) -> ModelInfo:
-        return self._desk.info
+        return self._submitter.info
 
     def close(self) -> None:
         self._shut()
         self._owner.close()  # once more: waits for the thread also where another caller has just begun to close
-
-    def __enter__(self) -> LocalRuntime:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()

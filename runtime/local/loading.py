@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import ModelOptionsError
 from runtime.local.real_model_guard import check_allowed
-from runtime.templates.override import NOTHING_CHOSEN, Chosen
+from runtime.templates.override import NOTHING_CHOSEN, Override
 
 if TYPE_CHECKING:
     from runtime.llama.options import LlamaOptions
     from runtime.local.engine import LocalEngine
     from runtime.models.specs import Source
-    from runtime.protocol.backend import Backend
+    from runtime.protocol.backend import InferenceBackend
 
 
 def load_engine(
@@ -22,14 +22,14 @@ def load_engine(
     threads: int | None,
     options: LlamaOptions | None,
     on_progress: Callable[[float], bool],
-    chosen: Chosen = NOTHING_CHOSEN,
+    chosen: Override = NOTHING_CHOSEN,
 ) -> LocalEngine:
     """Load a model with its backend; call it on the owner's thread."""
     check_allowed(f"load {source.path}")
     from runtime.local.engine import LocalEngine
 
     on_progress(0.0)
-    backend: Backend
+    backend: InferenceBackend
     if source.backend == "llama":
         from runtime.llama.backend import LlamaBackend
 

@@ -13,9 +13,9 @@ class StopFilter:
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self.stops = tuple(stop for stop in stops if stop)
+        self.stops: tuple[str, ...] = tuple(stop for stop in stops if stop)
         self._held = ""
-        self.hit = False
+        self.hit: bool = False
 
     def feed(self, text: str) -> str:
         """Return the text that may be shown now; nothing after a hit."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from cognition import GenerationOptions
-from runtime.protocol.sampling import chosen
+from runtime.protocol.sampling import resolve_sampling
 
 PENALTY_WINDOW = 64
 """Reply tokens that penalties count; see ``runtime.llama._sampler`` for why prompt tokens do not count."""
@@ -32,7 +32,7 @@ class NumpySampler:
     """
 
     def __init__(self, options: GenerationOptions) -> None:
-        self._options, self._chosen = options, chosen(options)
+        self._options, self._chosen = options, resolve_sampling(options)
         self._sampled: deque[int] = deque(maxlen=PENALTY_WINDOW)
         self._random = numpy.random.default_rng(secrets.randbits(64) if options.seed is None else abs(options.seed))
 
@@ -47,7 +47,7 @@ class NumpySampler:
         """Return the next token, from a row of logits; -inf is impossible. Penalties then count it."""
         if self.plain:
             return int(logits.argmax())
-        tokens, left = self.left(logits)
+        tokens, left = self.remaining_tokens(logits)
         if self._chosen.temperature == 0:
             token = int(tokens[left.argmax()])
         else:
@@ -62,7 +62,7 @@ class NumpySampler:
     def close(self) -> None:
         """Nothing to free."""
 
-    def left(self, logits: numpy.ndarray[Any, Any]) -> tuple[Tokens, Array]:
+    def remaining_tokens(self, logits: numpy.ndarray[Any, Any]) -> tuple[Tokens, Array]:
         """Return the tokens that remain after all options, ascending, and their logits before the temperature.
 
         A vocabulary of 150,000 is scanned, never sorted: top-k and top-p need only a few tokens of it.

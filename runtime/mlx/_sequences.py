@@ -69,7 +69,7 @@ class MlxSequences:
         token = (sizes[1] - sizes[0]) // STEP
         return token, sizes[0] - STEP * token
 
-    def alone(self, sequence: int) -> Layers:
+    def single(self, sequence: int) -> Layers:
         """Return the cache of a sequence, to append to; the sequence leaves the batch."""
         if sequence in self._rows:
             self._leave([sequence])
@@ -77,7 +77,7 @@ class MlxSequences:
             self._alone[sequence] = self._library.make_prompt_cache(self._model)
         return self._alone[sequence]
 
-    def together(self, sequences: Sequence[int]) -> tuple[Layers, list[int]]:
+    def batch(self, sequences: Sequence[int]) -> tuple[Layers, list[int]]:
         """Return the joint cache of these sequences, to append the same number of tokens to each.
 
         Several sequences need ``can_batch``.
@@ -86,7 +86,7 @@ class MlxSequences:
             The cache, and the sequence of each of its rows.
         """
         if len(sequences) == 1:  # no padding, no mask: as fast as mlx-lm with one stream, and the same numbers
-            return self.alone(sequences[0]), list(sequences)
+            return self.single(sequences[0]), list(sequences)
         self._leave([row for row in self._rows if row is not None and row not in sequences])
         keep = [place for place, row in enumerate(self._rows) if row is not None]
         if len(keep) < len(self._rows):
@@ -95,7 +95,7 @@ class MlxSequences:
             self._rows = [self._rows[place] for place in keep]
         joining = [sequence for sequence in sequences if sequence not in self._rows]
         if joining:
-            own = [self.alone(sequence) for sequence in joining]
+            own = [self.single(sequence) for sequence in joining]
             joined = [type(layers[0]).merge(layers) for layers in zip(*own, strict=True)]
             if self._batch:
                 for layer, more in zip(self._batch, joined, strict=True):
@@ -121,19 +121,19 @@ class MlxSequences:
         if more and not self.can_cut:
             self.drop(sequence)
             return False
-        self._alone[sequence] = self._shortened(self.alone(sequence), more)
+        self._alone[sequence] = self._shorten(self.single(sequence), more)
         self.held[sequence] = length
         return True
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Copy the first ``length`` tokens of a sequence into another, empty sequence."""
-        self._alone[target] = self._copied(source, length)
+        self._alone[target] = self._copy_layers(source, length)
         self.held[target] = length
 
     def state(self, sequence: int, length: int) -> bytes:
         """Return the first ``length`` tokens of a sequence in mlx-lm's format of prompt caches."""
         stream = io.BytesIO()
-        self._library.save_prompt_cache(stream, self._copied(sequence, length))
+        self._library.save_prompt_cache(stream, self._copy_layers(sequence, length))
         return stream.getvalue()
 
     def restore(self, sequence: int, length: int, state: memoryview) -> None:
@@ -162,7 +162,7 @@ class MlxSequences:
 
     def _leave(self, sequences: Sequence[int]) -> None:
         for sequence in sequences:
-            self._alone[sequence] = self._extracted(self._rows.index(sequence))
+            self._alone[sequence] = self._extract(self._rows.index(sequence))
         # At once: what is lazy keeps the whole batch alive, which then can't be written to in place.
         mx.eval([layer.state for sequence in sequences for layer in self._alone[sequence]])
         self._forget(sequences)
@@ -172,22 +172,22 @@ class MlxSequences:
         if all(row is None for row in self._rows):
             self._batch, self._rows = [], []
 
-    def _extracted(self, row: int) -> Layers:
+    def _extract(self, row: int) -> Layers:
         return [layer.extract(row) for layer in self._batch]
 
-    def _copied(self, sequence: int, length: int) -> Layers:
+    def _copy_layers(self, sequence: int, length: int) -> Layers:
         if sequence in self._rows:
-            layers = self._extracted(self._rows.index(sequence))
+            layers = self._extract(self._rows.index(sequence))
         else:
             layers = copy.deepcopy(self._alone[sequence])  # of the objects: arrays are shared until one is written to
-        return self._shortened(layers, self.held[sequence] - length)
+        return self._shorten(layers, self.held[sequence] - length)
 
     def _holds(self, layer: Any, length: int) -> bool:
         if isinstance(layer, self._library.CacheList):
             return all(self._holds(part, length) for part in layer.caches)
         return bool(getattr(layer, "offset", length) == length)
 
-    def _shortened(self, layers: Layers, by: int) -> Layers:
+    def _shorten(self, layers: Layers, by: int) -> Layers:
         """Return the layers without the last tokens, in arrays with room only for the rest."""
         if by:
             self._library.trim_prompt_cache(layers, by)

@@ -8,10 +8,13 @@ model definitions are imported without the package's ``__init__`` (0.05 s), and 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy
@@ -23,7 +26,6 @@ from cognition import CogstepError, GenerationOptions
 from runtime.errors import ModelFileError
 from runtime.mlx._sampling import NumpySampler
 from runtime.mlx._sequences import MlxSequences
-from runtime.mlx._vocabulary import Vocabulary
 from runtime.models.lazy_package import import_lazily
 from runtime.models.mlx_files import MlxFiles, read_mlx_directory
 from runtime.models.saved_cache import fingerprint
@@ -36,9 +38,48 @@ from runtime.protocol.backend import (
     BackendError,
     Metadata,
     Sampler,
+    SpecialTokens,
     context_warnings,
 )
-from runtime.scheduling.plan import Limits, Piece
+from runtime.scheduling.plan import BatchPiece, Limits
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
+
+SPACE_MARK = "▁"
+
+
+class MlxVocabulary:
+    """The token methods of a backend."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._added: dict[int, Any] = dict(tokenizer.get_added_tokens_decoder())
+        self._read_piece = piece_reader(json.loads(tokenizer.to_str()))
+        self.size: int = int(tokenizer.get_vocab_size(with_added_tokens=True))
+        self.special: SpecialTokens = SpecialTokens(
+            control={added.content: token for token, added in self._added.items() if added.special},
+            defined={added.content: token for token, added in self._added.items() if not added.special},
+            # Where all that a vocabulary has is looked for as it is written there, such a text is taken for the byte.
+            spelled=frozenset(filter(BYTE_TOKEN.fullmatch, tokenizer.get_vocab(with_added_tokens=False))),
+        )
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        """Return the tokens of a text, with nothing added. With ``special``, texts of special tokens become those
+        tokens.
+        """
+        self._tokenizer.encode_special_tokens = not special
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes of a token, possibly part of a character. A special token returns its text."""
+        if token in self._added:
+            return str(self._added[token].content).encode("utf-8")
+        written = self._tokenizer.id_to_token(token)
+        return b"" if written is None else self._read_piece(written)  # None: padding at the end of the vocabulary
+
 
 import_lazily("mlx_lm")
 
@@ -74,7 +115,7 @@ class MlxBackend:
         self._sequences: Any = None
         self._logits: dict[int, Row] = {}
         """The logits after each piece of the last batch, by the piece's index."""
-        self._last: Sequence[Piece] = ()
+        self._last: Sequence[BatchPiece] = ()
         self._batches = 0
         try:
             self._open(path, context_tokens)
@@ -102,14 +143,14 @@ class MlxBackend:
         if on_cpu:
             _widen(self._model)
         self._tokenizer = _load_tokenizer(path)
-        self._vocabulary = Vocabulary(self._tokenizer)
-        self.vocabulary = self._vocabulary.size
-        self.special = self._vocabulary.special
+        self._vocabulary = MlxVocabulary(self._tokenizer)
+        self.vocabulary: int = self._vocabulary.size
+        self.special: SpecialTokens = self._vocabulary.special
         end = self._tokenizer.token_to_id(files.eos_text) if files.eos_text else None
         self._ends = files.end_tokens | ({end} if end is not None else set())
-        self.metadata = self._metadata(path, files, context_tokens)
+        self.metadata: Metadata = self._metadata(path, files, context_tokens)
         self._sequences = MlxSequences(self._model, self.metadata.context_tokens)
-        self.limits = self._limits(CPU_CHUNK if on_cpu else GPU_CHUNK)
+        self.limits: Limits = self._limits(CPU_CHUNK if on_cpu else GPU_CHUNK)
         wired = mx.device_info().get("max_recommended_working_set_size")
         if wired is not None:
             mx.set_wired_limit(int(wired))  # on Apple's GPUs: weights stay in memory, as mlx-lm has it
@@ -192,13 +233,13 @@ class MlxBackend:
         pieces = zip(self._last, tokens, strict=True)
         return self.evaluate([evolve(piece, start=piece.start + 1, tokens=(token,)) for piece, token in pieces])
 
-    def evaluate(self, batch: Sequence[Piece]) -> bool:
+    def evaluate(self, batch: Sequence[BatchPiece]) -> bool:
         # Prompts one after another, each but for its last token: a chunk of one fills the machine as well as parts of
         # many would, and nothing has to be padded. Then one token of each sequence that is sampled from: logits are
         # wanted behind those only, and a row of them is as long as the vocabulary.
         for piece in batch:
             if body := piece.tokens[: len(piece.tokens) - piece.last]:
-                layers = self._sequences.alone(piece.sequence)
+                layers = self._sequences.single(piece.sequence)
                 self._model(mx.array([body]), cache=layers)
                 mx.eval([layer.state for layer in layers])
         logits = self._logits_behind({piece.sequence: piece.tokens[-1] for piece in batch if piece.last})
@@ -216,7 +257,7 @@ class MlxBackend:
         found: dict[int, Row] = {}
         for group in [list(tokens)] if together else [[sequence] for sequence in tokens]:
             if group:
-                layers, rows = self._sequences.together(group)
+                layers, rows = self._sequences.batch(group)
                 logits = self._model(mx.array([[tokens[sequence]] for sequence in rows]), cache=layers)[:, -1]
                 logits = logits.astype(mx.float32)
                 mx.eval(logits, [layer.state for layer in layers])
@@ -297,3 +338,43 @@ def _load_tokenizer(path: Path) -> Any:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+def piece_reader(tokenizer: Mapping[str, Any]) -> Callable[[str], bytes]:
+    """Return a function from the written form of a token to its bytes.
+
+    Args:
+        tokenizer: the decoded ``tokenizer.json``; its decoders show the kind of vocabulary. Do not use the function for
+            added tokens: they represent their own text.
+    """
+    kinds = set(_decoder_kinds(tokenizer.get("decoder")))
+    if "ByteLevel" in kinds:
+        return _byte_level
+    if kinds & {"ByteFallback", "Metaspace", "Replace"}:
+        return _sentence_piece
+    return lambda token: token.encode("utf-8")
+
+
+def _decoder_kinds(decoder: Any) -> Iterator[str]:
+    if isinstance(decoder, Mapping):
+        yield str(decoder.get("type"))
+        for inner in decoder.get("decoders") or ():
+            yield from _decoder_kinds(inner)
+
+
+def _byte_level(token: str) -> bytes:
+    table = _byte_level_table()
+    return b"".join(bytes([table[char]]) if char in table else char.encode("utf-8") for char in token)
+
+
+@cache
+def _byte_level_table() -> dict[str, int]:
+    """GPT-2's alphabet: printable bytes map to themselves, the others to characters from U+0100 on, in order."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(others)}
+
+
+def _sentence_piece(token: str) -> bytes:
+    single = BYTE_TOKEN.fullmatch(token)
+    return bytes([int(single[1], 16)]) if single else token.replace(SPACE_MARK, " ").encode("utf-8")

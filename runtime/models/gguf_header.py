@@ -18,7 +18,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from runtime.errors import ModelFileError
 from runtime.files import open_regular
 
@@ -80,7 +80,7 @@ def check_gguf(path: Path) -> None:
 
     def bad(key: str, what: str) -> ModelFileError:
         return ModelFileError(
-            f"{path} says {shown(head[key])} of {key}, which must be {what}; fetch it again", spec=str(path)
+            f"{path} says {show(head[key])} of {key}, which must be {what}; fetch it again", spec=str(path)
         )
 
     for key, value in head.items():
@@ -115,7 +115,7 @@ def read_gguf_header(path: Path, wanted: Collection[str] | None) -> dict[str, An
     return _head(path, wanted, lambda _walk, _count: None)
 
 
-def _head(path: Path, wanted: Collection[str] | None, behind: Callable[[_Walk, int], None]) -> dict[str, Any]:
+def _head(path: Path, wanted: Collection[str] | None, behind: Callable[[_ValueReader, int], None]) -> dict[str, Any]:
     """Read the pairs; then call ``behind`` with the position after them and the number of tensors."""
     with open_regular(path) as stream:
         try:
@@ -132,7 +132,7 @@ def _head(path: Path, wanted: Collection[str] | None, behind: Callable[[_Walk, i
                 ) from error
 
 
-def _check_vectors(walk: _Walk, count: int) -> None:
+def _check_vectors(walk: _ValueReader, count: int) -> None:
     """Check the types of one-dimensional tensors (biases, scales): llama.cpp always reads them as 32-bit numbers."""
     if count > MOST_TENSORS:
         raise IndexError("no file has so many")
@@ -148,11 +148,13 @@ def _check_vectors(walk: _Walk, count: int) -> None:
             raise IndexError(f"the vector {name} has another type than any has")
 
 
-def _pairs(view: mmap.mmap, wanted: Collection[str] | None, behind: Callable[[_Walk, int], None]) -> dict[str, Any]:
+def _pairs(
+    view: mmap.mmap, wanted: Collection[str] | None, behind: Callable[[_ValueReader, int], None]
+) -> dict[str, Any]:
     magic, _version, tensors, count = HEAD.unpack_from(view, 0)
     if magic != b"GGUF" or count > MOST_KEYS:
         raise IndexError("no GGUF file")
-    walk = _Walk(view)
+    walk = _ValueReader(view)
     found: dict[str, Any] = {}
     for _ in range(count):
         key = walk.text()
@@ -167,7 +169,7 @@ def _pairs(view: mmap.mmap, wanted: Collection[str] | None, behind: Callable[[_W
     return found
 
 
-class _Walk:
+class _ValueReader:
     """Reads consecutive values."""
 
     def __init__(self, view: mmap.mmap) -> None:

@@ -80,7 +80,7 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
         return Path(made)
 
     try:
-        if file is None and backend != "llama" and (kept := _kept_directory(huggingface_hub, repo, revision)):
+        if file is None and backend != "llama" and (kept := _cached_directory(huggingface_hub, repo, revision)):
             return kept
         if file is None:
             names = _file_names(huggingface_hub, repo, revision)
@@ -114,7 +114,7 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
         ) from error
     except errors.EntryNotFoundError as error:
         raise ModelNotFoundError(
-            f"{repo} has no file {file}{_at(revision)}; see https://huggingface.co/{repo}/tree/{_quoted(revision)}",
+            f"{repo} has no file {file}{_at(revision)}; see https://huggingface.co/{repo}/tree/{_quote(revision)}",
             spec=spec,
         ) from error
     except ModelLoadError:  # ours already: cancelled, or no one model was named
@@ -132,11 +132,11 @@ def _at(revision: str | None) -> str:
     return "" if revision is None else f" at {revision}; what stands behind a slash is taken for the file"
 
 
-def _quoted(revision: str | None) -> str:
+def _quote(revision: str | None) -> str:
     return quote(revision or "main", safe="")
 
 
-def _kept_directory(hub: Any, repo: str, revision: str | None) -> Path | None:
+def _cached_directory(hub: Any, repo: str, revision: str | None) -> Path | None:
     """Return the MLX directory of a commit if the cache contains all of it."""
     if revision is None or not COMMIT.fullmatch(revision):
         return None

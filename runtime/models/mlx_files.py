@@ -14,10 +14,11 @@ from typing import Any
 from attrs import frozen
 
 from cognition import GenerationOptions
-from cognition.base.checking import shown
+from cognition.base.checking import show
+from cognition.base.strict_json import LENIENT
 from runtime.errors import ModelFileError, ModelNotFoundError
 from runtime.files import UnusableFileError, check_regular, open_regular, read_regular
-from runtime.protocol.sampling import said_by_json
+from runtime.protocol.sampling import options_from_json
 
 LONGEST = 1 << 28
 """Maximum bytes of a file other than weights, 256 MiB: tokenizers of the largest vocabularies take about 40 MiB."""
@@ -126,9 +127,9 @@ def read_mlx_directory(path: Path) -> MlxFiles:
     text_config = config.get("text_config") or {}
     if not isinstance(text_config, dict):
         raise ModelFileError(f"text_config in {path / 'config.json'} is no JSON object; fetch it again")
-    template, plain = _chosen(path, _templates(path, tokenizer))
+    template, plain = _choose_templates(path, _templates(path, tokenizer))
     ends = generation.get("eos_token_id") or config.get("eos_token_id") or text_config.get("eos_token_id") or []
-    sampling, wrong = said_by_json(generation)
+    sampling, wrong = options_from_json(generation)
     trained = config.get("max_position_embeddings") or text_config.get("max_position_embeddings")
     return MlxFiles(
         config=config,
@@ -151,7 +152,7 @@ def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
         ModelFileError: the file contains something else.
     """
     try:
-        value = json.loads(read_regular(path, LONGEST).decode())
+        value = LENIENT.decode(read_regular(path, LONGEST).decode())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:  # the last where it is nested too deeply
@@ -188,9 +189,7 @@ def _check_sizes(path: Path, config: Any, spec: str) -> None:
         elif isinstance(value, int):
             most = MOST_PARTS if any(word in str(name) for word in PARTS) else 2**53
             if not -most <= value <= most:
-                raise ModelFileError(
-                    f"{name} in {path} is {shown(value)}, beyond all models; fetch it again", spec=spec
-                )
+                raise ModelFileError(f"{name} in {path} is {show(value)}, beyond all models; fetch it again", spec=spec)
 
 
 def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
@@ -201,7 +200,7 @@ def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
     for token, number in vocabulary.items():
         if isinstance(number, int) and not 0 <= number < MOST_TOKENS:
             raise ModelFileError(
-                f"the token {shown(token)} in {path} has the number {shown(number)}, beyond all vocabularies; "
+                f"the token {show(token)} in {path} has the number {show(number)}, beyond all vocabularies; "
                 "fetch it again",
                 spec=spec,
             )
@@ -281,7 +280,7 @@ def named_templates(named: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return with_tools, None if default == with_tools else default
 
 
-def _chosen(path: Path, named: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def _choose_templates(path: Path, named: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the templates to use; None only if the directory has no template at all.
 
     Raises:

@@ -48,7 +48,7 @@ BLOCK = 16 * 1024
 
 
 @frozen
-class Saved:
+class SavedPrefix:
     """The saved prefix of a sequence."""
 
     tokens: tuple[int, ...]
@@ -57,13 +57,13 @@ class Saved:
     identity: Mapping[str, str]
 
 
-def write(saved: Saved, path: Path) -> None:
+def write(saved: SavedPrefix, path: Path) -> None:
     """Write it to a file, replacing an existing one.
 
     Raises:
         SavedCacheError: it cannot be written.
     """
-    tokens = _packed(saved.tokens)
+    tokens = _pack_tokens(saved.tokens)
     said = {
         "format": FORMAT,
         "tokens": len(saved.tokens),
@@ -79,7 +79,7 @@ def write(saved: Saved, path: Path) -> None:
         raise SavedCacheError(f"the cache can't be written to {path} ({error.strerror})", path) from error
 
 
-def read(path: Path, identity: Mapping[str, str]) -> Saved:
+def read(path: Path, identity: Mapping[str, str]) -> SavedPrefix:
     """Read a file.
 
     Args:
@@ -97,7 +97,7 @@ def read(path: Path, identity: Mapping[str, str]) -> Saved:
         raise SavedCacheError(f"the cache can't be read from {path} ({error.strerror})", path) from error
 
 
-def _read(path: Path, stream: BinaryIO, identity: Mapping[str, str]) -> Saved:
+def _read(path: Path, stream: BinaryIO, identity: Mapping[str, str]) -> SavedPrefix:
     damaged = SavedCacheError(
         f"{path} is damaged, or was not saved by this user; delete it: the prompt will be computed again", path
     )
@@ -132,7 +132,7 @@ def _read(path: Path, stream: BinaryIO, identity: Mapping[str, str]) -> Saved:
     state = memoryview(data)[len(tokens) :]
     if not compare_digest(_digest(tokens, state), header["digest"]):
         raise damaged
-    return Saved(tuple(array("i", tokens.tobytes())), state, header["identity"])
+    return SavedPrefix(tuple(array("i", tokens.tobytes())), state, header["identity"])
 
 
 def _of_another_version(path: Path, number: Any) -> SavedCacheError:
@@ -163,7 +163,7 @@ def _compare(path: Path, theirs: Mapping[str, str], ours: Mapping[str, str]) -> 
             )
 
 
-def _packed(tokens: tuple[int, ...]) -> bytes:
+def _pack_tokens(tokens: tuple[int, ...]) -> bytes:
     return array("i", tokens).tobytes()
 
 

@@ -65,7 +65,7 @@ def resolve(
     if backend is not None and backend not in PACKAGES:
         raise ModelSpecError(f"there is no backend {backend!r}; use one of: {', '.join(PACKAGES)}", spec=str(spec))
     if spec is None:
-        source = _shipped(backend)
+        source = _shipped_source(backend)
     else:
         text = str(spec)
         if text.startswith("hf:"):
@@ -82,14 +82,14 @@ def resolve(
     return source
 
 
-def installed(backend: BackendName) -> bool:
+def is_installed(backend: BackendName) -> bool:
     """Return whether a backend's package is installed; imports nothing."""
     return importlib.util.find_spec(PACKAGES[backend]) is not None
 
 
 def require(backend: BackendName, spec: str) -> None:
     """Raise ``ExtraMissingError`` unless the backend is installed."""
-    if not installed(backend):
+    if not is_installed(backend):
         name = {"llama": "llama.cpp", "mlx": "MLX"}[backend]
         raise ExtraMissingError(
             f"{name} is not installed, which this model needs: pip install 'cogstep[{backend}]'",
@@ -98,8 +98,8 @@ def require(backend: BackendName, spec: str) -> None:
         )
 
 
-def _shipped(backend: BackendName | None) -> Source:
-    backend = backend or next((name for name in PACKAGES if installed(name)), None)
+def _shipped_source(backend: BackendName | None) -> Source:
+    backend = backend or next((name for name in PACKAGES if is_installed(name)), None)
     if backend is None:
         raise ExtraMissingError(
             "no backend is installed: pip install 'cogstep[llama]' (llama.cpp) or 'cogstep[mlx]' (MLX)", extra="llama"

@@ -23,7 +23,7 @@ from typing import Any
 from attrs import define, evolve
 
 from cognition import Failure, GenerationOptions, ModelRequest, Usage
-from runtime.programs._events import EventReader, WrongEventError, count, object_of, part, said, text_of
+from runtime.programs._events import EventReader, WrongEventError, count, object_of, optional_text, part, text_of
 from runtime.programs._failures import SESSION_GONE, failure_of, resets_at
 from runtime.programs._program import Program
 from runtime.programs.options import ClaudeOptions, McpServer
@@ -109,7 +109,7 @@ def files_for(request: ModelRequest, options: ClaudeOptions) -> dict[str, str]:
     """Return the files that the arguments refer to, by name: readable only by this user, deleted with the reply."""
     files = {SYSTEM_FILE: request.system} if request.system else {}
     if options.mcp_servers:
-        servers = {server.name: _configured(server) for server in options.mcp_servers}
+        servers = {server.name: _server_config(server) for server in options.mcp_servers}
         files[MCP_FILE] = json.dumps({"mcpServers": servers})
     return files
 
@@ -119,7 +119,7 @@ def _bases(options: ClaudeOptions) -> list[str]:
     return list(dict.fromkeys(tool.partition("(")[0] for tool in options.own_tools))
 
 
-def _configured(server: McpServer) -> dict[str, Any]:
+def _server_config(server: McpServer) -> dict[str, Any]:
     """A server in Claude Code's configuration format, which expands variable names."""
     if server.url:
         headers = {"Authorization": f"Bearer ${{{server.token}}}"} if server.token else {}
@@ -151,7 +151,7 @@ def refusal(request: ModelRequest) -> Failure | None:
 
 
 @define
-class _Counted:
+class _MessageTokens:
     """The tokens of one message so far."""
 
     input_tokens: int = 0
@@ -175,32 +175,32 @@ class ClaudeReader(EventReader):
         self._streamed: set[str] = set()
         self._texts_of = ""
         """The id of the message with the latest text."""
-        self._told: set[str] = set()
-        self._messages: dict[str, _Counted] = {}
-        self._said_wrong = ""
+        self._reported: set[str] = set()
+        self._messages: dict[str, _MessageTokens] = {}
+        self._reported_failure = ""
         self._code = ""
         self._counted = False
         """Whether the program has reported its total tokens."""
 
     def _event(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
-        self.session = said(event, "session_id") or self.session
+        self.session = optional_text(event, "session_id") or self.session
         if kind == "result":
             self._result(event)
         elif self.ended or self.reason == "length" or event.get("parent_tool_use_id") is not None:
             return  # of a helper that it has started itself: what it says is for it
         elif kind == "system" and event.get("subtype") == "init":
-            self._began(event)
+            self._read_start(event)
         elif kind == "system" and event.get("subtype") == "api_retry":
-            self._tries_again(event)
+            self._read_retry(event)
         elif kind == "stream_event":
-            self._streaming(object_of(event, "event"))
+            self._read_stream_event(object_of(event, "event"))
         elif kind == "assistant":
-            self._said(event)
+            self._read_message(event)
         elif kind == "rate_limit_event":
-            self._limited(part(event, "rate_limit_info"))
+            self._read_rate_limit(part(event, "rate_limit_info"))
 
-    def _began(self, event: Mapping[str, Any]) -> None:
+    def _read_start(self, event: Mapping[str, Any]) -> None:
         """Check the program's reported tools and permissions against the options."""
         tools = event.get("tools")
         names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
@@ -215,11 +215,13 @@ class ClaudeReader(EventReader):
         servers = event.get("mcp_servers")
         for server in servers if isinstance(servers, list) else ():
             if isinstance(server, dict) and server.get("status") in ("failed", "needs-auth"):
-                self.warn(f"the MCP server {said(server, 'name')!r} can't be used by claude ({server['status']})")
+                self.warn(
+                    f"the MCP server {optional_text(server, 'name')!r} can't be used by claude ({server['status']})"
+                )
 
-    def _tries_again(self, event: Mapping[str, Any]) -> None:
+    def _read_retry(self, event: Mapping[str, Any]) -> None:
         """It retries its provider ten times in three minutes. A key refused twice counts as invalid."""
-        self._code = said(event, "error") or self._code
+        self._code = optional_text(event, "error") or self._code
         if event.get("error_status") == 401 and count(event, "attempt") > 1:
             self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=self._code)
 
@@ -232,20 +234,20 @@ class ClaudeReader(EventReader):
 
     # ------------------------------------------------------------------------------------------- one message
 
-    def _streaming(self, event: Mapping[str, Any]) -> None:
+    def _read_stream_event(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")
         if kind == "message_start":
             message = object_of(event, "message")
-            self._message = said(message, "id")
+            self._message = optional_text(message, "id")
             self._count(self._message, part(message, "usage"))
         elif kind == "content_block_delta":
             self._delta(object_of(event, "delta"))
         elif kind == "message_delta":
-            self._stopped(said(part(event, "delta"), "stop_reason"))
+            self._read_stop_reason(optional_text(part(event, "delta"), "stop_reason"))
             self._count(self._message, part(event, "usage"))
         elif kind == "error":
             error = part(event, "error")
-            self._said_wrong, self._code = said(error, "message"), said(error, "type")
+            self._reported_failure, self._code = optional_text(error, "message"), optional_text(error, "type")
 
     def _delta(self, delta: Mapping[str, Any]) -> None:
         kind = delta.get("type")
@@ -265,15 +267,17 @@ class ClaudeReader(EventReader):
         self._texts_of = message or "?"
         self.text(text)
 
-    def _said(self, event: Mapping[str, Any]) -> None:
+    def _read_message(self, event: Mapping[str, Any]) -> None:
         message = object_of(event, "message")
         content = message.get("content")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
             raise WrongEventError("wrote a message whose content is no list of blocks")
-        name = said(message, "id")
-        if said(event, "error") or message.get("model") == SYNTHETIC:
-            self._code = said(event, "error") or self._code
-            self._said_wrong = "\n".join(said(block, "text") for block in content) or self._said_wrong
+        name = optional_text(message, "id")
+        if optional_text(event, "error") or message.get("model") == SYNTHETIC:
+            self._code = optional_text(event, "error") or self._code
+            self._reported_failure = (
+                "\n".join(optional_text(block, "text") for block in content) or self._reported_failure
+            )
             return
         for block in content:
             kind = block.get("type")
@@ -282,29 +286,29 @@ class ClaudeReader(EventReader):
             elif name not in self._streamed and kind == "text":
                 self._text_of(name, text_of(block, "text"))
             elif name not in self._streamed and kind == "thinking":
-                self.reasoning(said(block, "thinking"))
+                self.reasoning(optional_text(block, "thinking"))
         if name not in self._messages:
             self._count(name, part(message, "usage"))
 
     def _call(self, block: Mapping[str, Any]) -> None:
-        name, call = text_of(block, "name"), said(block, "id")
-        if name == STRUCTURED_OUTPUT or (call and call in self._told):
+        name, call = text_of(block, "name"), optional_text(block, "id")
+        if name == STRUCTURED_OUTPUT or (call and call in self._reported):
             return
-        self._told.add(call)
-        self.used(name, block.get("input"))
+        self._reported.add(call)
+        self.report_tool_use(name, block.get("input"))
 
-    def _stopped(self, why: str) -> None:
+    def _read_stop_reason(self, why: str) -> None:
         if why in ("max_tokens", "model_context_window_exceeded"):
             self.reason = "length"  # it would have its model go on, three times
         elif why:
             self.reason = "stop"
-        self.failure = _declined() if why == "refusal" else None
+        self.failure = _declined_failure() if why == "refusal" else None
 
     def _count(self, message: str, usage: Mapping[str, Any]) -> None:
         """Update the counts of a message in progress: each event has the totals so far, or omits them."""
         if self._counted or not usage:
             return
-        so_far = self._messages.setdefault(message, _Counted())
+        so_far = self._messages.setdefault(message, _MessageTokens())
         read = _usage(usage)
         so_far.input_tokens = max(so_far.input_tokens, read.input_tokens)
         so_far.output_tokens = max(so_far.output_tokens, read.output_tokens)
@@ -318,7 +322,7 @@ class ClaudeReader(EventReader):
 
     # ------------------------------------------------------------------------------------------------- the end
 
-    def _limited(self, info: Mapping[str, Any]) -> None:
+    def _read_rate_limit(self, info: Mapping[str, Any]) -> None:
         over = info.get("resetsAt")
         if info.get("status") == "rejected" and isinstance(over, int | float):
             self.limit_over = float(over)
@@ -331,32 +335,32 @@ class ClaudeReader(EventReader):
         cost = event.get("total_cost_usd")
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9:
             self.usage = evolve(self.usage, cost=float(cost))
-        if reason := said(event, "stop_reason"):
-            self._stopped(reason)
+        if reason := optional_text(event, "stop_reason"):
+            self._read_stop_reason(reason)
         denials = event.get("permission_denials")
         for denial in denials if isinstance(denials, list) else ():
-            if isinstance(denial, dict) and (name := said(denial, "tool_name")):
+            if isinstance(denial, dict) and (name := optional_text(denial, "tool_name")):
                 self.warn(f"claude was refused a call of its tool {name!r}; ClaudeOptions.tools allows tools by name")
         if self.reason == "length":
             return
         if event.get("is_error") is not False or event.get("subtype") != "success":
-            self._failed(event)
+            self._read_failure(event)
         elif self.structured:
-            self._structured(event)
-        elif not self._texts_of and (result := said(event, "result")):
+            self._read_structured(event)
+        elif not self._texts_of and (result := optional_text(event, "result")):
             self._text_of("?", result)
 
-    def _structured(self, event: Mapping[str, Any]) -> None:
+    def _read_structured(self, event: Mapping[str, Any]) -> None:
         if event.get("structured_output") is not None:
             self.text(json.dumps(event["structured_output"], ensure_ascii=False))
         elif self.failure is None:
             self.failure = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
 
-    def _failed(self, event: Mapping[str, Any]) -> None:
-        subtype = said(event, "subtype")
+    def _read_failure(self, event: Mapping[str, Any]) -> None:
+        subtype = optional_text(event, "subtype")
         errors = event.get("errors")
         listed = [one for one in errors if isinstance(one, str)] if isinstance(errors, list) else []
-        words = said(event, "result") or "; ".join(listed) or self._said_wrong
+        words = optional_text(event, "result") or "; ".join(listed) or self._reported_failure
         if "output token maximum" in words:  # the limit was reached: what had come of the reply is one that was cut
             self.reason = "length"
             return
@@ -388,7 +392,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(count(usage, "input_tokens") + read + written, count(usage, "output_tokens"), read)
 
 
-def _declined() -> Failure:
+def _declined_failure() -> Failure:
     return Failure("claude: the model declined to answer", kind="fatal", code="refusal")
 
 

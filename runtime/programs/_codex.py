@@ -26,7 +26,7 @@ from typing import Any
 
 from cognition import GenerationOptions, ModelRequest, Usage
 from runtime.children.start import SECRET
-from runtime.programs._events import EventReader, count, object_of, part, said, text_of
+from runtime.programs._events import EventReader, count, object_of, optional_text, part, text_of
 from runtime.programs._failures import failure_of
 from runtime.programs._program import Program
 from runtime.programs.options import CodexOptions, McpServer
@@ -102,7 +102,7 @@ def arguments(request: ModelRequest, options: CodexOptions, model: str, files: P
         told.append(f"--model={model}")
     if request.options.response_format:
         told.append(f"--output-schema={files / SCHEMA_FILE}")
-    for key, value in _configured(options).items():
+    for key, value in _config_values(options).items():
         told += ["-c", f"{key}={value}"]
     return [*told, *(["resume", session] if session else []), "-"]
 
@@ -113,7 +113,7 @@ def files_for(request: ModelRequest, _options: CodexOptions) -> dict[str, str]:
     return {SCHEMA_FILE: schema} if schema else {}
 
 
-def _configured(options: CodexOptions) -> dict[str, str]:
+def _config_values(options: CodexOptions) -> dict[str, str]:
     told = {} if options.dangerously_skip_permissions else {"approval_policy": toml("never")}
     told["project_doc_max_bytes"] = "0"  # no AGENTS.md of whatever folder it runs in
     told["web_search"] = toml("live" if "web_search" in options.tools else "disabled")
@@ -123,24 +123,24 @@ def _configured(options: CodexOptions) -> dict[str, str]:
     told |= dict.fromkeys(ALWAYS_OFF, "false")
     if not options.user_settings:
         told |= dict.fromkeys(USERS_OWN, "false")
-    told["shell_environment_policy.exclude"] = toml(_hidden(options))
+    told["shell_environment_policy.exclude"] = toml(_hidden_variables(options))
     if options.effort:
         told["model_reasoning_effort"] = toml(options.effort)
     for server in options.mcp_servers:
-        told |= _served(server, options)
+        told |= _server_config(server, options)
     return told
 
 
-def _hidden(options: CodexOptions) -> list[str]:
+def _hidden_variables(options: CodexOptions) -> list[str]:
     """Return the variables to hide from the model's commands: those for codex itself and its servers."""
     own = [name for name in VARIABLES if SECRET.search(name)]
     own += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
     return [name for name in dict.fromkeys(own) if name not in options.variables]
 
 
-def _served(server: McpServer, options: CodexOptions) -> dict[str, str]:
+def _server_config(server: McpServer, options: CodexOptions) -> dict[str, str]:
     place = f"mcp_servers.{server.name}"
-    allowed = [tool.removeprefix(f"mcp__{server.name}__") for tool in options.tools if _of(server, tool)]
+    allowed = [tool.removeprefix(f"mcp__{server.name}__") for tool in options.tools if _tool_setting(server, tool)]
     told = {f"{place}.enabled_tools": toml(allowed), f"{place}.default_tools_approval_mode": toml("approve")}
     if server.url:
         told[f"{place}.url"] = toml(server.url)
@@ -153,7 +153,7 @@ def _served(server: McpServer, options: CodexOptions) -> dict[str, str]:
     return told
 
 
-def _of(server: McpServer, tool: str) -> bool:
+def _tool_setting(server: McpServer, tool: str) -> bool:
     return tool.startswith(f"mcp__{server.name}__")
 
 
@@ -183,65 +183,67 @@ class CodexReader(EventReader):
         self._options = options
         self._held: str | None = None
         """The last message; it is the answer if the turn ends before another message."""
-        self._told: set[str] = set()
-        self._said_wrong = ""
+        self._reported: set[str] = set()
+        self._reported_failure = ""
 
     def _event(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
         if kind == "thread.started":
-            self.session = said(event, "thread_id")
+            self.session = optional_text(event, "thread_id")
         elif kind in ("item.started", "item.updated", "item.completed") and not self.ended:
             self._item(object_of(event, "item"), whole=kind == "item.completed")
         elif kind == "turn.completed":
-            self._completed(part(event, "usage"))
+            self._read_completion(part(event, "usage"))
         elif kind == "turn.failed":
-            self._said_wrong = said(part(event, "error"), "message") or self._said_wrong
+            self._reported_failure = optional_text(part(event, "error"), "message") or self._reported_failure
             self.ended = True
-            self.failure = failure_of("codex", self._said_wrong or "its turn failed without a word")
+            self.failure = failure_of("codex", self._reported_failure or "its turn failed without a word")
         elif kind == "error":
-            self._said_wrong = said(event, "message") or self._said_wrong
-            self.failure = failure_of("codex", self._said_wrong or "an error without a word")
+            self._reported_failure = optional_text(event, "message") or self._reported_failure
+            self.failure = failure_of("codex", self._reported_failure or "an error without a word")
 
     def _item(self, item: Mapping[str, Any], *, whole: bool) -> None:
-        kind = said(item, "type") or said(item, "item_type")
+        kind = optional_text(item, "type") or optional_text(item, "item_type")
         if kind == "agent_message" or kind == "assistant_message":
             if whole:
                 self._message(text_of(item, "text"))
         elif kind == "reasoning":
             if whole:
-                self.note(said(item, "text"))
+                self.note(optional_text(item, "text"))
         elif kind == "error":
-            self._complained(said(item, "message"))
+            self._read_complaint(optional_text(item, "message"))
         elif kind == "mcp_tool_call":
-            self._called(item, f"mcp__{said(item, 'server')}__{said(item, 'tool')}", item.get("arguments"))
+            self._report_call(
+                item, f"mcp__{optional_text(item, 'server')}__{optional_text(item, 'tool')}", item.get("arguments")
+            )
         elif kind in ITEMS:
             told = item.get("command") or item.get("query") or item.get("changes") or ""
-            self._called(item, ITEMS[kind], told)
+            self._report_call(item, ITEMS[kind], told)
         elif kind == "collab_tool_call":
             self.refuse("has started a helper of its own, which it was told not to do")
         elif kind not in HARMLESS:
             self.warn(f"codex did something of a kind that is not known here: {kind[:60]!r}")
 
-    def _complained(self, message: str) -> None:
+    def _read_complaint(self, message: str) -> None:
         """It reports unknown settings here; settings that it has replaced need no warning."""
         if len(IGNORED.findall(message)) > len(OUTLIVED.findall(message)) or not OUTLIVED.search(message):
             self.warn(f"codex says: {message[:300]}")
 
-    def _called(self, item: Mapping[str, Any], tool: str, arguments: Any) -> None:
+    def _report_call(self, item: Mapping[str, Any], tool: str, arguments: Any) -> None:
         if tool not in self._options.tools:
             self.refuse(f"has used its tool {tool!r}, which CodexOptions.tools does not allow")
             return
-        name = said(item, "id")
-        if name not in self._told:
-            self._told.add(name)
-            self.used(tool, arguments)
+        name = optional_text(item, "id")
+        if name not in self._reported:
+            self._reported.add(name)
+            self.report_tool_use(tool, arguments)
 
     def _message(self, text: str) -> None:
         if self._held is not None:
             self.note(self._held)
         self._held = text
 
-    def _completed(self, usage: Mapping[str, Any]) -> None:
+    def _read_completion(self, usage: Mapping[str, Any]) -> None:
         self.ended = True
         self.failure = None  # a connection that was tried again, and came about
         self.total = Usage(

@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 from cognition import Failure, FinishReason
 from runtime.programs._events import EventReader
 from runtime.programs._failures import SESSION_GONE, failure_of
-from runtime.programs._process import Ended, Patience
+from runtime.programs._process import ProcessEnd, ProcessTimeouts
 from runtime.programs._program import Program
 from runtime.programs._tether import CANT_START
 
@@ -33,7 +33,7 @@ class Conclusion:
 
 
 def conclude(
-    program: Program, reader: EventReader, ended: Ended, patience: Patience, *, cut: bool, cancelled: bool
+    program: Program, reader: EventReader, ended: ProcessEnd, timeouts: ProcessTimeouts, *, cut: bool, cancelled: bool
 ) -> Conclusion:
     """Return the end of a reply.
 
@@ -41,7 +41,7 @@ def conclude(
         program: the program.
         reader: has read its output to the last byte.
         ended: how its process has ended.
-        patience: its time limits.
+        timeouts: its time limits.
         cut: whether a stop text ended the reply.
         cancelled: whether the caller cancelled it before its end.
     """
@@ -54,38 +54,42 @@ def conclude(
         return Conclusion("stop", warnings=warnings)
     if reader.reason == "length":
         return Conclusion("length", warnings=warnings)
-    failure = reader.failure if reader.ended else _unended(program, reader, ended, patience)
+    failure = reader.failure if reader.ended else _unfinished_failure(program, reader, ended, timeouts)
     if failure is not None and ended.how in ("deadline", "silence"):
-        failure = _unended(program, reader, ended, patience)  # what it said then is how it took the interruption
+        failure = _unfinished_failure(
+            program, reader, ended, timeouts
+        )  # what it said then is how it took the interruption
     if failure is None and ended.how == "itself" and ended.code != 0:
-        failure = _said(program, ended, f"{_how(ended)} after its answer", "transient")
+        failure = _classify_stderr(program, ended, f"{_describe_end(ended)} after its answer", "transient")
     if failure is not None:
-        return Conclusion("error", _told_what_to_do(program, failure), warnings)
+        return Conclusion("error", _add_advice(program, failure), warnings)
     if ended.how == "lingering":
         warnings = (*warnings, f"{program.name} had to be ended: it did not end by itself after its answer")
     return Conclusion(reader.reason, warnings=warnings)
 
 
-def _unended(program: Program, reader: EventReader, ended: Ended, patience: Patience) -> Failure:
+def _unfinished_failure(program: Program, reader: EventReader, ended: ProcessEnd, timeouts: ProcessTimeouts) -> Failure:
     name = program.name
     if ended.how == "deadline":
-        return Failure(f"{name} took longer than {patience.deadline:g} s", kind="transient", code="deadline")
+        return Failure(f"{name} took longer than {timeouts.deadline:g} s", kind="transient", code="deadline")
     if ended.how == "silence":
-        said = f"; its last words were: {_last(ended.stderr)}" if ended.stderr else ""
-        return Failure(f"{name} was silent for {patience.silence:g} s{said}", kind="transient", code="silence")
+        said = f"; its last words were: {_last_line(ended.stderr)}" if ended.stderr else ""
+        return Failure(f"{name} was silent for {timeouts.silence:g} s{said}", kind="transient", code="silence")
     if reader.failure is not None:
         return reader.failure
     if ended.code == CANT_START and "can't be started" in ended.stderr:
         return Failure(f"{ended.stderr}; install it again: {program.install}", kind="fatal")
     if ended.code == 0:
         words = reader.noise or ended.stderr
-        said = f"; it said: {_last(words)}" if words else " and said nothing"
+        said = f"; it said: {_last_line(words)}" if words else " and said nothing"
         return Failure(f"{name} ended without an answer{said}", kind="bad_output")
-    how = _how(ended)
-    return _said(program, ended, how, "transient" if ended.code is None or ended.code < 0 else None, reader.noise)
+    how = _describe_end(ended)
+    return _classify_stderr(
+        program, ended, how, "transient" if ended.code is None or ended.code < 0 else None, reader.noise
+    )
 
 
-def _said(program: Program, ended: Ended, how: str, otherwise: str | None, noise: str = "") -> Failure:
+def _classify_stderr(program: Program, ended: ProcessEnd, how: str, otherwise: str | None, noise: str = "") -> Failure:
     """Classify a failure by stderr; the kind is ``otherwise`` if stderr does not help."""
     words = ended.stderr or noise
     failure = failure_of(program.name, f"{how}; it said: {words}" if words else how)
@@ -99,7 +103,7 @@ def _said(program: Program, ended: Ended, how: str, otherwise: str | None, noise
     return failure
 
 
-def _how(ended: Ended) -> str:
+def _describe_end(ended: ProcessEnd) -> str:
     if ended.code is None:
         return "can't be ended: the kernel holds it"
     if ended.code < 0:
@@ -107,12 +111,12 @@ def _how(ended: Ended) -> str:
     return f"ended with code {ended.code}"
 
 
-def _last(words: str) -> str:
+def _last_line(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
 
 
-def _told_what_to_do(program: Program, failure: Failure) -> Failure:
+def _add_advice(program: Program, failure: Failure) -> Failure:
     if failure.kind == "auth" and program.sign_in not in failure.message:
         return evolve(failure, message=f"{failure.message}; {program.sign_in}")
     return failure

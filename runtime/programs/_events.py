@@ -21,7 +21,7 @@ from typing import Any
 
 from cognition import Failure, FinishReason, Usage
 from cognition.parsing import Output, ReasoningDelta, TextDelta
-from runtime.children.line_pipe import LARGEST_COUNT, WIDE, Lines, ProtocolError, decoded
+from runtime.children.line_pipe import LARGEST_COUNT, WIDE, LineSplitter, ProtocolError, decode_line
 
 LONGEST_LINE = 1 << 24
 """Maximum bytes of a line, 16 MiB: an event contains the full result of one of the program's tools."""
@@ -38,7 +38,7 @@ class WrongEventError(Exception):
     """An event is invalid; the text is the end of a sentence."""
 
 
-class WholeText:
+class SurrogateJoiner:
     """Joins surrogate halves that events split; replaces an unmatched half."""
 
     def __init__(self) -> None:
@@ -49,15 +49,15 @@ class WholeText:
         text, self._half = self._half + text, ""
         if found := TRAILING_HALF.search(text):
             text, self._half = text[: found.start()], found[0]
-        return whole(text)
+        return join_surrogates(text)
 
     def finish(self) -> str:
         """Return the rest at the end."""
         rest, self._half = self._half, ""
-        return whole(rest)
+        return join_surrogates(rest)
 
 
-def whole(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Return the text with adjacent surrogate halves joined, and others replaced."""
     if text.isascii():
         return text
@@ -93,8 +93,8 @@ class EventReader(ABC):
         self.warnings: list[str] = []
         self.noise = ""
         """The beginning of its output other than events."""
-        self._lines = Lines(longest_line)
-        self._text, self._reasoning = WholeText(), WholeText()
+        self._lines = LineSplitter(longest_line)
+        self._text, self._reasoning = SurrogateJoiner(), SurrogateJoiner()
         self._length = 0
         self._line_begun = False
         self._outputs: list[Output] = []
@@ -105,16 +105,16 @@ class EventReader(ABC):
         """Read the next bytes."""
         if self.wrong is None:
             self._read(self._lines.feed(data))
-        return self._taken()
+        return self._take_outputs()
 
     def finish(self) -> tuple[Output, ...]:
         """Read an unterminated last line, and return the buffered text."""
         if self.wrong is None and (rest := self._lines.rest()).strip():
             self._read(iter((rest,)))
         self._finish()
-        self._say(TextDelta, self._text.finish())
-        self._say(ReasoningDelta, self._reasoning.finish())
-        return self._taken()
+        self._emit(TextDelta, self._text.finish())
+        self._emit(ReasoningDelta, self._reasoning.finish())
+        return self._take_outputs()
 
     def _read(self, lines: Iterator[str]) -> None:
         try:
@@ -133,7 +133,7 @@ class EventReader(ABC):
             self.noise = f"{self.noise}\n{line}".strip()[:KEPT_NOISE]
             return
         try:
-            event = decoded(line, WIDE)
+            event = decode_line(line, WIDE)
         except (ValueError, RecursionError) as error:
             raise WrongEventError(f"wrote a line that can't be read ({error}): {line[:80]!r}") from error
         self._event(event)
@@ -156,18 +156,18 @@ class EventReader(ABC):
 
     def text(self, text: str) -> None:
         """Add text to the reply."""
-        self._say(TextDelta, self._text.feed(text))
+        self._emit(TextDelta, self._text.feed(text))
 
     def reasoning(self, text: str) -> None:
         """Add reasoning."""
-        self._say(ReasoningDelta, self._reasoning.feed(text))
+        self._emit(ReasoningDelta, self._reasoning.feed(text))
 
     def note(self, text: str) -> None:
         """Report an action of the program, as a line within the reasoning."""
         before = "\n" if self._line_begun else ""
-        self._say(ReasoningDelta, f"{before}{self._reasoning.finish()}{whole(text)}\n")
+        self._emit(ReasoningDelta, f"{before}{self._reasoning.finish()}{join_surrogates(text)}\n")
 
-    def used(self, tool: str, arguments: Any) -> None:
+    def report_tool_use(self, tool: str, arguments: Any) -> None:
         """Report a call of one of the program's own tools."""
         told = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         told = " ".join(told.split())
@@ -178,7 +178,7 @@ class EventReader(ABC):
         if sentence not in self.warnings:
             self.warnings.append(sentence)
 
-    def _say(self, kind: type[TextDelta] | type[ReasoningDelta], text: str) -> None:
+    def _emit(self, kind: type[TextDelta] | type[ReasoningDelta], text: str) -> None:
         if not text:
             return
         self._length += len(text)
@@ -189,7 +189,7 @@ class EventReader(ABC):
             self._line_begun = not text.endswith("\n")
         self._outputs.append(kind(text))
 
-    def _taken(self) -> tuple[Output, ...]:
+    def _take_outputs(self) -> tuple[Output, ...]:
         outputs, self._outputs = tuple(self._outputs), []
         return outputs
 
@@ -221,7 +221,7 @@ def object_of(event: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-def said(event: Mapping[str, Any], key: str) -> str:
+def optional_text(event: Mapping[str, Any], key: str) -> str:
     """Return an optional text; empty for anything else."""
     value = event.get(key)
     return value if isinstance(value, str) else ""

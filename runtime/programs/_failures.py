@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from cognition import Failure
+from cognition.base.elision import elide
 from cognition.steps.retry import AMBIGUOUS, classify
 from cognition.values.outcomes import ErrorKind
 
@@ -111,7 +112,7 @@ def failure_of(
         retry_after: seconds, if reported separately.
     """
     said = " ".join(said.split())
-    shown = said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} ... {said[-LONGEST // 2 :]}"
+    shown = said if len(said) <= LONGEST else elide(said, LONGEST // 2, LONGEST // 2, lambda _: " ... ")
     if status is None and (found := STATUS.search(said)):
         status = int(found[1] or found[2])
     kind = _kind(said, status, code)

@@ -26,6 +26,7 @@ from typing import IO, Literal
 from attrs import define, field, frozen
 
 from runtime.children import start as starting
+from runtime.children.ending import kill_group
 from runtime.programs._tether import command_of
 
 CHUNK = 1 << 16
@@ -39,7 +40,7 @@ DRAIN = 1.0
 killed.
 """
 
-Hearing = Literal["more", "over", "stop", "kill"]
+Reaction = Literal["more", "over", "stop", "kill"]
 """Reaction to an output: continue; wait for the end after a complete reply; interrupt; kill immediately."""
 
 How = Literal["itself", "cancelled", "deadline", "silence", "stopped", "lingering"]
@@ -61,7 +62,7 @@ class Launch:
 
 
 @frozen
-class Patience:
+class ProcessTimeouts:
     """Seconds, as in ``ProgramOptions``."""
 
     deadline: float | None
@@ -70,7 +71,7 @@ class Patience:
 
 
 @frozen
-class Ended:
+class ProcessEnd:
     """How a process ended."""
 
     how: How
@@ -80,7 +81,7 @@ class Ended:
 
 
 @define
-class _Kept:
+class _StreamEnds:
     """The beginning and the end of a stream."""
 
     first: bytes = b""
@@ -95,19 +96,19 @@ class _Kept:
         return (self.first + self.last).decode("utf-8", "replace").strip()
 
 
-class Running:
+class RunningProcess:
     """One process. ``run`` is called once, on the thread of its reply; ``cancel`` on any, at any time."""
 
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
-        self.cancelled = False
+    def __init__(self, timeouts: ProcessTimeouts) -> None:
+        self._timeouts = timeouts
+        self.cancelled: bool = False
         self._lock = threading.RLock()  # a garbage collection may cancel in the middle of anything
         self._wake: int | None = None
         self._stopping: How | None = None
         self._kill_at: float | None = None
         self._killed = False
         self._over_at: float | None = None
-        self._stderr = _Kept()
+        self._stderr = _StreamEnds()
 
     def cancel(self) -> None:
         """End the process soon; does nothing after its end."""
@@ -117,12 +118,12 @@ class Running:
                 with contextlib.suppress(BlockingIOError):  # full of wakes that nobody has seen yet
                     os.write(self._wake, b"!")
 
-    def run(self, launch: Launch, hear: Callable[[bytes], Hearing]) -> Ended:
+    def run(self, launch: Launch, on_output: Callable[[bytes], Reaction]) -> ProcessEnd:
         """Start it and serve it until it has ended.
 
         Args:
             launch: the start parameters.
-            hear: called with each piece of its stdout.
+            on_output: called with each piece of its stdout.
 
         Raises:
             OSError: the system cannot start it.
@@ -133,7 +134,7 @@ class Running:
             self._wake = wake
         try:
             if self.cancelled:
-                return Ended("cancelled", None)
+                return ProcessEnd("cancelled", None)
             process = starting.run(
                 command_of(launch.path, launch.arguments),
                 env=launch.environ,
@@ -143,9 +144,9 @@ class Running:
                 stderr=subprocess.PIPE,
             )
             try:
-                return self._stay(process, launch.prompt, hear, woken)
+                return self._attend(process, launch.prompt, on_output, woken)
             except BaseException:
-                _signal(process, signal.SIGKILL)
+                kill_group(process.pid)
                 process.wait()
                 raise
             finally:
@@ -159,9 +160,9 @@ class Running:
                 os.close(wake)
             os.close(woken)
 
-    def _stay(
-        self, process: subprocess.Popen[bytes], prompt: bytes, hear: Callable[[bytes], Hearing], woken: int
-    ) -> Ended:
+    def _attend(
+        self, process: subprocess.Popen[bytes], prompt: bytes, on_output: Callable[[bytes], Reaction], woken: int
+    ) -> ProcessEnd:
         stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
         assert stdin is not None
         assert stdout is not None
@@ -184,12 +185,12 @@ class Running:
             reading = 2
             while ended is None or (reading and time.monotonic() < ended + DRAIN):
                 now = time.monotonic()
-                if ended is None and not self._wanted(process, now, began, heard):
-                    return Ended(self._stopping or "itself", None, self._stderr.text())
+                if ended is None and not self._enforce_timeouts(process, now, began, heard):
+                    return ProcessEnd(self._stopping or "itself", None, self._stderr.text())
                 for key, _ in selector.select(self._wait(now, began, heard, ended, polled=pidfd is None)):
                     if key.fileobj == pidfd:
                         selector.unregister(key.fileobj)
-                        ended = self._leader_ended(process)
+                        ended = self._kill_group(process)
                     elif key.fileobj == woken:
                         os.read(woken, CHUNK)
                     elif key.fileobj is stdin:
@@ -209,34 +210,34 @@ class Running:
                         elif stream is stderr:
                             self._stderr.feed(data)
                         else:
-                            self._heed(process, hear(data))
+                            self._act_on(process, on_output(data))
                 if pidfd is None and ended is None and process.poll() is not None:
-                    ended = self._leader_ended(process)
-        return Ended(self._stopping or "itself", process.wait(), self._stderr.text())
+                    ended = self._kill_group(process)
+        return ProcessEnd(self._stopping or "itself", process.wait(), self._stderr.text())
 
-    def _leader_ended(self, process: subprocess.Popen[bytes]) -> float:
+    def _kill_group(self, process: subprocess.Popen[bytes]) -> float:
         """Kill all that the ended process has left running. Its process id stays reserved until it is reaped."""
-        _signal(process, signal.SIGKILL)
+        kill_group(process.pid)
         return time.monotonic()
 
-    def _heed(self, process: subprocess.Popen[bytes], hearing: Hearing) -> None:
-        if hearing == "over" and self._over_at is None:
+    def _act_on(self, process: subprocess.Popen[bytes], reaction: Reaction) -> None:
+        if reaction == "over" and self._over_at is None:
             self._over_at = time.monotonic()
-        elif hearing in ("stop", "kill"):
-            self._stop(process, "stopped", at_once=hearing == "kill")
+        elif reaction in ("stop", "kill"):
+            self._stop(process, "stopped", at_once=reaction == "kill")
 
-    def _wanted(self, process: subprocess.Popen[bytes], now: float, began: float, heard: float) -> bool:
+    def _enforce_timeouts(self, process: subprocess.Popen[bytes], now: float, began: float, heard: float) -> bool:
         """End the process if it is time; return False if not even a kill ends it."""
-        patience = self._patience
+        timeouts = self._timeouts
         if self._stopping is None:
             if self._over_at is not None:
-                if now >= self._over_at + patience.grace:
+                if now >= self._over_at + timeouts.grace:
                     self._stop(process, "lingering")
             elif self.cancelled:
                 self._stop(process, "cancelled")
-            elif patience.deadline is not None and now >= began + patience.deadline:
+            elif timeouts.deadline is not None and now >= began + timeouts.deadline:
                 self._stop(process, "deadline")
-            elif patience.silence is not None and now >= heard + patience.silence:
+            elif timeouts.silence is not None and now >= heard + timeouts.silence:
                 self._stop(process, "silence")
         if self._kill_at is not None and now >= self._kill_at:
             if self._killed:
@@ -249,28 +250,28 @@ class Running:
         if self._stopping is None:
             self._stopping = why
             if not at_once:
-                _signal(process, signal.SIGINT)
-                self._kill_at = now + self._patience.grace
+                kill_group(process.pid, signal.SIGINT)
+                self._kill_at = now + self._timeouts.grace
         if at_once and not self._killed:
             self._kill(process, now)
 
     def _kill(self, process: subprocess.Popen[bytes], now: float) -> None:
-        _signal(process, signal.SIGKILL)
+        kill_group(process.pid)
         self._killed = True
-        self._kill_at = now + self._patience.grace
+        self._kill_at = now + self._timeouts.grace
 
     def _wait(self, now: float, began: float, heard: float, ended: float | None, *, polled: bool) -> float | None:
         """Return the seconds until the next timeout."""
-        patience, times = self._patience, list[float]()
+        timeouts, times = self._timeouts, list[float]()
         if ended is not None:
             times.append(ended + DRAIN)
         elif self._stopping is not None:
             times += [self._kill_at] if self._kill_at is not None else []
         elif self._over_at is not None:
-            times.append(self._over_at + patience.grace)
+            times.append(self._over_at + timeouts.grace)
         else:
-            times += [] if patience.deadline is None else [began + patience.deadline]
-            times += [] if patience.silence is None else [heard + patience.silence]
+            times += [] if timeouts.deadline is None else [began + timeouts.deadline]
+            times += [] if timeouts.silence is None else [heard + timeouts.silence]
         if polled and ended is None:
             times.append(now + POLL)
         return max(min(times) - now, 0.0) if times else None
@@ -290,12 +291,6 @@ def _read(stream: IO[bytes]) -> bytes | None:
         return os.read(stream.fileno(), CHUNK) or None
     except BlockingIOError:
         return b""
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Send a signal to the process and all its children that are still in its group."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
 
 
 @contextlib.contextmanager

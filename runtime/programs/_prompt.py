@@ -87,7 +87,7 @@ def picture_in(messages: Iterable[Message]) -> str:
     return ""
 
 
-def refused_picture(name: str, picture: str) -> str:
+def picture_refusal(name: str, picture: str) -> str:
     """Return the message that refuses a conversation with a picture."""
     return (
         f"the conversation holds {picture}, and {name} takes text alone here; use a model that takes images, or "
@@ -98,7 +98,7 @@ def refused_picture(name: str, picture: str) -> str:
 def refusal(name: str, request: ModelRequest) -> Failure | None:
     """Return why a request is refused before anything is sent, or None."""
     if picture := picture_in(request.messages):
-        return Failure(refused_picture(name, picture), kind="modality")
+        return Failure(picture_refusal(name, picture), kind="modality")
     options = request.options
     if request.protocol == "native" and request.tools and options.tool_choice not in ("auto", "none"):
         return Failure(
@@ -112,7 +112,7 @@ def refusal(name: str, request: ModelRequest) -> Failure | None:
     return None
 
 
-def untold_tools(name: str, request: ModelRequest) -> tuple[str, ...]:
+def unsupported_tools(name: str, request: ModelRequest) -> tuple[str, ...]:
     """Return a warning if the request has native tools: a program cannot receive them."""
     if request.protocol != "native" or not request.tools or request.options.tool_choice == "none":
         return ()
@@ -123,7 +123,7 @@ ALWAYS = frozenset({"stop", "tool_choice", "parallel_calls", "response_format", 
 """Options that are supported, or have no effect since there are no native calls."""
 
 
-def unheeded(name: str, options: GenerationOptions, heeded: frozenset[str]) -> tuple[str, ...]:
+def unsupported_options(name: str, options: GenerationOptions, heeded: frozenset[str]) -> tuple[str, ...]:
     """Return a warning that names the requested but unsupported options.
 
     Args:

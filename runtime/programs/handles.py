@@ -9,17 +9,19 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
-from cognition import Failure, ModelRequest
+from cognition import Failure, ModelRequest, Usage
 from cognition.context.window import CHARS_PER_TOKEN
 from cognition.parsing import FORMATS, Output, TextDelta
 from runtime.children import start as starting
+from runtime.closeable import Closeable
 from runtime.errors import MediaError, ModelNotFoundError, ModelOptionsError, RuntimeClosedError
 from runtime.local.handles import LocalGeneration
 from runtime.local.real_model_guard import check_allowed
@@ -27,13 +29,86 @@ from runtime.local.stops import StopFilter
 from runtime.programs import _prompt as prompt
 from runtime.programs._conclusion import conclude, without
 from runtime.programs._events import EventReader
-from runtime.programs._process import Hearing, Launch, Patience, Running
+from runtime.programs._process import Launch, ProcessTimeouts, Reaction, RunningProcess
 from runtime.programs._program import Program
-from runtime.programs._sessions import Known, Sessions
 from runtime.programs.options import ProgramOptions
 from runtime.protocol.done import done_of
 from runtime.protocol.model import Done, ModelInfo, Timings
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
+
+MOST = 64
+"""Maximum conversations to remember; the least recently continued is forgotten first."""
+
+
+@frozen
+class SessionMatch:
+    """A session, and how much of a conversation it contains."""
+
+    session: str = ""
+    """Empty for a new session."""
+    lines: int = 0
+    used: Usage = Usage()
+    """The usage of the whole session so far, if the program reports it per session."""
+
+
+class Sessions:
+    """Remembers the sessions. From any thread.
+
+    Args:
+        forks: whether continuing a session leaves it unchanged; otherwise only one conversation can continue it.
+        first: a session from which unknown conversations start; if ``forks`` is False, only the first of them.
+    """
+
+    def __init__(self, *, forks: bool, first: str = "") -> None:
+        self._forks = forks
+        self._first = first
+        self._lock = threading.Lock()
+        self._known: dict[bytes, SessionMatch] = {}
+
+    def find(self, about: str, lines: Sequence[str]) -> SessionMatch:
+        """Return the session that contains the longest part of a conversation, without its last line.
+
+        Args:
+            about: further data that must be equal, such as the system prompt.
+            lines: the conversation's messages.
+        """
+        with self._lock:
+            found = SessionMatch()
+            for number, key in enumerate(_keys(about, lines[:-1]), start=1):
+                if key in self._known:
+                    found = evolve(self._known[key], lines=number)
+            if found.session:
+                self._reserve(found.session)
+                return found
+            first = self._first
+            if first and not self._forks:
+                self._first = ""
+            return SessionMatch(first)
+
+    def remember(self, about: str, lines: Sequence[str], session: str, used: Usage = Usage()) -> None:  # noqa: B008 - frozen
+        """Record that a session now contains all these lines, including the reply, and its usage."""
+        *_, key = _keys(about, lines)
+        with self._lock:
+            if not self._forks:
+                self._reserve(session)
+            self._known.pop(key, None)
+            self._known[key] = SessionMatch(session, used=used)
+            while len(self._known) > MOST:
+                del self._known[next(iter(self._known))]
+
+    def forget(self, about: str, lines: Sequence[str], session: str) -> None:
+        """Forget a lost session and all entries of this conversation, which then starts a new session."""
+        with self._lock:
+            gone = set(_keys(about, lines))
+            self._known = {key: one for key, one in self._known.items() if one.session != session and key not in gone}
+            if self._first == session:
+                self._first = ""
+
+    def _reserve(self, session: str) -> None:
+        """Reserve a session for one conversation until its reply is complete, unless continuing leaves it unchanged."""
+        if not self._forks:
+            self._known = {key: one for key, one in self._known.items() if one.session != session}
+
 
 SHORTEST_SECRET = 6
 """Characters. A shorter value is a switch, and occurs in many messages."""
@@ -81,7 +156,7 @@ class _Reply:
     put: Callable[[Output | Done], None]
     owner: int
     submitted: float
-    running: Running
+    running: RunningProcess
     outputs: list[Output] = field(factory=list)
     stops: StopFilter = field(init=False)
     session: str = ""
@@ -95,7 +170,7 @@ class _Reply:
     def _no_stop_yet(self) -> StopFilter:
         return StopFilter(self.request.options.stop)
 
-    def say(self, output: Output) -> None:
+    def emit(self, output: Output) -> None:
         """Deliver an output, unless the reply was cancelled."""
         if self.running.cancelled:
             self.dropped = True
@@ -107,17 +182,17 @@ class _Reply:
             if not text:
                 return
             output = TextDelta(text)
-        self._tell(output)
+        self._emit(output)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Deliver the buffered text: it was not a stop text."""
         if rest := self.stops.finish():
             if self.running.cancelled:
                 self.dropped = True
             else:
-                self._tell(TextDelta(rest))
+                self._emit(TextDelta(rest))
 
-    def _tell(self, output: Output) -> None:
+    def _emit(self, output: Output) -> None:
         self.last = time.monotonic()
         self.first = self.first or self.last
         self.outputs.append(output)
@@ -131,7 +206,7 @@ class _Reply:
         return Timings(self.first - self.started, self.last - self.first, self.first - self.submitted)
 
 
-class Desk:
+class ProgramRunner:
     """Accepts requests; it lives as long as the runtime and its replies."""
 
     def __init__(self, program: Program, model: str, options: ProgramOptions, queue_limit: int | None) -> None:
@@ -141,16 +216,17 @@ class Desk:
             ModelOptionsError: the folder to run in does not exist.
             OSError: the directory cannot be created.
         """
-        self.program, self.options = program, options
+        self.program: Program = program
+        self.options: ProgramOptions = options
         self._model = model
-        self._patience = Patience(options.deadline, options.silence, options.grace)
+        self._timeouts = ProcessTimeouts(options.deadline, options.silence, options.grace)
         self._sessions = Sessions(forks=program.forks, first=options.resume) if options.sessions else None
         self._open = OpenRequests(queue_limit)
         self._lock = threading.RLock()  # a garbage collection may close it in the middle of anything
         self._waiting: deque[_Reply] = deque()
         self._at_work: dict[_Reply, threading.Thread] = {}
         self._numbers = count(1)
-        self.closed = False
+        self.closed: bool = False
         folder = None if options.folder is None else Path(options.folder).expanduser()
         if folder is not None and not folder.is_dir():
             raise ModelOptionsError(f"folder: there is no directory {folder}", spec=program.name)
@@ -235,14 +311,14 @@ class Desk:
         secrets = secrets_of(environ)
         lines = prompt.lines_of(request.messages, native=request.protocol == "native")
         about = f"{request.system}\n{request.options.response_format}"
-        known = Known() if self._sessions is None else self._sessions.find(about, lines)
+        known = SessionMatch() if self._sessions is None else self._sessions.find(about, lines)
         reader = program.reader(self.options, bool(request.options.response_format))
         reader.before = known.used
         files = self._place / f"reply-{next(self._numbers)}"
         try:
             launch = self._launch(request, lines, known, files, environ)
             reply.started = time.monotonic()
-            ended = reply.running.run(launch, lambda data: _hear(reply, reader, data))
+            ended = reply.running.run(launch, lambda data: _read_output(reply, reader, data))
         except ModelNotFoundError as error:
             return done_of((), "error", Failure(str(error), kind="fatal"))
         except OSError as error:
@@ -251,14 +327,14 @@ class Desk:
         finally:
             shutil.rmtree(files, ignore_errors=True)
         for output in reader.finish():
-            reply.say(output)
-        reply.let_go()
+            reply.emit(output)
+        reply.release()
         reply.session = reader.session
         # What was cancelled after its last word had been handed on is a whole reply. A failure behind a cancellation is
         # how the program took the interruption.
         cancelled = reply.running.cancelled and (reply.dropped or not reader.ended or reader.failure is not None)
-        end = conclude(program, reader, ended, self._patience, cut=reply.stops.hit, cancelled=cancelled)
-        failure = _waiting(end.failure, reader)
+        end = conclude(program, reader, ended, self._timeouts, cut=reply.stops.hit, cancelled=cancelled)
+        failure = _add_wait(end.failure, reader)
         if failure is not None:
             failure = evolve(failure, message=without(failure.message, secrets))
         done = done_of(
@@ -274,7 +350,7 @@ class Desk:
         return done
 
     def _launch(
-        self, request: ModelRequest, lines: list[str], known: Known, files: Path, environ: dict[str, str]
+        self, request: ModelRequest, lines: list[str], known: SessionMatch, files: Path, environ: dict[str, str]
     ) -> Launch:
         program, options = self.program, self.options
         path = find_program(program, options)
@@ -298,15 +374,17 @@ class Desk:
 
     def _warnings(self, request: ModelRequest) -> tuple[str, ...]:
         name = self.program.name
-        skipped = (skips(name),) if self.options.dangerously_skip_permissions else ()
+        skipped = (skipped_permissions_warning(name),) if self.options.dangerously_skip_permissions else ()
         return (
-            *prompt.untold_tools(name, request),
-            *prompt.unheeded(name, request.options, self.program.heeded),
+            *prompt.unsupported_tools(name, request),
+            *prompt.unsupported_options(name, request.options, self.program.heeded),
             *skipped,
         )
 
     @staticmethod
-    def _keep(sessions: Sessions, about: str, lines: list[str], known: Known, done: Done, reader: EventReader) -> None:
+    def _keep(
+        sessions: Sessions, about: str, lines: list[str], known: SessionMatch, done: Done, reader: EventReader
+    ) -> None:
         if done.failure is not None and done.failure.code == "session_gone":
             sessions.forget(about, lines, known.session)
         elif done.finish_reason == "stop" and reader.ended and reader.session:
@@ -314,9 +392,9 @@ class Desk:
             sessions.remember(about, [*lines, said], reader.session, reader.total)
 
 
-def _hear(reply: _Reply, reader: EventReader, data: bytes) -> Hearing:
+def _read_output(reply: _Reply, reader: EventReader, data: bytes) -> Reaction:
     for output in reader.feed(data):
-        reply.say(output)
+        reply.emit(output)
     if reader.wrong is not None:
         return "kill"
     if reply.stops.hit or reader.reason == "length":
@@ -324,14 +402,14 @@ def _hear(reply: _Reply, reader: EventReader, data: bytes) -> Hearing:
     return "over" if reader.ended else "more"
 
 
-def _waiting(failure: Failure | None, reader: EventReader) -> Failure | None:
+def _add_wait(failure: Failure | None, reader: EventReader) -> Failure | None:
     """Add the remaining time to a rate limit, if the program reported its end."""
     if failure is None or failure.kind != "rate_limit" or failure.retry_after is not None or reader.limit_over is None:
         return failure
     return evolve(failure, retry_after=max(reader.limit_over - time.time(), 0.0))
 
 
-def skips(name: str) -> str:
+def skipped_permissions_warning(name: str) -> str:
     """The warning of each reply that skips permissions."""
     return f"{name} runs its tools without asking and outside of any sandbox (dangerously_skip_permissions)"
 
@@ -340,8 +418,8 @@ class ProgramGeneration(LocalGeneration):
     """A reply of a program in progress; see ``runtime.Generation``."""
 
     def __init__(self, runtime: ProgramRuntime, reply: _Reply, outputs: SimpleQueue[Output | Done]) -> None:
-        desk = runtime.desk
-        super().__init__(runtime, outputs, lambda: desk.cancel(reply))
+        runner = runtime.runner
+        super().__init__(runtime, outputs, lambda: runner.cancel(reply))
         self._reply = reply
 
     @property
@@ -352,7 +430,7 @@ class ProgramGeneration(LocalGeneration):
         return self._reply.session
 
 
-class ProgramRuntime:
+class ProgramRuntime(Closeable):
     """Another agent's program as a model; see ``runtime.Runtime``. Created by ``runtime.load_model("claude")`` and
     similar.
 
@@ -381,29 +459,29 @@ class ProgramRuntime:
         """
         options = program.options() if options is None else options
         find_program(program, options)
-        self.desk = Desk(program, model, options, queue_limit)
+        self.runner: ProgramRunner = ProgramRunner(program, model, options, queue_limit)
         self._owner = new_owner()
         name = f"{program.name}:{model}" if model else program.name
-        warned = (skips(program.name),) if options.dangerously_skip_permissions else ()
+        warned = (skipped_permissions_warning(program.name),) if options.dangerously_skip_permissions else ()
         self._info = ModelInfo(
             name, program.name, "", options.context_tokens, FORMATS["plain"], WHAT_IT_CAN, warnings=warned
         )
-        self._shut = weakref.finalize(self, self.desk.close)
+        self._shut = weakref.finalize(self, self.runner.close)
 
     def submit(self, request: ModelRequest) -> ProgramGeneration:
         self._check_open()
         check_allowed(f"ask {self._info.name}")
         outputs: SimpleQueue[Output | Done] = SimpleQueue()
-        running = Running(self.desk._patience)
+        running = RunningProcess(self.runner._timeouts)
         reply = _Reply(request, outputs.put, owner_or(self._owner), time.monotonic(), running)
-        self.desk.submit(reply)
+        self.runner.submit(reply)
         return ProgramGeneration(self, reply, outputs)
 
     def count_tokens(self, request: ModelRequest) -> int:
         """Estimate the prompt tokens of this request: only the program's provider can count them."""
         self._check_open()
         if picture := prompt.picture_in(request.messages):
-            raise MediaError(prompt.refused_picture(self.desk.program.name, picture))
+            raise MediaError(prompt.picture_refusal(self.runner.program.name, picture))
         lines = prompt.lines_of(request.messages, native=request.protocol == "native")
         return int((len(request.system) + len(prompt.prompt_of(lines))) / CHARS_PER_TOKEN)
 
@@ -412,14 +490,18 @@ class ProgramRuntime:
 
     def close(self) -> None:
         self._shut()
-        self.desk.close()  # once more: waits also where another caller has just begun to close
+        self.runner.close()  # once more: waits also where another caller has just begun to close
 
     def _check_open(self) -> None:
-        if self.desk.closed:
+        if self.runner.closed:
             raise RuntimeClosedError(self._info.name)
 
-    def __enter__(self) -> ProgramRuntime:
-        return self
 
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
+def _keys(about: str, lines: Sequence[str]) -> Iterator[bytes]:
+    """Yield a key for each prefix of a conversation. Lines contain no line breaks, so different prefixes have different
+    keys.
+    """
+    so_far = sha256(f"{len(about)}\n{about}\n".encode("utf-8", "surrogatepass"))
+    for line in lines:
+        so_far.update(f"{line}\n".encode())
+        yield so_far.digest()

@@ -35,10 +35,10 @@ class InstalledProgram:
 
 def installed_programs() -> tuple[InstalledProgram, ...]:
     """Return all known programs, installed or not. Runs each for its version, without any key."""
-    return tuple(_looked_at(program) for program in (CLAUDE, CODEX))
+    return tuple(_inspect(program) for program in (CLAUDE, CODEX))
 
 
-def _looked_at(program: Program) -> InstalledProgram:
+def _inspect(program: Program) -> InstalledProgram:
     try:
         path = find_program(program, program.options())
     except ModelNotFoundError:

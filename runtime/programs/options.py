@@ -28,7 +28,7 @@ def _above_zero(options: object, attribute: Attribute[Any], value: float | None)
         raise ModelOptionsError(f"{type(options).__name__}.{attribute.name} must be above 0, not {value!r}")
 
 
-def _named(pattern: re.Pattern[str], what: str) -> Any:
+def _name_validator(pattern: re.Pattern[str], what: str) -> Any:
     """Return a validator for a name, or for several."""
 
     def check(options: object, attribute: Attribute[Any], value: str | tuple[str, ...]) -> None:
@@ -48,15 +48,17 @@ class McpServer:
         ModelOptionsError: it has neither a command nor a URL, or both.
     """
 
-    name: str = field(validator=_named(NAME, "name of an MCP server (letters, digits, '_' and '-')"))
+    name: str = field(validator=_name_validator(NAME, "name of an MCP server (letters, digits, '_' and '-')"))
     """The prefix of its tools: ``mcp__name__tool``."""
     command: tuple[str, ...] = ()
     """A program and its arguments, for a server that communicates over stdin and stdout."""
     url: str = ""
     """The URL of a streamable HTTP server."""
-    variables: tuple[str, ...] = field(default=(), validator=_named(VARIABLE, "name of an environment variable"))
+    variables: tuple[str, ...] = field(
+        default=(), validator=_name_validator(VARIABLE, "name of an environment variable")
+    )
     """Names of environment variables for the server. Their values appear in no file and no command line."""
-    token: str = field(default="", validator=_named(VARIABLE, "name of an environment variable"))
+    token: str = field(default="", validator=_name_validator(VARIABLE, "name of an environment variable"))
     """The name of the environment variable with a bearer token for ``url``."""
 
     def __attrs_post_init__(self) -> None:
@@ -79,7 +81,7 @@ class ProgramOptions:
 
     program: str = ""
     """The program's file, or its name on ``PATH``; empty for ``claude`` or ``codex``."""
-    tools: tuple[str, ...] = field(default=(), validator=_named(TOOL, "name of a tool"))
+    tools: tuple[str, ...] = field(default=(), validator=_name_validator(TOOL, "name of a tool"))
     """The program's own tools, and tools of ``mcp_servers``, that it may use without asking. Empty: none at all."""
     mcp_servers: tuple[McpServer, ...] = ()
     """MCP servers that the program may use. The user's own servers are excluded."""
@@ -89,7 +91,9 @@ class ProgramOptions:
     """
     folder: str | Path | None = None
     """The working directory of the program, which its tools can read and change. None: an empty folder of its own."""
-    variables: tuple[str, ...] = field(default=(), validator=_named(VARIABLE, "name of an environment variable"))
+    variables: tuple[str, ...] = field(
+        default=(), validator=_name_validator(VARIABLE, "name of an environment variable")
+    )
     """Names of further environment variables that the program receives, beside those in
     ``docs/guides/command-line-models.md``.
     """
@@ -99,7 +103,7 @@ class ProgramOptions:
     """Whether the program stores its sessions on disk. A conversation then continues in its session, and only new
     messages are sent. Otherwise each request sends the whole conversation, and nothing is stored.
     """
-    resume: str = field(default="", validator=_named(SESSION, "session id"))
+    resume: str = field(default="", validator=_name_validator(SESSION, "session id"))
     """The program's session that new conversations continue; it needs ``sessions=True``."""
     deadline: float | None = field(default=1800.0, validator=_above_zero)
     """Maximum time of one reply, from the start of its process; None for no limit."""

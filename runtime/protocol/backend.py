@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from attrs import frozen
 
 from cognition import GenerationOptions
-from runtime.scheduling.plan import Limits, Piece
+from runtime.scheduling.plan import BatchPiece, Limits
 
 DEFAULT_CONTEXT = 8192
 """Tokens, if the model allows more and the caller sets nothing: room for a system prompt, tools and a dozen steps. The
@@ -78,7 +78,7 @@ class Sampler(Protocol):
         """Free it. A second call does nothing."""
 
 
-class Backend(Protocol):
+class InferenceBackend(Protocol):
     """A loaded model and its cache of numbered token sequences."""
 
     metadata: Metadata
@@ -120,7 +120,7 @@ class Backend(Protocol):
     def sampler(self, options: GenerationOptions) -> Sampler:
         """Return a new sampler for one reply."""
 
-    def evaluate(self, batch: Sequence[Piece]) -> bool:
+    def evaluate(self, batch: Sequence[BatchPiece]) -> bool:
         """Append tokens to sequences, including guesses. Returns False, with nothing appended, if interrupted.
 
         Guesses are only passed if ``limits.guesses`` is above 0.

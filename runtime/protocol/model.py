@@ -120,6 +120,7 @@ class TextCounter(Protocol):
 
         Raises:
             RuntimeClosedError: after ``close()``.
+            TemplateError: the model's vocabulary can write a character of a text only as a special token.
         """
 
 

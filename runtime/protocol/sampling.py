@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from cognition import ConfigError, GenerationOptions
-from cognition.base.checking import shown
+from cognition.base.checking import show
 
 
 @frozen
@@ -30,7 +30,7 @@ LEFT_OPEN = ("temperature", "repeat_penalty", "top_k", "typical_p", "top_p", "mi
 """Options that are None unless the program sets them, so that the model's files can."""
 
 
-def chosen(options: GenerationOptions) -> Sampling:
+def resolve_sampling(options: GenerationOptions) -> Sampling:
     """Return the sampling options, with defaults in place of None."""
     return Sampling(**{name: _first(name, options, DEFAULTS) for name in LEFT_OPEN})
 
@@ -66,7 +66,7 @@ IN_GGUF = {
 }
 
 
-def said_by_json(said: Mapping[str, Any]) -> tuple[GenerationOptions, tuple[str, ...]]:
+def options_from_json(said: Mapping[str, Any]) -> tuple[GenerationOptions, tuple[str, ...]]:
     """Return the sampling options of a ``generation_config.json``, and a warning for each invalid value.
 
     With ``do_sample: false`` the other values have no effect: decoding is greedy.
@@ -74,8 +74,8 @@ def said_by_json(said: Mapping[str, Any]) -> tuple[GenerationOptions, tuple[str,
     return _read({} if said.get("do_sample") is False else said, IN_JSON)
 
 
-def said_by_gguf(said: Mapping[str, str]) -> tuple[GenerationOptions, tuple[str, ...]]:
-    """Return the sampling options of a GGUF header, whose values are text; otherwise like ``said_by_json``."""
+def options_from_gguf(said: Mapping[str, str]) -> tuple[GenerationOptions, tuple[str, ...]]:
+    """Return the sampling options of a GGUF header, whose values are text; otherwise like ``options_from_json``."""
     return _read({key: _number(text) for key, text in said.items() if text}, IN_GGUF)
 
 
@@ -99,5 +99,5 @@ def _read(said: Mapping[str, Any], names: Mapping[str, str]) -> tuple[Generation
         try:
             found = evolve(found, **change)
         except ConfigError:
-            wrong.append(f"the model's files say {key} {shown(value)}, which can't be; it is left out")
+            wrong.append(f"the model's files say {key} {show(value)}, which can't be; it is left out")
     return found, tuple(wrong)

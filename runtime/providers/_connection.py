@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import threading
@@ -9,15 +10,16 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies
 
 import httpcore2
 from attrs import frozen
 
 from cognition import Failure
-from runtime.providers._connection_errors import compressed, failure_of
-from runtime.providers._credentials import LOGS, NoKeyError, key_headers, key_of, scrubbed_failure
-from runtime.providers._exchange import Exchange, Lines, NoKeptLineError
-from runtime.providers._proxies import proxy_for
+from cognition.base.strict_json import LENIENT
+from runtime.providers._connection_errors import compression_failure, failure_of
+from runtime.providers._credentials import LOGS, NoKeyError, key_headers, key_of, scrub_failure
+from runtime.providers._exchange import Exchange, NoIdleConnectionError, StoppableNetwork
 from runtime.providers.backends import Backend
 
 LONGEST_ERROR = 1 << 16
@@ -35,7 +37,7 @@ AGENT = "cogstep"
 Headers = Sequence[tuple[str, str]]
 
 
-class FailedError(Exception):
+class RequestFailedError(Exception):
     """A request failed before its reply began.
 
     Attributes:
@@ -48,7 +50,7 @@ class FailedError(Exception):
 
 
 @frozen
-class Answer:
+class Response:
     """A response after its head. Iterate its body to the end, or close it."""
 
     status: int
@@ -90,18 +92,18 @@ class Connection:
         self._base = parts.path.rstrip("/")
         self._origin = (parts.scheme.encode(), (parts.hostname or "").encode(), parts.port)
         usual = (("host", parts.netloc), ("user-agent", AGENT), ("accept-encoding", "identity"), *backend.headers)
-        self._usual = _encoded(usual)
+        self._usual = _encode_headers(usual)
         self._proxy = _proxy(proxy_for(parts.scheme, parts.hostname or "", parts.port))
-        self._pool = self._opened()
+        self._pool = self._open_pool()
         _ALL.add(self)
 
-    def _opened(self) -> httpcore2.ConnectionPool:
+    def _open_pool(self) -> httpcore2.ConnectionPool:
         pool: Any = httpcore2.ConnectionPool(
             proxy=self._proxy,
             max_connections=None,
             max_keepalive_connections=KEPT_IDLE,
             keepalive_expiry=IDLE,
-            network_backend=Lines(),
+            network_backend=StoppableNetwork(),
         )
         # Its own is the same, wrapped in Python: a KeyboardInterrupt within the wrapper leaves it locked for ever.
         pool._optional_thread_lock = threading.RLock()
@@ -114,11 +116,11 @@ class Connection:
         On a shared connection each process could receive the other's responses.
         """
         _LEFT.append(self._pool)
-        self._pool = self._opened()
+        self._pool = self._open_pool()
 
     def send(
         self, exchange: Exchange, path: str, headers: Headers = (), body: str | None = None, *, root: bool = False
-    ) -> Answer:
+    ) -> Response:
         """Send a request and wait for the head of its response, with any status.
 
         Args:
@@ -136,7 +138,7 @@ class Connection:
         try:
             secret = key_headers(backend, key_of(backend))
         except NoKeyError as error:
-            raise FailedError(Failure(str(error), "auth", code="no_key")) from None
+            raise RequestFailedError(Failure(str(error), "auth", code="no_key")) from None
         content = b"" if body is None else body.encode()
         sized = () if body is None else (("content-length", str(len(content))),)
         scheme, host, port = self._origin
@@ -144,22 +146,22 @@ class Connection:
         request = httpcore2.Request(
             "GET" if body is None else "POST",
             httpcore2.URL(scheme=scheme, host=host, port=port, target=target.encode()),
-            headers=[*self._usual, *_encoded((*sized, *headers, *secret))],
+            headers=[*self._usual, *_encode_headers((*sized, *headers, *secret))],
             content=content,
         )
         try:
             with exchange.on_this_thread():
                 response = self._pool.handle_request(request)
-        except NoKeptLineError:
-            raise NoKeptLineError from None
+        except NoIdleConnectionError:
+            raise NoIdleConnectionError from None
         except Exception as error:  # from None: what it came of has the request with its headers
-            raise FailedError(self.failure(error, exchange)) from None
+            raise RequestFailedError(self.failure(error, exchange)) from None
         names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
         packed = names.get("content-encoding", "identity").strip().lower()
         if packed not in ("identity", ""):
             response.close()
-            raise FailedError(scrubbed_failure(compressed(packed, response.status, backend), backend))
-        return Answer(response.status, names, response)
+            raise RequestFailedError(scrub_failure(compression_failure(packed, response.status, backend), backend))
+        return Response(response.status, names, response)
 
     def has_idle(self) -> bool:
         """Return whether an idle connection seems available for the next request."""
@@ -167,7 +169,7 @@ class Connection:
 
     def failure(self, error: BaseException, exchange: Exchange) -> Failure:
         """Convert a connection error to a failure."""
-        return scrubbed_failure(failure_of(error, exchange, self.backend), self.backend)
+        return scrub_failure(failure_of(error, exchange, self.backend), self.backend)
 
     def ask(self, exchange: Exchange, path: str, question: Any = None, *, root: bool = False) -> Any:
         """Return the JSON of a server's answer, or None if it has no answer.
@@ -185,14 +187,14 @@ class Connection:
             FailedError: the server cannot be reached.
         """
         body = None if question is None else json.dumps(question, ensure_ascii=False)
-        headers = (("content-type", "application/json"), *self.backend.habits.headers)
+        headers = (("content-type", "application/json"), *self.backend.quirks.headers)
         answer = self.send(exchange, path, headers, body, root=root)
         try:
             text = answer.read(LONGEST_ANSWER)
         except Exception as error:
-            raise FailedError(self.failure(error, exchange)) from None
+            raise RequestFailedError(self.failure(error, exchange)) from None
         try:
-            return answer.status, json.loads(text)
+            return answer.status, LENIENT.decode(text.decode(json.detect_encoding(text)))
         except (ValueError, RecursionError):
             return answer.status, None
 
@@ -209,15 +211,15 @@ the parent may have held at the fork.
 """
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     for connection in tuple(_ALL):
         connection.leave_to_parent()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def _encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
+def _encode_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in headers]
 
 
@@ -230,3 +232,45 @@ def _proxy(url: str | None) -> httpcore2.Proxy | None:
     if parts.username is not None:
         auth = (unquote(parts.username).encode(), unquote(parts.password or "").encode())
     return httpcore2.Proxy(bare, auth=auth)
+
+
+def proxy_for(scheme: str, host: str, port: int | None) -> str | None:
+    """Return the URL of the proxy for a server, or None. Reads the environment at each call.
+
+    Args:
+        scheme: ``http`` or ``https``.
+        host: its name or address, without brackets.
+        port: as in the URL; None for the default.
+    """
+    found = getproxies()
+    proxy = found.get(scheme) or found.get("all")
+    if not proxy:
+        return None
+    if any(_passes(entry.strip().lower(), host.lower(), port) for entry in found.get("no", "").split(",")):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _passes(entry: str, host: str, port: int | None) -> bool:
+    """Whether an entry of ``NO_PROXY`` matches a host.
+
+    As in httpx, ``example.com`` means this host and all subdomains, ``.example.com`` only the subdomains.
+    """
+    if not entry:
+        return False
+    if entry == "*":
+        return True
+    entry = entry.rpartition("://")[2]
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip("[]"), strict=False)
+    except ValueError:
+        pass
+    name, colon, number = entry.rpartition(":")
+    if colon and number.isdigit() and ":" not in name:
+        if int(number) != port:
+            return False
+        entry = name
+    entry = entry.removeprefix("*")
+    if entry == "localhost":
+        return host == entry
+    return host.endswith(entry) if entry.startswith(".") else host == entry or host.endswith(f".{entry}")

@@ -69,14 +69,14 @@ def root_of(error: BaseException) -> BaseException:
     return error
 
 
-def compressed(packed: str, status: int, backend: Backend) -> Failure:
+def compression_failure(packed: str, status: int, backend: Backend) -> Failure:
     """Return the failure for a compressed response, since requests do not ask for one."""
     said = shown_name(packed, LONGEST)
     told = f"{place_of(backend)} answered with status {status}, and in a form that was not asked for ({said})"
     return Failure(told, "fatal" if status < 400 else None, status=status, code="compressed")
 
 
-def redirected(status: int, target: str, backend: Backend) -> Failure:
+def redirect_failure(status: int, target: str, backend: Backend) -> Failure:
     """Return the failure for a redirection: following it could send the key and the conversation to another host."""
     return Failure(
         f"{place_of(backend)} redirects to {shown_name(target or 'nowhere', LONGEST)}, which is not "

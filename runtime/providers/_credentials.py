@@ -1,7 +1,7 @@
 """Keys: read from the environment for each request, never stored, and masked in everything that comes back.
 
 A server may repeat a key in its error, plain or encoded by its gateway (URL, base64, JSON). A library may repeat a
-header that it cannot send. Their texts are truncated, possibly within a key. So ``scrubbed`` processes each such text
+header that it cannot send. Their texts are truncated, possibly within a key. So ``scrub`` processes each such text
 before it becomes a failure or a log line, and also finds parts of a key. Text from the model is not processed.
 """
 
@@ -58,12 +58,12 @@ def key_headers(backend: Backend, key: str) -> list[tuple[str, str]]:
     return [(header, f"Bearer {key}" if header.lower() == "authorization" else key)]
 
 
-def scrubbed(text: str, backend: Backend) -> str:
+def scrub(text: str, backend: Backend) -> str:
     """Return a text with the backend's key masked, in all encodings, including long parts of it."""
-    return _scrubbed(text, backend.key_env)
+    return _scrub(text, backend.key_env)
 
 
-def _scrubbed(text: str, key_env: str) -> str:
+def _scrub(text: str, key_env: str) -> str:
     key = os.environ.get(key_env, "").strip() if key_env else ""
     if len(key) < SHORTEST_SECRET:
         return text
@@ -103,7 +103,7 @@ def _without(text: str, secret: str, mark: str) -> str:
     return "".join(kept) + text[end:]
 
 
-class KeysKeptOut(logging.Filter):
+class KeyFilter(logging.Filter):
     """A logging filter that masks keys in the HTTP library's logs, which include response headers."""
 
     def __init__(self, loggers: Iterable[str]) -> None:
@@ -120,14 +120,14 @@ class KeysKeptOut(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
         for key_env in self._key_envs:
-            text = _scrubbed(text, key_env)
+            text = _scrub(text, key_env)
         record.msg, record.args = text, None
         return True
 
 
-LOGS = KeysKeptOut(f"httpcore2.{name}" for name in ("connection", "http11", "http2", "proxy", "socks"))
+LOGS = KeyFilter(f"httpcore2.{name}" for name in ("connection", "http11", "http2", "proxy", "socks"))
 
 
-def scrubbed_failure(failure: Failure, backend: Backend) -> Failure:
+def scrub_failure(failure: Failure, backend: Backend) -> Failure:
     """Return a failure with the backend's key masked in its texts."""
-    return evolve(failure, message=scrubbed(failure.message, backend), code=scrubbed(failure.code, backend))
+    return evolve(failure, message=scrub(failure.message, backend), code=scrub(failure.code, backend))

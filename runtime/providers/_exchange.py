@@ -1,8 +1,8 @@
 """One request and its response, stoppable from any thread at any time, and the sockets for it.
 
-``Lines`` is a network backend of httpcore (httpx's connection library). Its streams know their current exchange, obey
-its timeouts, and shut down when it is stopped. So a stopped reply ends immediately, and the server sees the connection
-close, even before its first byte.
+``StoppableNetwork`` is a network backend of httpcore (httpx's connection library). Its streams know their current
+exchange, obey its timeouts, and shut down when it is stopped. So a stopped reply ends immediately, and the server sees
+the connection close, even before its first byte.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STALE = 2.0
 """A reused connection that fails within this many seconds counts as already closed by the server."""
 
 
-class _Carried(threading.local):
+class _CurrentExchange(threading.local):
     """The exchange that this thread is starting, for the connections that it opens or reuses."""
 
     exchange: Exchange | None = None
@@ -47,10 +47,10 @@ class _Carried(threading.local):
     """A marker object for the request being sent."""
 
 
-_now = _Carried()
+_now = _CurrentExchange()
 
 
-class NoKeptLineError(Exception):
+class NoIdleConnectionError(Exception):
     """No idle connection is available, and the thread must not wait for a new connection."""
 
 
@@ -68,7 +68,7 @@ class Exchange:
         self._timeouts = timeouts
         self._process = os.getpid()
         self._lock = threading.RLock()  # a signal handler may stop what its own thread is just stopping
-        self._line: Line | None = None
+        self._line: StoppableStream | None = None
         self._due = None if timeouts.whole is None else time.monotonic() + timeouts.whole
         self._waits: Wait = "first"
         self._seconds = timeouts.first
@@ -78,7 +78,7 @@ class Exchange:
         """Deadline of the response's head, set when waiting for it starts."""
 
     @property
-    def ours(self) -> bool:
+    def is_ours(self) -> bool:
         """Whether this process created it.
 
         A forked process shares the connection but must neither read nor close it. Locks in the fork may never be
@@ -92,7 +92,7 @@ class Exchange:
 
         In a forked process it does nothing.
         """
-        if not self.ours:
+        if not self.is_ours:
             return False
         with self._lock:
             if self.stopped is not None:
@@ -114,12 +114,12 @@ class Exchange:
         finally:
             _now.exchange = before
 
-    def answered(self) -> None:
+    def start_reply(self) -> None:
         """The reply has begun: start to measure silence."""
         self._waits, self._seconds = "silence", self._timeouts.silence
         self._words = time.monotonic()
 
-    def only_lives(self, said: bool) -> bool:
+    def check_content(self, said: bool) -> bool:
         """Return whether the server has sent only signs of life for too long; ``said``: this piece had content."""
         now = time.monotonic()
         if said:
@@ -134,11 +134,11 @@ class Exchange:
         now = time.monotonic() + HURRY
         self._due = now if self._due is None else min(self._due, now)
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Return the seconds until the deadline of the whole exchange; None without a limit."""
         return None if self._due is None else self._due - time.monotonic()
 
-    def patience(self, connecting: bool = False, reading: bool = False) -> float:
+    def timeout(self, connecting: bool = False, reading: bool = False) -> float:
         """Return the seconds to wait for the socket now.
 
         A head that arrives byte by byte has the same limit as a missing head.
@@ -155,7 +155,7 @@ class Exchange:
                 self.waits, seconds = "whole", left
         return seconds
 
-    def holds(self, line: Line) -> None:
+    def assign(self, line: StoppableStream) -> None:
         """Assign this line to the exchange."""
         with self._lock:
             self._line = line
@@ -164,7 +164,7 @@ class Exchange:
             line.shut_down(self)
 
 
-class Line(httpcore2.NetworkStream):
+class StoppableStream(httpcore2.NetworkStream):
     """A connection that carries one exchange after another.
 
     A server may silently close a connection after a reply: llama-server does so after each. The next request then finds
@@ -193,12 +193,12 @@ class Line(httpcore2.NetworkStream):
         self._twin: socket.socket | None = None
         """A second handle of the connection during a TLS handshake, which detaches the first."""
         if exchange is not None:
-            exchange.holds(self)
+            exchange.assign(self)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         exchange = self._exchange
         if exchange is not None:
-            timeout = exchange.patience(reading=True)
+            timeout = exchange.timeout(reading=True)
             if timeout <= 0:
                 raise httpcore2.ReadTimeout("its time is over")
         if self._head:  # of a request without a body
@@ -238,7 +238,7 @@ class Line(httpcore2.NetworkStream):
                 self._take_over(exchange)
                 self._head = buffer
                 return
-            timeout = exchange.patience()
+            timeout = exchange.timeout()
             if timeout <= 0:
                 raise httpcore2.WriteTimeout("its time is over")
         if buffer or self._head:
@@ -270,7 +270,7 @@ class Line(httpcore2.NetworkStream):
             self._exchange = exchange
         self._request = _now.request
         self._used_until = time.monotonic() + STALE
-        exchange.holds(self)
+        exchange.assign(self)
 
     def shut_down(self, exchange: Exchange) -> None:
         """Shut the connection down in both directions, which wakes its reader, unless it already carries another
@@ -295,12 +295,12 @@ class Line(httpcore2.NetworkStream):
     ) -> httpcore2.NetworkStream:
         exchange = self._exchange
         if exchange is not None:
-            timeout = max(0.001, exchange.patience(connecting=True))
+            timeout = max(0.001, exchange.timeout(connecting=True))
         bare = self._inner.get_extra_info("socket")
         direct = not isinstance(bare, ssl.SSLSocket)
         with self._stoppable(bare) if direct else contextlib.nullcontext():
             inner = self._inner.start_tls(ssl_context, server_hostname, timeout)
-        line = Line(inner, exchange, direct=direct)
+        line = StoppableStream(inner, exchange, direct=direct)
         line._request = self._request
         return line
 
@@ -323,7 +323,7 @@ class Line(httpcore2.NetworkStream):
         return self._inner.get_extra_info(info)
 
 
-class Lines(httpcore2.NetworkBackend):
+class StoppableNetwork(httpcore2.NetworkBackend):
     """Opens lines."""
 
     def __init__(self) -> None:
@@ -340,6 +340,6 @@ class Lines(httpcore2.NetworkBackend):
         exchange = _now.exchange
         if exchange is not None:
             if exchange.only_kept:
-                raise NoKeptLineError
-            timeout = max(0.001, exchange.patience(connecting=True))
-        return Line(self._inner.connect_tcp(host, port, timeout, local_address, socket_options), exchange)
+                raise NoIdleConnectionError
+            timeout = max(0.001, exchange.timeout(connecting=True))
+        return StoppableStream(self._inner.connect_tcp(host, port, timeout, local_address, socket_options), exchange)

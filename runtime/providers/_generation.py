@@ -16,8 +16,8 @@ from attrs import evolve, frozen
 from cognition import Failure, FinishReason, Usage
 from cognition.wire import WireReply
 from runtime.protocol.model import Done, Timings
-from runtime.providers._connection import LONGEST_ERROR, Answer, FailedError
-from runtime.providers._exchange import LONGEST_WAIT, Exchange, NoKeptLineError
+from runtime.providers._connection import LONGEST_ERROR, RequestFailedError, Response
+from runtime.providers._exchange import LONGEST_WAIT, Exchange, NoIdleConnectionError
 from runtime.threads.workers import WORKERS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ BROKEN = Failure("reading the reply was interrupted", "transient", code="interru
 ELSEWHERE = Failure("the reply is the parent's, which this process has been forked from", "transient", code="forked")
 
 
-class Reading(Protocol):
+class ReplyReader(Protocol):
     """Reads a reply's bytes; see ``cognition.wire.Decoder``."""
 
     def feed(self, data: bytes, /) -> tuple[Output, ...]:
@@ -53,14 +53,14 @@ class Reading(Protocol):
 
 
 @frozen
-class Call:
+class RemoteCall:
     """The parts of the runtime that one reply uses."""
 
-    send: Callable[[Exchange], Answer]
+    send: Callable[[Exchange], Response]
     """Sends the request. Raises FailedError."""
     quick: Callable[[], bool]
     """Whether an idle connection seems available: then only the answer takes time."""
-    refuse: Callable[[Answer, bytes], Failure]
+    refuse: Callable[[Response, bytes], Failure]
     """Returns the failure for an error status, from the response's body."""
     failure: Callable[[BaseException, Exchange], Failure]
     scrub: Callable[[Failure], Failure]
@@ -69,22 +69,22 @@ class Call:
     cost: Callable[[Usage], float]
     over: Callable[[], None]
     """Called once, at the end of the reply."""
-    decoder: Reading
+    decoder: ReplyReader
     warnings: tuple[str, ...] = ()
 
 
 class RemoteGeneration:
     """See ``runtime.Generation``. Garbage collection cancels it, so that the server can stop."""
 
-    def __init__(self, runtime: Runtime, exchange: Exchange, call: Call) -> None:
+    def __init__(self, runtime: Runtime, exchange: Exchange, call: RemoteCall) -> None:
         self._runtime = runtime  # a runtime that nobody else holds lives as long as its replies
         self._exchange = exchange
         self._call = call
         self._began = time.monotonic()
         self._first: float | None = None
-        self._heads: SimpleQueue[Answer | Failure | None] = SimpleQueue()
+        self._heads: SimpleQueue[Response | Failure | None] = SimpleQueue()
         """Receives the worker's result of the request, or None from ``cancel``."""
-        self._answer: Answer | None = None
+        self._answer: Response | None = None
         self._pieces: Iterator[bytes] | None = None
         self._reading = False
         self._unsent: list[Exchange] = []
@@ -117,7 +117,7 @@ class RemoteGeneration:
         return self._ready.popleft()
 
     def _advance(self) -> None:
-        if not self._exchange.ours:
+        if not self._exchange.is_ours:
             self._finish(ELSEWHERE)
             return
         if self._reading:  # an exception, such as KeyboardInterrupt, came out of the middle of the last read
@@ -144,7 +144,7 @@ class RemoteGeneration:
         if self._call.decoder.over:
             self._drain()
             self._finish(None)
-        elif self._exchange.only_lives(bool(outputs)):
+        elif self._exchange.check_content(bool(outputs)):
             self._finish(self._call.failure(httpcore2.ReadTimeout(), self._exchange))
 
     def _drain(self) -> None:
@@ -159,7 +159,7 @@ class RemoteGeneration:
         self._reading = True  # first: what is taken below is lost where an exception, as of a signal, comes behind it
         if self._unsent:
             self._send_here()
-        left = self._exchange.left()
+        left = self._exchange.seconds_left()
         try:
             head = self._heads.get(timeout=LONGEST_WAIT if left is None else min(LONGEST_WAIT, max(0.0, left)))
         except Empty:
@@ -169,9 +169,9 @@ class RemoteGeneration:
                 self._reading = False
                 return
             head = None
-        if isinstance(head, Answer):
+        if isinstance(head, Response):
             self._answer = head
-            self._exchange.answered()
+            self._exchange.start_reply()
             self._pieces = head.body
             self._reading = False
             if self._exchange.stopped is not None:
@@ -188,7 +188,7 @@ class RemoteGeneration:
             exchange.only_kept = True
             try:
                 _send(self._call, exchange, self._heads)
-            except NoKeptLineError:
+            except NoIdleConnectionError:
                 exchange.only_kept = False
                 WORKERS.run(partial(_send, self._call, exchange, self._heads))
 
@@ -241,7 +241,7 @@ class RemoteGeneration:
         if self._over:
             return
         self._over = True
-        if not self._exchange.ours:
+        if not self._exchange.is_ours:
             self._call.over()
             return
         try:
@@ -259,17 +259,17 @@ class RemoteGeneration:
             self._leave()
 
 
-def _send_next(call: Call, unsent: list[Exchange], heads: SimpleQueue[Answer | Failure | None]) -> None:
+def _send_next(call: RemoteCall, unsent: list[Exchange], heads: SimpleQueue[Response | Failure | None]) -> None:
     """Send a request that no other thread has taken."""
     with contextlib.suppress(IndexError):
         _send(call, unsent.pop(), heads)
 
 
-def _send(call: Call, exchange: Exchange, heads: SimpleQueue[Answer | Failure | None]) -> None:
+def _send(call: RemoteCall, exchange: Exchange, heads: SimpleQueue[Response | Failure | None]) -> None:
     """Send a request and queue its result. References no generation, so an abandoned one can be collected."""
     try:
         answer = call.send(exchange)
-    except FailedError as error:
+    except RequestFailedError as error:
         heads.put(error.failure)
         return
     if 200 <= answer.status < 300:
@@ -285,10 +285,10 @@ def _send(call: Call, exchange: Exchange, heads: SimpleQueue[Answer | Failure | 
     heads.put(call.scrub(call.refuse(answer, body)))
 
 
-def _empty(heads: SimpleQueue[Answer | Failure | None]) -> None:
+def _empty(heads: SimpleQueue[Response | Failure | None]) -> None:
     """Close responses that were not taken."""
     with contextlib.suppress(Empty):
         while True:
             head = heads.get_nowait()
-            if isinstance(head, Answer):
+            if isinstance(head, Response):
                 head.close()

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from attrs import frozen
 
 from cognition import ConfigError
-from cognition.base.checking import nearest, shown
+from cognition.base.checking import nearest, show
 from runtime.errors import ModelSpecError
 from runtime.providers.backends import ANY_SERVER, FREE, URL, Backend, Backends, url_of
 
@@ -54,15 +54,15 @@ def remote_name(spec: str, backends: Backends) -> RemoteName | None:
         return None
     model, at, name = spec.rpartition("@")
     if at and (backend := backends.get(name)) is not None:
-        return _named(spec, backend, model)
+        return _make_name(spec, backend, model)
     if (backend := backends.get(spec)) is not None:
-        return _named(spec, backend, "")
+        return _make_name(spec, backend, "")
     prefix, slash, model = spec.partition("/")
     if slash and (backend := backends.get(prefix)) is not None:
-        return _named(spec, backend, model)
+        return _make_name(spec, backend, model)
     if at and "/" not in name and not spec.endswith(".gguf"):
         raise ModelSpecError(
-            f"{shown(spec)}: there is no backend {shown(name)}{nearest(name, backends.names)}", spec=spec
+            f"{show(spec)}: there is no backend {show(name)}{nearest(name, backends.names)}", spec=spec
         )
     word = prefix if slash else spec
     if like := get_close_matches(word.lower(), backends.names, n=1, cutoff=LIKE):
@@ -73,27 +73,27 @@ def remote_name(spec: str, backends: Backends) -> RemoteName | None:
     return None
 
 
-def _named(spec: str, backend: Backend, model: str) -> RemoteName:
+def _make_name(spec: str, backend: Backend, model: str) -> RemoteName:
     if not model and not backend.one_model:
         raise ModelSpecError(
-            f"{shown(spec)} names no model, and {backend.name} serves several; write {backend.name}/NAME", spec=spec
+            f"{show(spec)} names no model, and {backend.name} serves several; write {backend.name}/NAME", spec=spec
         )
-    return RemoteName(backend, _checked(spec, model))
+    return RemoteName(backend, _check_model(spec, model))
 
 
 def _by_url(spec: str) -> RemoteName:
     url, _bar, model = spec.partition("|")
     try:
         url_of(url, "the URL of a model")
-        backend = Backend(URL, url.rstrip("/"), prices=FREE, habits=ANY_SERVER, one_model=True)
+        backend = Backend(URL, url.rstrip("/"), prices=FREE, quirks=ANY_SERVER, one_model=True)
     except ConfigError as error:
         raise ModelSpecError(f"{error}; write {FORMS}", spec=_without_password(spec)) from None
-    return RemoteName(backend, _checked(spec, model))
+    return RemoteName(backend, _check_model(spec, model))
 
 
-def _checked(spec: str, model: str) -> str:
+def _check_model(spec: str, model: str) -> str:
     if re.search(r"[\x00-\x20\x7f]", model):
-        raise ModelSpecError(f"the model's name in {shown(spec)} holds white space or a control character", spec=spec)
+        raise ModelSpecError(f"the model's name in {show(spec)} holds white space or a control character", spec=spec)
     return model
 
 

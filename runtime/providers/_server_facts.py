@@ -22,7 +22,7 @@ from attrs import evolve, frozen
 from cognition import ConfigError, GenerationOptions
 from cognition.values.content import MEDIA_TYPES, MediaType
 from runtime.protocol.backend import DEFAULT_CONTEXT
-from runtime.providers._connection import Connection, FailedError
+from runtime.providers._connection import Connection, RequestFailedError
 from runtime.providers._exchange import Exchange
 from runtime.providers.backends import Timeouts
 
@@ -52,7 +52,7 @@ LLAMA_DEFAULTS = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
 
 
 @frozen
-class Facts:
+class ServerFacts:
     """Known facts about a model and its server."""
 
     kind: ServerKind = ""
@@ -68,7 +68,7 @@ class Facts:
     problem: str = ""
 
 
-def ask_facts(connection: Connection, model: str) -> Facts:
+def ask_facts(connection: Connection, model: str) -> ServerFacts:
     """Ask a server about a model. Takes at most ``PATIENCE``, and never raises."""
     exchange = Exchange(PATIENCE)
     try:
@@ -77,17 +77,17 @@ def ask_facts(connection: Connection, model: str) -> Facts:
                 return _of_ollama(connection, exchange, model)
             case "anthropic":
                 about = _object(connection.ask(exchange, f"/models/{quote(model, safe='')}"))
-                return Facts("anthropic", context_tokens=_tokens(about.get("max_input_tokens")))
+                return ServerFacts("anthropic", context_tokens=_tokens(about.get("max_input_tokens")))
             case _:
                 return _of_list(connection, exchange, model)
-    except FailedError as error:
-        return Facts(problem=error.failure.message)
+    except RequestFailedError as error:
+        return ServerFacts(problem=error.failure.message)
 
 
-def _of_list(connection: Connection, exchange: Exchange, model: str) -> Facts:
+def _of_list(connection: Connection, exchange: Exchange, model: str) -> ServerFacts:
     listed = _object(connection.ask(exchange, "/models")).get("data")
     if not isinstance(listed, list) and connection.ask(exchange, "/health", root=True) == {"status": "ok"}:
-        return Facts("mlx")  # which lists what it finds on disk, and fails where it finds nothing
+        return ServerFacts("mlx")  # which lists what it finds on disk, and fails where it finds nothing
     models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     if not model and len(models) == 1 and isinstance(models[0].get("id"), str):
         about, name = models[0], models[0]["id"]
@@ -97,11 +97,13 @@ def _of_list(connection: Connection, exchange: Exchange, model: str) -> Facts:
     context = next((found for key in CONTEXT_FIELDS if (found := _tokens(about.get(key)))), None)
     owners = OWNERS if connection.backend.dialect == "openai" else OWNERS_OF_RESPONSES
     kind = owners.get(str(about.get("owned_by")), "")
-    facts = Facts(kind, name, context, sampling=PLAIN_GREEDY if kind == "llama-cpp-python" else GenerationOptions())
+    facts = ServerFacts(
+        kind, name, context, sampling=PLAIN_GREEDY if kind == "llama-cpp-python" else GenerationOptions()
+    )
     return _of_llama_server(connection, exchange, facts) if kind.startswith("llama-server") else facts
 
 
-def _of_llama_server(connection: Connection, exchange: Exchange, facts: Facts) -> Facts:
+def _of_llama_server(connection: Connection, exchange: Exchange, facts: ServerFacts) -> ServerFacts:
     about = _object(connection.ask(exchange, "/props", root=True))
     settings = _object(about.get("default_generation_settings"))
     said = _object(settings.get("params"))
@@ -115,7 +117,7 @@ def _of_llama_server(connection: Connection, exchange: Exchange, facts: Facts) -
     )
 
 
-def _of_ollama(connection: Connection, exchange: Exchange, model: str) -> Facts:
+def _of_ollama(connection: Connection, exchange: Exchange, model: str) -> ServerFacts:
     about = _object(connection.ask(exchange, "/show", {"model": model}))
     details = _object(about.get("model_info"))
     trained = next(
@@ -125,7 +127,7 @@ def _of_ollama(connection: Connection, exchange: Exchange, model: str) -> Facts:
     can = about.get("capabilities")
     capabilities = [one for one in can if isinstance(one, str)] if isinstance(can, list) else None
     context = _tokens(int(said.pop("num_ctx", 0))) or (min(trained, DEFAULT_CONTEXT) if trained else None)
-    facts = Facts("ollama", context_tokens=context, sampling=_sampling(said))
+    facts = ServerFacts("ollama", context_tokens=context, sampling=_sampling(said))
     if capabilities is None:
         return facts
     return evolve(

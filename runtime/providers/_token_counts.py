@@ -20,7 +20,7 @@ from cognition.context.window import message_size, request_size
 from cognition.wire import WireRequest
 from runtime.errors import RuntimeClosedError, TemplateError
 from runtime.local.real_model_guard import check_allowed
-from runtime.providers._connection import Connection, FailedError
+from runtime.providers._connection import Connection, RequestFailedError
 from runtime.providers._exchange import Exchange
 from runtime.providers._server_facts import ServerKind
 from runtime.providers.backends import Timeouts
@@ -53,7 +53,7 @@ this separates the texts.
 """
 
 
-def estimated_tokens(request: ModelRequest) -> int:
+def estimate_tokens(request: ModelRequest) -> int:
     """Estimate by characters, as the core does."""
     return math.ceil(request_size(request) + sum(map(message_size, request.messages)))
 
@@ -62,7 +62,7 @@ class _UncountedError(Exception):
     """The server did not count; the message has the reason."""
 
 
-class Counts:
+class ServerTokenCounter:
     """Asks one server for counts. From any thread."""
 
     def __init__(self, connection: Connection, kind: ServerKind, model: str) -> None:
@@ -99,15 +99,15 @@ class Counts:
         try:
             match self._kind:
                 case "llama-server":
-                    return self._remembered(_shown(body, OF_TEMPLATE), self._of_llama_server)
+                    return self._remember(_select_fields(body, OF_TEMPLATE), self._of_llama_server)
                 case "llama-server-responses":
-                    return self._remembered(_shown(body, OF_RESPONSES), self._of_response)
+                    return self._remember(_select_fields(body, OF_RESPONSES), self._of_response)
                 case "vllm":
-                    shown = _shown(body, ("model", "messages", "tools", "chat_template_kwargs"))
-                    return _count(self._asked("/tokenize", shown, root=True), "count")
+                    shown = _select_fields(body, ("model", "messages", "tools", "chat_template_kwargs"))
+                    return _count(self._ask("/tokenize", shown, root=True), "count")
                 case _:
                     kept = ("model", "messages", "system", "tools", "tool_choice", "thinking")
-                    return _count(self._asked("/messages/count_tokens", _shown(body, kept)), "input_tokens")
+                    return _count(self._ask("/messages/count_tokens", _select_fields(body, kept)), "input_tokens")
         except _UncountedError as error:
             self._fail(str(error))
             return None
@@ -139,29 +139,29 @@ class Counts:
 
     def _of_llama_server(self, shown: dict[str, Any]) -> int:
         if self._in_one:
-            answer = self._asked("/v1/chat/completions/input_tokens", shown, root=True, unknown=(404, 405, 501))
+            answer = self._ask("/v1/chat/completions/input_tokens", shown, root=True, unknown=(404, 405, 501))
             if answer is not None:
                 return _count(answer, "input_tokens")
             self._in_one = False
-        prompt = _field(self._asked("/apply-template", shown, root=True), "prompt")
+        prompt = _field(self._ask("/apply-template", shown, root=True), "prompt")
         if not isinstance(prompt, str):
             raise _UncountedError("it gave no prompt")
         return len(self._tokens({"content": prompt, "add_special": True, "parse_special": True}))
 
     def _of_response(self, shown: dict[str, Any]) -> int:
-        return _count(self._asked("/v1/responses/input_tokens", shown, root=True), "input_tokens")
+        return _count(self._ask("/v1/responses/input_tokens", shown, root=True), "input_tokens")
 
     def _tokens(self, question: dict[str, Any]) -> list[Any]:
-        tokens = _field(self._asked("/tokenize", question, root=True), "tokens")
+        tokens = _field(self._ask("/tokenize", question, root=True), "tokens")
         if not isinstance(tokens, list):
             raise _UncountedError("it gave no tokens")
         return tokens
 
-    def _asked(self, path: str, question: Any, *, root: bool = False, unknown: Sequence[int] = ()) -> Any:
+    def _ask(self, path: str, question: Any, *, root: bool = False, unknown: Sequence[int] = ()) -> Any:
         """Return the server's answer, in JSON; None for a status in ``unknown``."""
         try:
             status, answer = self._connection.answer(Exchange(PATIENCE), path, question, root=root)
-        except FailedError as error:
+        except RequestFailedError as error:
             raise _UncountedError(error.failure.message) from None
         if status in unknown:
             return None
@@ -174,7 +174,7 @@ class Counts:
 
     # ------------------------------------------------------------------------------------------------------- memory
 
-    def _remembered(self, question: dict[str, Any], count: Callable[[dict[str, Any]], int]) -> int:
+    def _remember(self, question: dict[str, Any], count: Callable[[dict[str, Any]], int]) -> int:
         key = hashlib.blake2b(json.dumps(question).encode(), digest_size=16).digest()
         with self._lock:
             if key in self._known:
@@ -191,7 +191,7 @@ class Counts:
         self._problem, self._until = problem, time.monotonic() + PAUSE
 
 
-def _shown(body: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def _select_fields(body: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     return {key: body[key] for key in keys if key in body}
 
 

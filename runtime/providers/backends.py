@@ -18,8 +18,8 @@ from urllib.parse import SplitResult, urlsplit
 from attrs import Attribute, Factory, evolve, field, frozen
 
 from cognition import ConfigError, Usage
-from cognition.base.checking import checked, nearest, shown
-from cognition.wire import DEFAULTS, HABITS, Dialect, Habits
+from cognition.base.checking import checked, nearest, show
+from cognition.wire import DEFAULTS, QUIRKS, Dialect, Quirks
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 """Names of backends: the part before the slash of ``openai/gpt-5``."""
@@ -82,7 +82,7 @@ class Price:
         return (fresh * self.input + usage.reused_tokens * cached + usage.output_tokens * self.output) / 1_000_000
 
 
-ANY_SERVER = Habits()
+ANY_SERVER = Quirks()
 """Abilities common to all servers with OpenAI's chat completions, for a server that is not known better."""
 
 FREE = (("*", Price()),)
@@ -105,15 +105,15 @@ def url_of(text: str, what: str) -> SplitResult:
         parts = urlsplit(text)
         host, _port = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"{what} {shown(text)} is no URL: {error}") from None
+        raise ConfigError(f"{what} {show(text)} is no URL: {error}") from None
     if parts.username is not None or parts.password is not None:  # said without the URL: it holds a secret
         raise ConfigError(
             f"{what} holds a user name or password; leave it out: a Backend names its key's variable (key_env=)"
         )
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"{what} {shown(text)} must begin with https://HOST or http://HOST")
+        raise ConfigError(f"{what} {show(text)} must begin with https://HOST or http://HOST")
     if parts.query or parts.fragment or re.search(r"[^\x21-\x7e]", text):
-        raise ConfigError(f"{what} {shown(text)} must end with its path, without ? and #, in plain ASCII")
+        raise ConfigError(f"{what} {show(text)} must end with its path, without ? and #, in plain ASCII")
     return parts
 
 
@@ -127,7 +127,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _usual_habits(dialect: Dialect) -> Habits:
+def _usual_quirks(dialect: Dialect) -> Quirks:
     return ANY_SERVER if dialect == "openai" else DEFAULTS[dialect]
 
 
@@ -163,7 +163,7 @@ class Backend:
     """Models with their prices, as pairs or a mapping; a name may end in ``*``. The first match counts. A model
     without a match counts as free, and ``describe().warnings`` reports it.
     """
-    habits: Habits = Factory(lambda self: _usual_habits(self.dialect), takes_self=True)
+    quirks: Quirks = Factory(lambda self: _usual_quirks(self.dialect), takes_self=True)
     """The request features that this server supports. Default for OpenAI's chat completions: those of its kind of
     server if recognised, else those common to all. Default for other dialects: those of the original server.
     """
@@ -174,10 +174,10 @@ class Backend:
 
     def __attrs_post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise ConfigError(f"Backend.name {shown(self.name)}: use small letters, digits, '_', '-' and '.'")
-        if self.habits.dialect != self.dialect:
+            raise ConfigError(f"Backend.name {show(self.name)}: use small letters, digits, '_', '-' and '.'")
+        if self.quirks.dialect != self.dialect:
             raise ConfigError(
-                f"the backend {self.name!r} has the dialect {self.dialect!r}, and habits of {self.habits.dialect!r}"
+                f"the backend {self.name!r} has the dialect {self.dialect!r}, and habits of {self.quirks.dialect!r}"
             )
         where = f"the base_url of the backend {self.name!r}"
         parts = url_of(self.base_url, where)
@@ -190,7 +190,7 @@ class Backend:
             )
         for header, value in (*self.headers, *([(self.key_header, "")] if self.key_header else [])):
             if not HEADER_NAME.fullmatch(header) or re.search(r"[^\x20-\x7e]", value):
-                raise ConfigError(f"the header {shown(header)} of the backend {self.name!r} can't be sent as it is")
+                raise ConfigError(f"the header {show(header)} of the backend {self.name!r} can't be sent as it is")
             if header.lower() in OWN_HEADERS:
                 raise ConfigError(f"the header {header} of the backend {self.name!r} is written by the connection")
         for header, _value in self.headers:
@@ -208,7 +208,7 @@ class Backend:
         return None
 
 
-def _built_in() -> Iterator[Backend]:
+def _built_in_backends() -> Iterator[Backend]:
     for name, dialect, url, key in (
         ("openai", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
         ("openai-responses", "responses", "https://api.openai.com/v1", "OPENAI_API_KEY"),
@@ -223,16 +223,16 @@ def _built_in() -> Iterator[Backend]:
         ("xai", "openai", "https://api.x.ai/v1", "XAI_API_KEY"),
     ):
         spoken: Dialect = dialect  # type: ignore[assignment]  # each is one
-        habits = HABITS.get(name) or (DEFAULTS[spoken] if name.startswith("openai-") else None)
-        yield Backend(name, url, spoken, key_env=key, habits=habits or ANY_SERVER)
-    for name, url, key, habits in (
-        ("llama-server", "http://127.0.0.1:8080/v1", "LLAMA_API_KEY", HABITS["llama-server"]),
-        ("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY", HABITS["vllm"]),
-        ("mlx-server", "http://127.0.0.1:8080/v1", "", HABITS["mlx"]),
+        quirks = QUIRKS.get(name) or (DEFAULTS[spoken] if name.startswith("openai-") else None)
+        yield Backend(name, url, spoken, key_env=key, quirks=quirks or ANY_SERVER)
+    for name, url, key, quirks in (
+        ("llama-server", "http://127.0.0.1:8080/v1", "LLAMA_API_KEY", QUIRKS["llama-server"]),
+        ("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY", QUIRKS["vllm"]),
+        ("mlx-server", "http://127.0.0.1:8080/v1", "", QUIRKS["mlx"]),
         ("lmstudio", "http://127.0.0.1:1234/v1", "", ANY_SERVER),
     ):
         one = name in ("llama-server", "vllm", "mlx-server")
-        yield Backend(name, url, key_env=key, key_optional=True, prices=FREE, habits=habits, one_model=one)
+        yield Backend(name, url, key_env=key, key_optional=True, prices=FREE, quirks=quirks, one_model=one)
     yield Backend("ollama", "http://127.0.0.1:11434/api", "ollama", prices=FREE)
 
 
@@ -261,7 +261,7 @@ class Backends:
     def __getitem__(self, name: str) -> Backend:
         found = self.get(name)
         if found is None:
-            raise ConfigError(f"there is no backend {shown(name)}{nearest(name, self.names)}")
+            raise ConfigError(f"there is no backend {show(name)}{nearest(name, self.names)}")
         return found
 
     def adding(self, more: Iterable[Backend]) -> Backends:
@@ -282,4 +282,4 @@ class Backends:
         return self.adding([evolve(self[name], **changes)])
 
 
-BACKENDS = Backends((*_built_in(),))
+BACKENDS = Backends((*_built_in_backends(),))

@@ -18,20 +18,21 @@ from cognition import Failure, ModelRequest, Usage
 from cognition.parsing import FormatSpec
 from cognition.values.content import MEDIA_TYPES, Image, images_of
 from cognition.values.messages import UserMessage
-from cognition.wire import DEFAULTS, HABITS, Decoder, Habits, UnsayableError, WireRequest, decode_error, encode
+from cognition.wire import DEFAULTS, QUIRKS, Decoder, Quirks, UnsupportedRequestError, WireRequest, decode_error, encode
+from runtime.closeable import Closeable
 from runtime.errors import MediaError, ModelOptionsError, RuntimeClosedError
 from runtime.local.real_model_guard import check_allowed
 from runtime.protocol.backend import DEFAULT_CONTEXT
 from runtime.protocol.model import ModelInfo
 from runtime.protocol.sampling import with_own
-from runtime.providers._connection import Answer, Connection
-from runtime.providers._connection_errors import redirected
-from runtime.providers._credentials import NoKeyError, key_of, scrubbed, scrubbed_failure
+from runtime.providers._connection import Connection, Response
+from runtime.providers._connection_errors import redirect_failure
+from runtime.providers._credentials import NoKeyError, key_of, scrub, scrub_failure
 from runtime.providers._exchange import Exchange
-from runtime.providers._generation import Call, RemoteGeneration
+from runtime.providers._generation import RemoteCall, RemoteGeneration
 from runtime.providers._names import RemoteName
-from runtime.providers._server_facts import Facts, ask_facts
-from runtime.providers._token_counts import COUNTING, COUNTING_TEXTS, Counts, estimated_tokens
+from runtime.providers._server_facts import ServerFacts, ask_facts
+from runtime.providers._token_counts import COUNTING, COUNTING_TEXTS, ServerTokenCounter, estimate_tokens
 from runtime.providers.backends import ANY_SERVER, Price
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
@@ -46,7 +47,7 @@ NOTHING = WireRequest("", (), "")
 """Placeholder for a request that cannot be encoded; it is never sent."""
 
 
-class RemoteRuntime:
+class RemoteRuntime(Closeable):
     """A remote model; see ``runtime.Runtime``. From any thread; usable in a ``with`` statement.
 
     It is closed on garbage collection and at the end of the program.
@@ -81,17 +82,17 @@ class RemoteRuntime:
         self._owner = new_owner()
         self._closed = False
         self._running: weakref.WeakSet[RemoteGeneration] = weakref.WeakSet()
-        facts = ask_facts(self._connection, name.model) if ask else Facts()
+        facts = ask_facts(self._connection, name.model) if ask else ServerFacts()
         self._facts = facts
-        self.unreached = bool(facts.problem)
+        self.unreached: bool = bool(facts.problem)
         """Whether the server could not be asked, so that some facts are unknown."""
         self._model = name.model or facts.model or ANY_MODEL
-        self._habits = _habits_of(name, facts)
+        self._quirks = _quirks_of(name, facts)
         self._price = name.backend.price_of(self._model)
-        self._info = _info_of(name, self._model, facts, self._habits, self._price, context_tokens)
+        self._info = _info_of(name, self._model, facts, self._quirks, self._price, context_tokens)
         if name.backend.dialect == "ollama":  # or it would take a context of its own, and cut what doesn't fit
-            self._habits = _with_context(self._habits, self._info.context_tokens)
-        self._counts = Counts(self._connection, facts.kind, self._info.name)
+            self._quirks = _with_context(self._quirks, self._info.context_tokens)
+        self._counts = ServerTokenCounter(self._connection, facts.kind, self._info.name)
         if facts.kind in COUNTING_TEXTS:
             self.count_texts = self._counts.of_texts
         self._shut = weakref.finalize(self, self._connection.close)
@@ -113,26 +114,26 @@ class RemoteRuntime:
         request = self._whole(request)
         try:
             self._check_media(request)
-            wire = self._encoded(request)
+            wire = self._encode(request)
             failure = None
         except MediaError as error:
             wire, failure = NOTHING, Failure(str(error), "modality")
-        except UnsayableError as error:
+        except UnsupportedRequestError as error:
             wire, failure = NOTHING, error.failure
         agent = owner_or(self._owner)
         full = failure or self._open.begin(agent)
         exchange = Exchange(self._name.backend.timeouts)
         backend = self._name.backend
-        call = Call(
+        call = RemoteCall(
             send=partial(self._connection.send, path=wire.path, headers=wire.headers, body=wire.body),
             quick=self._connection.has_idle,
             refuse=self._refusal,
             failure=self._connection.failure,
-            scrub=partial(scrubbed_failure, backend=backend),
-            scrub_text=partial(scrubbed, backend=backend),
+            scrub=partial(scrub_failure, backend=backend),
+            scrub_text=partial(scrub, backend=backend),
             cost=self._cost,
             over=_nothing if full else partial(self._open.end, agent),
-            decoder=Decoder(backend.dialect, request, self._habits, model=self._model),
+            decoder=Decoder(backend.dialect, request, self._quirks, model=self._model),
             warnings=wire.warnings,
         )
         generation = RemoteGeneration(self, exchange, call)
@@ -160,8 +161,8 @@ class RemoteRuntime:
         self._check_media(request)
         counted = None
         if self._facts.kind in COUNTING:
-            counted = self._counts.of_request(self._encoded(self._whole(request)))
-        return estimated_tokens(request) if counted is None else counted
+            counted = self._counts.of_request(self._encode(self._whole(request)))
+        return estimate_tokens(request) if counted is None else counted
 
     def describe(self) -> ModelInfo:
         problem = self._counts.problem
@@ -178,12 +179,6 @@ class RemoteRuntime:
             generation.cancel()
         self._shut()
 
-    def __enter__(self) -> RemoteRuntime:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
     # ------------------------------------------------------------------------------------------------------- parts
 
     def _check_open(self) -> None:
@@ -195,19 +190,19 @@ class RemoteRuntime:
         for message in request.messages:
             for image in images_of(message.parts) if isinstance(message, UserMessage) and message.parts else ():
                 if image.media_type not in takes:
-                    raise MediaError(_not_taken(self._info, image))
+                    raise MediaError(_image_refusal(self._info, image))
 
     def _whole(self, request: ModelRequest) -> ModelRequest:
         """Return the request with default sampling for unset options."""
         options = with_own(request.options, self._facts.sampling)
         return request if options is request.options else evolve(request, options=options)
 
-    def _encoded(self, request: ModelRequest) -> WireRequest:
-        return encode(self._name.backend.dialect, request, self._model, stream=True, habits=self._habits)
+    def _encode(self, request: ModelRequest) -> WireRequest:
+        return encode(self._name.backend.dialect, request, self._model, stream=True, quirks=self._quirks)
 
-    def _refusal(self, answer: Answer, body: bytes) -> Failure:
+    def _refusal(self, answer: Response, body: bytes) -> Failure:
         if answer.status in REDIRECTS:
-            return redirected(answer.status, answer.headers.get("location", ""), self._name.backend)
+            return redirect_failure(answer.status, answer.headers.get("location", ""), self._name.backend)
         return decode_error(self._name.backend.dialect, answer.status, answer.headers, body)
 
     def _cost(self, usage: Usage) -> float:
@@ -218,34 +213,34 @@ def _nothing() -> None:
     """The end callback of a reply that never began."""
 
 
-def _not_taken(info: ModelInfo, image: Image) -> str:
+def _image_refusal(info: ModelInfo, image: Image) -> str:
     takes = f"takes {', '.join(info.media)} beside text" if info.media else "takes text alone"
     return f"the model {info.name!r} {takes}, and a message has {image}; describe the picture in words"
 
 
-def _habits_of(name: RemoteName, facts: Facts) -> Habits:
-    """Return the backend's own habits; if it sets none, those of the server's kind."""
-    habits = name.backend.habits
-    nobody_s = habits is ANY_SERVER or habits is DEFAULTS["responses"]
-    found = HABITS.get(facts.kind) if nobody_s else None
-    return found or habits
+def _quirks_of(name: RemoteName, facts: ServerFacts) -> Quirks:
+    """Return the backend's own quirks; if it sets none, those of the server's kind."""
+    quirks = name.backend.quirks
+    nobody_s = quirks is ANY_SERVER or quirks is DEFAULTS["responses"]
+    found = QUIRKS.get(facts.kind) if nobody_s else None
+    return found or quirks
 
 
-def _with_context(habits: Habits, context_tokens: int) -> Habits:
+def _with_context(quirks: Quirks, context_tokens: int) -> Quirks:
     """Add the context length to each request, for a server that needs it there."""
-    extra = json.loads(habits.extra)
+    extra = json.loads(quirks.extra)
     options = {"num_ctx": context_tokens, **extra.get("options", {})}
-    return evolve(habits, extra=json.dumps({**extra, "options": options}))
+    return evolve(quirks, extra=json.dumps({**extra, "options": options}))
 
 
 def _info_of(
-    name: RemoteName, model: str, facts: Facts, habits: Habits, price: Price | None, context_tokens: int | None
+    name: RemoteName, model: str, facts: ServerFacts, quirks: Quirks, price: Price | None, context_tokens: int | None
 ) -> ModelInfo:
     backend, warnings = name.backend, list[str]()
     told = facts.context_tokens
     context = context_tokens or told or backend.context_tokens or DEFAULT_CONTEXT
     if facts.problem:
-        warnings.append(f"the server could not be asked about the model: {scrubbed(facts.problem, backend)}")
+        warnings.append(f"the server could not be asked about the model: {scrub(facts.problem, backend)}")
     if context_tokens is None and told is None and backend.context_tokens is None:
         warnings.append(
             f"the server doesn't tell the context length; {context} tokens are assumed: context_tokens= sets it"
@@ -255,9 +250,9 @@ def _info_of(
     if price is None:
         warnings.append(f"no price is known of {model!r}, so its cost counts as 0: prices= of its backend sets it")
     features = ["system"]
-    if habits.tools and facts.tools is not False:
+    if quirks.tools and facts.tools is not False:
         features.append("tools")
-    if facts.thinking is not False and habits.thinking_on != "{}":
+    if facts.thinking is not False and quirks.thinking_on != "{}":
         features += ["thinking", "thinking_option"]
     if facts.kind not in COUNTING:
         features.append("estimated_counts")
@@ -270,6 +265,6 @@ def _info_of(
         format=FormatSpec(backend.dialect),
         features=tuple(features),
         warnings=tuple(warnings),
-        media=media if habits.images else (),
+        media=media if quirks.images else (),
         sampling=facts.sampling,
     )

@@ -1,1 +1,4 @@
-"""Plans which tokens of which sequences are evaluated next: pure values and functions; see ``docs/scheduler.md``."""
+"""Plans which tokens of which sequences are evaluated next, as pure values and functions.
+
+See ``docs/concepts/scheduler.md``.
+"""

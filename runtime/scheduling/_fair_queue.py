@@ -3,8 +3,8 @@
 Each owner has an account of tokens. When a request begins, the uncached prompt tokens and the first reply tokens are
 charged; later reply tokens when generated. The next request comes from the owner with the smallest account. An idle
 owner saves nothing up: no account counts as less than the *level*. The level is the smallest account among waiting
-owners when a request last began. This is start-time fair queueing (Goyal, Vin and Cheng, 1996); ``docs/scheduler.md``
-describes its guarantees.
+owners when a request last began. This is start-time fair queueing (Goyal, Vin and Cheng, 1996);
+``docs/concepts/fair-shares.md`` describes its guarantees.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ level, neither fills the memory nor makes an owner that was served before wait f
 """
 
 
-class Owned(Protocol):
+class OwnedRequest(Protocol):
     """A request."""
 
     @property
     def owner(self) -> int: ...
 
 
-Request = TypeVar("Request", bound=Owned)
+Request = TypeVar("Request", bound=OwnedRequest)
 
 
 @frozen
-class Shares:
+class FairShares:
     """The work done for each owner, in tokens."""
 
     level: int = 0
@@ -43,11 +43,11 @@ class Shares:
         """Return an owner's account, at least the level."""
         return max(self.ahead.get(owner, 0), self.level)
 
-    def given(self, works: Mapping[int, int]) -> Shares:
+    def charge(self, works: Mapping[int, int]) -> FairShares:
         """Charge these owners."""
-        return Shares(self.level, {**self.ahead, **{owner: self.of(owner) + work for owner, work in works.items()}})
+        return FairShares(self.level, {**self.ahead, **{owner: self.of(owner) + work for owner, work in works.items()}})
 
-    def begun(self, owner: int, work: int, *, turn: int) -> Shares:
+    def begin(self, owner: int, work: int, *, turn: int) -> FairShares:
         """Charge a request that begins, and update the level.
 
         Args:
@@ -57,9 +57,9 @@ class Shares:
         """
         level = self.of(turn)
         ahead = {other: account for other, account in self.ahead.items() if account > level}
-        return Shares(level, ahead if len(ahead) < ACCOUNTS else {}).given({owner: work})
+        return FairShares(level, ahead if len(ahead) < ACCOUNTS else {}).charge({owner: work})
 
-    def in_turn(self, waiting: Iterable[Request]) -> list[Request]:
+    def order(self, waiting: Iterable[Request]) -> list[Request]:
         """Sort requests by their owners' accounts; requests with equal accounts stay in order of arrival."""
         accounts: dict[int, int] = {}
         for request in waiting:

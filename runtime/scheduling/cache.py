@@ -33,7 +33,7 @@ class Branch:
 
 
 @frozen
-class Held:
+class CachedSequence:
     """The content of one sequence."""
 
     tokens: Tokens
@@ -51,7 +51,7 @@ class Held:
 class Cache:
     """All sequences that are not empty."""
 
-    held: Mapping[int, Held] = field(factory=dict)
+    held: Mapping[int, CachedSequence] = field(factory=dict)
     clock: int = 0
     """Batches evaluated so far."""
     branches: int = 0
@@ -72,22 +72,22 @@ class Cache:
         held = self.held.get(sequence)
         return 0 if held is None else len(held.tokens)
 
-    def extended(self, additions: Mapping[int, Sequence[int]]) -> Cache:
+    def extend(self, additions: Mapping[int, Sequence[int]]) -> Cache:
         """Return the cache after a batch with these tokens at the ends of these sequences."""
         after, branches, clock = dict(self.held), self.branches, self.clock + 1
         for sequence, tokens in additions.items():
             held = after.get(sequence)
-            longer = Tokens(tokens) if held is None else held.tokens.extended(tokens)
+            longer = Tokens(tokens) if held is None else held.tokens.extend(tokens)
             old = () if held is None else held.branches
             if held is not None and held.writes:
                 new = (*old[:-1], Branch(old[-1].id, len(longer)))
             else:
                 branches += 1
                 new = (*old, Branch(branches, len(longer)))
-            after[sequence] = Held(longer, new, True, clock)
+            after[sequence] = CachedSequence(longer, new, True, clock)
         return Cache(after, clock, branches)
 
-    def copied(self, source: int, target: int, length: int, *, snapshot: bool = False, shares: bool = True) -> Cache:
+    def copy(self, source: int, target: int, length: int, *, snapshot: bool = False, shares: bool = True) -> Cache:
         """Return the cache with the first ``length`` tokens of one sequence copied to another, empty sequence.
 
         The copy uses the same cells if it shares them, else its own. The source does not count as used, unless it is a
@@ -96,8 +96,8 @@ class Cache:
         if target in self.held:
             raise ValueError(f"sequence {target} is not empty")
         held = self.held[source]
-        branches = _cut(held.branches, length) if shares else (Branch(self.branches + 1, length),)
-        copy = Held(held.tokens.cut(length), branches, not shares, self.clock, snapshot)
+        branches = _cut_branches(held.branches, length) if shares else (Branch(self.branches + 1, length),)
+        copy = CachedSequence(held.tokens.cut(length), branches, not shares, self.clock, snapshot)
         touched = {source: evolve(held, used=self.clock)} if held.snapshot else {}
         return Cache({**self.held, **touched, target: copy}, self.clock, self.branches + (not shares))
 
@@ -107,11 +107,13 @@ class Cache:
         if length == len(held.tokens):
             return self
         if length == 0:
-            return self.dropped(sequence)
-        branches = _cut(held.branches, length)
+            return self.drop(sequence)
+        branches = _cut_branches(held.branches, length)
         # It can go on where it is unless that is another's branch, or another holds more of its own.
         own = held.writes and len(branches) == len(held.branches) and not self._beyond(sequence, branches[-1])
-        return evolve(self, held={**self.held, sequence: Held(held.tokens.cut(length), branches, own, held.used)})
+        return evolve(
+            self, held={**self.held, sequence: CachedSequence(held.tokens.cut(length), branches, own, held.used)}
+        )
 
     def _beyond(self, sequence: int, branch: Branch) -> bool:
         return any(
@@ -120,19 +122,19 @@ class Cache:
             for one in held.branches
         )
 
-    def adopted(self, sequence: int, tokens: Tokens) -> Cache:
+    def adopt(self, sequence: int, tokens: Tokens) -> Cache:
         """Return the cache with a sequence from elsewhere, such as a file."""
         if sequence in self.held:
             raise ValueError(f"sequence {sequence} is not empty")
-        held = Held(tokens, (Branch(self.branches + 1, len(tokens)),), True, self.clock)
+        held = CachedSequence(tokens, (Branch(self.branches + 1, len(tokens)),), True, self.clock)
         return Cache({**self.held, sequence: held}, self.clock, self.branches + 1)
 
-    def dropped(self, sequence: int) -> Cache:
+    def drop(self, sequence: int) -> Cache:
         """Return the cache without a sequence."""
         return evolve(self, held={other: held for other, held in self.held.items() if other != sequence})
 
 
-def _cut(branches: tuple[Branch, ...], length: int) -> tuple[Branch, ...]:
+def _cut_branches(branches: tuple[Branch, ...], length: int) -> tuple[Branch, ...]:
     kept: list[Branch] = []
     start = 0
     for branch in branches:

@@ -4,8 +4,8 @@
                                                                     └ keep: snapshots     └ take_back: guesses
 
 ``Schedule`` is a value. The engine applies the changes to the real cache, evaluates the batch, samples a token for each
-piece that is the last of its sequence, and updates the schedule. ``docs/scheduler.md`` explains the invariants of every
-plan; ``tests/runtime/scheduling`` checks them.
+piece that is the last of its sequence, and updates the schedule. ``docs/concepts/scheduler.md`` explains the invariants
+of every plan; ``tests/runtime/scheduling`` checks them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from attrs import Attribute, evolve, field, frozen
 
-from runtime.scheduling._fair_queue import Shares
+from runtime.scheduling._fair_queue import FairShares
 from runtime.scheduling.cache import Cache
 from runtime.scheduling.prefix import common_prefix
 from runtime.scheduling.tokens import Tokens
@@ -91,7 +91,7 @@ class Request:
 
 
 @frozen
-class Running:
+class RunningRequest:
     """A request that has a sequence."""
 
     request: Request
@@ -143,7 +143,7 @@ class Start:
 
 
 @frozen
-class Piece:
+class BatchPiece:
     """Tokens to append to a sequence."""
 
     request: int
@@ -164,18 +164,18 @@ class Schedule:
 
     limits: Limits
     cache: Cache = field(factory=Cache)
-    running: Mapping[int, Running] = field(factory=dict)
+    running: Mapping[int, RunningRequest] = field(factory=dict)
     """By request, in the order of their start."""
     waiting: tuple[Request, ...] = ()
     """In the order of their arrival."""
     prompts_next: bool = True
     """Whether the next batch is for prompts if there are replies too."""
-    shares: Shares = field(factory=Shares)
+    shares: FairShares = field(factory=FairShares)
     """The work done for each owner while any request waited. If none waits, all owners are level."""
     passed: Mapping[int, int] = field(factory=dict)
     """By request: how many others began while it waited for a prompt that it can share."""
 
-    def submitted(self, request: Request) -> Schedule:
+    def submit(self, request: Request) -> Schedule:
         """Add a request.
 
         Raises:
@@ -187,62 +187,64 @@ class Schedule:
             )
         return evolve(self, waiting=(*self.waiting, request))
 
-    def ended(self, request: int) -> Schedule:
+    def end(self, request: int) -> Schedule:
         """End a request. The content of its sequence stays for reuse."""
         run = self.running.get(request)
         if run is None:
-            return self.gone((request,))
+            return self.remove((request,))
         return evolve(self, running={id: other for id, other in self.running.items() if id != request})
 
-    def gone(self, requests: Collection[int]) -> Schedule:
+    def remove(self, requests: Collection[int]) -> Schedule:
         """Remove those of these requests that wait; many take no longer than one."""
         requests = set(requests)
         waiting = tuple(one for one in self.waiting if one.id not in requests)
         passed = {id: times for id, times in self.passed.items() if id not in requests} if self.passed else self.passed
-        return evolve(self, waiting=waiting, passed=passed, shares=self.shares if waiting else Shares())
+        return evolve(self, waiting=waiting, passed=passed, shares=self.shares if waiting else FairShares())
 
-    def sampled(self, tokens: Mapping[int, Sequence[int]]) -> Schedule:
+    def record_tokens(self, tokens: Mapping[int, Sequence[int]]) -> Schedule:
         """Record the next tokens of these requests: one each, or more after correct guesses."""
         running = dict(self.running)
         for request, more in tokens.items():
             run = running[request]
-            running[request] = Running(run.request, run.sequence, run.tokens.extended(more), run.served, run.reused)
+            running[request] = RunningRequest(
+                run.request, run.sequence, run.tokens.extend(more), run.served, run.reused
+            )
         return Schedule(self.limits, self.cache, running, self.waiting, self.prompts_next, self.shares, self.passed)
 
-    def evaluated(self, batch: tuple[Piece, ...]) -> Schedule:
+    def record_batch(self, batch: tuple[BatchPiece, ...]) -> Schedule:
         """Add the batch to the cache."""
-        cache, running = self.cache.extended({piece.sequence: piece.tokens for piece in batch}), self.running
+        cache, running = self.cache.extend({piece.sequence: piece.tokens for piece in batch}), self.running
         prompts = [piece.request for piece in batch if not piece.last or len(piece.tokens) - piece.guesses > 1]
         if prompts:
             running = {**running, **{id: evolve(running[id], served=cache.clock) for id in prompts}}
-        shares = self.shares.given(self._beyond(batch)) if self.waiting else self.shares
+        shares = self.shares.charge(self._beyond(batch)) if self.waiting else self.shares
         return Schedule(self.limits, cache, running, self.waiting, not prompts, shares, self.passed)
 
-    def charged(self, request: Request) -> int:
+    def charge_for(self, request: Request) -> int:
         """Return how many of a request's tokens are charged when it begins, cached tokens included."""
         return min(max(request.most, request.longest), len(request.prompt) + self.limits.charged)
 
-    def _beyond(self, batch: tuple[Piece, ...]) -> Counter[int]:
+    def _beyond(self, batch: tuple[BatchPiece, ...]) -> Counter[int]:
         """Count the tokens in a batch, per owner, that were not charged when their requests began."""
         works = Counter[int]()
         for piece in batch:
             request = self.running[piece.request].request
-            more = piece.start + len(piece.tokens) - max(piece.start, self.charged(request))
+            more = piece.start + len(piece.tokens) - max(piece.start, self.charge_for(request))
             if more > 0:
                 works[request.owner] += more
         return works
 
-    def lost(self, sequence: int) -> Schedule:
+    def record_loss(self, sequence: int) -> Schedule:
         """Record that a sequence not in use turned out to be empty."""
         assert all(run.sequence != sequence for run in self.running.values())
-        return evolve(self, cache=self.cache.dropped(sequence))
+        return evolve(self, cache=self.cache.drop(sequence))
 
     @property
-    def promised(self) -> int:
+    def promised_cells(self) -> int:
         """Cells that running requests may still take."""
         return sum(run.request.most - self.cache.length(run.sequence) for run in self.running.values())
 
-    def behind(self, run: Running) -> int:
+    def behind(self, run: RunningRequest) -> int:
         """Return how many tokens of a running request are not evaluated."""
         return len(run.tokens) - self.cache.length(run.sequence)
 
@@ -258,10 +260,10 @@ def admit(schedule: Schedule) -> tuple[Schedule, Start] | None:
     if len(schedule.running) == schedule.limits.sequences or not schedule.waiting:
         return None
     limits, skipped = schedule.limits, list[int]()
-    in_turn = schedule.shares.in_turn(schedule.waiting)[: limits.looked_at]
+    in_turn = schedule.shares.order(schedule.waiting)[: limits.looked_at]
     for request in in_turn:
         source, shared = longest_held(schedule, request.prompt)
-        waits = _in_the_making(schedule, request.prompt) - shared >= limits.worth_waiting
+        waits = _prefix_in_progress(schedule, request.prompt) - shared >= limits.worth_waiting
         if not waits or schedule.passed.get(request.id, 0) >= limits.overtaken:
             placed = _place(schedule, request, source, shared, turn=in_turn[0].owner)
             if placed is None or not skipped:
@@ -272,7 +274,7 @@ def admit(schedule: Schedule) -> tuple[Schedule, Start] | None:
     return None
 
 
-def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSES) -> tuple[Piece, ...]:
+def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSES) -> tuple[BatchPiece, ...]:
     """Return the next batch; empty when nothing runs.
 
     Batches of replies and of prompts alternate, since native code is best at one token each of many sequences, or at
@@ -293,14 +295,14 @@ def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSE
     return _prompts(schedule, prompts, schedule.limits.chunk if replies else schedule.limits.batch)
 
 
-def is_held(schedule: Schedule, run: Running) -> bool:
+def is_held(schedule: Schedule, run: RunningRequest) -> bool:
     """Return whether a reply without a limit has used its promise."""
     return run.request.longest > run.request.most <= schedule.cache.length(run.sequence)
 
 
-def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Sequence[int]]) -> tuple[Piece, ...]:
+def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Sequence[int]]) -> tuple[BatchPiece, ...]:
     room = min(schedule.limits.guesses, schedule.limits.batch - len(replies))
-    pieces: list[Piece] = []
+    pieces: list[BatchPiece] = []
     for id in replies:
         piece = _piece(schedule, id, 1)
         hoped = guesses.get(id)
@@ -311,7 +313,7 @@ def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Seque
     return tuple(sorted(pieces, key=lambda piece: piece.sequence))  # neighbours are evaluated together
 
 
-def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple[Piece, ...]:
+def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple[BatchPiece, ...]:
     """Take tiles in turn. A last tile may be up to half longer; only the end of a prompt makes a shorter tile."""
     tile = min(schedule.limits.tile, room)
     half = 0 if schedule.limits.whole_tiles else tile // 2
@@ -334,19 +336,19 @@ def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple
     return tuple(sorted(pieces, key=lambda piece: (len(piece.tokens) % tile > 0, piece.sequence)))
 
 
-def _piece(schedule: Schedule, id: int, size: int) -> Piece:
+def _piece(schedule: Schedule, id: int, size: int) -> BatchPiece:
     run = schedule.running[id]
     start = schedule.cache.length(run.sequence)
     if not schedule.limits.can_cut:
         size = min(size, next((end for end in run.request.boundaries if end > start), start + size) - start)
     tokens = tuple(run.tokens[start : start + size])
-    return Piece(id, run.sequence, start, tokens, last=start + size == len(run.tokens))
+    return BatchPiece(id, run.sequence, start, tokens, last=start + size == len(run.tokens))
 
 
-def _guessing(schedule: Schedule, piece: Piece, hoped: Sequence[int]) -> Piece:
+def _guessing(schedule: Schedule, piece: BatchPiece, hoped: Sequence[int]) -> BatchPiece:
     room = schedule.running[piece.request].request.most - piece.start - 1
     more = tuple(hoped[:room])
-    return Piece(piece.request, piece.sequence, piece.start, piece.tokens + more, last=True, guesses=len(more))
+    return BatchPiece(piece.request, piece.sequence, piece.start, piece.tokens + more, last=True, guesses=len(more))
 
 
 def take_back(schedule: Schedule) -> tuple[Cut, ...]:
@@ -378,7 +380,7 @@ def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
         room = _room(schedule, 0 if shares else length, victims)
         if room is not None:  # else there may be some for that of another
             kept, target, drops = room
-            kept = kept.copied(run.sequence, target, length, snapshot=True, shares=shares)
+            kept = kept.copy(run.sequence, target, length, snapshot=True, shares=shares)
             return evolve(schedule, cache=kept), (*drops, Copy(run.sequence, target, length))
     return None
 
@@ -399,7 +401,7 @@ def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Drop
     if room is None:
         return None
     cache, target, drops = room
-    return evolve(schedule, cache=cache.adopted(target, tokens)), target, drops
+    return evolve(schedule, cache=cache.adopt(target, tokens)), target, drops
 
 
 def _room(schedule: Schedule, cells: int, victims: Iterable[int]) -> tuple[Cache, int, tuple[Drop, ...]] | None:
@@ -409,11 +411,11 @@ def _room(schedule: Schedule, cells: int, victims: Iterable[int]) -> tuple[Cache
     """
     cache, drops = schedule.cache, list[Drop]()
     free, rest = list(_free(schedule)), iter(victims)
-    while not (free and cache.cells + schedule.promised + cells <= schedule.limits.cells):
+    while not (free and cache.cells + schedule.promised_cells + cells <= schedule.limits.cells):
         victim = next(rest, None)
         if victim is None:
             return None
-        cache = cache.dropped(victim)
+        cache = cache.drop(victim)
         free.append(victim)
         drops.append(Drop(victim))
     return cache, min(free), tuple(drops)
@@ -450,7 +452,7 @@ def longest_held(schedule: Schedule, prompt: Tokens) -> tuple[int | None, int]:
     return found, best[0]
 
 
-def _in_the_making(schedule: Schedule, prompt: Tokens) -> int:
+def _prefix_in_progress(schedule: Schedule, prompt: Tokens) -> int:
     """Return how much of a prompt the cache will contain after the running prompts are evaluated."""
     longest = 0
     for run in schedule.running.values():
@@ -476,7 +478,7 @@ def _place(
     own = source is not None and source in unused and cache.length(source) == shared and not cache.held[source].snapshot
     free = list(_free(schedule))
     copying = 0 if schedule.limits.copies_share else shared
-    needed = schedule.promised + request.most - shared
+    needed = schedule.promised_cells + request.most - shared
     victims = (victim for victim in unused if not (own and victim == source))
     while not ((own or free) and cache.cells + needed + (0 if own else copying) <= schedule.limits.cells):
         victim = next(victims, None)
@@ -488,7 +490,7 @@ def _place(
                 cache = cache.cut(victim, shared)
                 changes.append(Cut(victim, shared))
         else:
-            cache = cache.dropped(victim)
+            cache = cache.drop(victim)
             free.append(victim)
             changes.append(Drop(victim))
     if own and source is not None:
@@ -496,11 +498,11 @@ def _place(
     else:
         sequence = min(free)
         if source is not None:
-            cache = cache.copied(source, sequence, shared, shares=schedule.limits.copies_share)
+            cache = cache.copy(source, sequence, shared, shares=schedule.limits.copies_share)
             changes.append(Copy(source, sequence, shared))
     # As if it had been served in the batch before the last: ahead of those of the last one, and behind all who wait
     # longer, however many come after it.
-    begun = Running(request, sequence, request.prompt, served=cache.clock - 1, reused=shared)
-    shares = schedule.shares.begun(request.owner, schedule.charged(request) - max(shared, request.paid), turn=turn)
+    begun = RunningRequest(request, sequence, request.prompt, served=cache.clock - 1, reused=shared)
+    shares = schedule.shares.begin(request.owner, schedule.charge_for(request) - max(shared, request.paid), turn=turn)
     after = evolve(schedule, cache=cache, running={**schedule.running, request.id: begun}, shares=shares)
-    return after.gone((request.id,)), Start(request.id, sequence, shared, tuple(changes))
+    return after.remove((request.id,)), Start(request.id, sequence, shared, tuple(changes))

@@ -33,12 +33,12 @@ def grow(schedule: Schedule) -> tuple[Schedule, tuple[Drop, ...]]:
             continue
         more = min(MORE, run.request.longest - run.request.most)
         victims = iter(idle(schedule))
-        while schedule.cache.cells + schedule.promised + more > schedule.limits.cells:
+        while schedule.cache.cells + schedule.promised_cells + more > schedule.limits.cells:
             victim = next(victims, None)
             if victim is None:
-                more = min(more, schedule.limits.cells - schedule.cache.cells - schedule.promised)
+                more = min(more, schedule.limits.cells - schedule.cache.cells - schedule.promised_cells)
                 break
-            schedule = evolve(schedule, cache=schedule.cache.dropped(victim))
+            schedule = evolve(schedule, cache=schedule.cache.drop(victim))
             drops.append(Drop(victim))
         if more > 0:
             longer = evolve(run, request=evolve(run.request, most=run.request.most + more))
@@ -46,7 +46,7 @@ def grow(schedule: Schedule) -> tuple[Schedule, tuple[Drop, ...]]:
     return schedule, tuple(drops)
 
 
-def is_anybody_held(schedule: Schedule) -> bool:
+def is_any_reply_held(schedule: Schedule) -> bool:
     """Return whether a reply waits for room, so that no other request may begin."""
     return any(is_held(schedule, run) for run in schedule.running.values())
 
@@ -56,7 +56,7 @@ def youngest(schedule: Schedule) -> int | None:
     return max(schedule.running, default=None)
 
 
-def push_out(schedule: Schedule, request: int) -> Schedule:
+def evict(schedule: Schedule, request: int) -> Schedule:
     """Evict a running request: it waits again, with its reply so far as a part of its prompt.
 
     It gets its old place in the queue, before later requests. Its sequence may be dropped from now on; it later
@@ -69,13 +69,13 @@ def push_out(schedule: Schedule, request: int) -> Schedule:
         asked,
         prompt=run.tokens,
         most=max(asked.most, min(asked.longest, known + AT_FIRST, schedule.limits.cells)),
-        paid=max(asked.paid, schedule.charged(asked), schedule.cache.length(run.sequence)),
+        paid=max(asked.paid, schedule.charge_for(asked), schedule.cache.length(run.sequence)),
     )
     waiting = sorted((*schedule.waiting, again), key=lambda one: one.id)
-    return evolve(schedule.ended(request), waiting=tuple(waiting))
+    return evolve(schedule.end(request), waiting=tuple(waiting))
 
 
-def left(schedule: Schedule) -> int:
+def remaining_tokens(schedule: Schedule) -> int:
     """Return how many tokens every running reply can still append within its promise; ignores replies with a limit."""
     running = schedule.running.values()
     growing = [run for run in running if run.request.longest > run.request.most]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from typing import ClassVar, overload
 
 
 class Tokens(Sequence[int]):
@@ -26,7 +26,7 @@ class Tokens(Sequence[int]):
         view._storage, view._length = storage, length
         return view
 
-    def extended(self, more: Iterable[int]) -> Tokens:
+    def extend(self, more: Iterable[int]) -> Tokens:
         """Return the sequence with more tokens at its end."""
         storage = self._storage
         if len(storage) != self._length:
@@ -67,7 +67,7 @@ class Tokens(Sequence[int]):
             return self._length == other._length and self[:] == other[:]
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # equality is that of a list: comparing is for tests
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # equality is that of a list: comparing is for tests
 
     def __repr__(self) -> str:
         return f"Tokens({self[:]!r})"

@@ -33,7 +33,7 @@ HELD = 1 << 22
 
 
 @frozen
-class Known:
+class IndexedFile:
     """A file as indexed."""
 
     state: State
@@ -50,7 +50,7 @@ class Known:
 
 
 @frozen
-class Seen:
+class FileVersion:
     """The current version of a file."""
 
     state: State
@@ -63,7 +63,7 @@ class Seen:
     """Length of the indexed content if it is unchanged at the start of the file; 0 if it was changed."""
 
 
-def parsed(text: str) -> State:
+def parse_state(text: str) -> State:
     """Parse a state stored in the index."""
     inode, size, modified, changed = map(int, text.split(":"))
     return inode, size, modified, changed
@@ -74,13 +74,13 @@ def _state(about: os.stat_result) -> State:
 
 
 @define
-class _Held:
+class _OpenFile:
     content: bytes
     hasher: blake2b
     hash: bytes
 
 
-class Reader:
+class SnapshotReader:
     """Reads the files of a memory repeatedly, and distinguishes appended files from changed ones.
 
     Only reading a file proves that its middle is unchanged, so each is read whole. The last contents of repeatedly read
@@ -89,10 +89,10 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _OpenFile] = {}
         self._size = 0
 
-    def look(self, folder: Path, name: str, known: Known | None) -> Seen | None:
+    def look(self, folder: Path, name: str, known: IndexedFile | None) -> FileVersion | None:
         """Return the current version of a file, or None if it is gone.
 
         Args:
@@ -100,7 +100,7 @@ class Reader:
             name: its name, such as ``knowledge/notes.md``.
             known: its indexed version.
         """
-        held = self._dropped(name)
+        held = self._evict(name)
         path, checked = folder / name, time.time_ns()
         try:
             state = _state(os.stat(path, follow_symlinks=False))  # before it is read: what changes meanwhile is seen
@@ -110,7 +110,7 @@ class Reader:
         except OSError as error:
             problem = error.reason if isinstance(error, UnusableFileError) else str(error.strerror)
             with contextlib.suppress(FileNotFoundError):
-                return Seen(_state(os.stat(path, follow_symlinks=False)), checked, b"", problem)
+                return FileVersion(_state(os.stat(path, follow_symlinks=False)), checked, b"", problem)
             return None
         view = memoryview(content)
         if known is not None and held is not None and held.hash == known.hash and content.startswith(held.content):
@@ -121,18 +121,18 @@ class Reader:
             hasher = blake2b(view[:length], digest_size=16)
             kept = length if known is not None and hasher.digest() == known.hash else 0
         hasher.update(view[length:])
-        seen = Seen(state, checked, hasher.digest(), "", content, kept)
+        seen = FileVersion(state, checked, hasher.digest(), "", content, kept)
         if kept and len(content) <= HELD:
-            self._hold(name, _Held(content, hasher, seen.hash))
+            self._hold(name, _OpenFile(content, hasher, seen.hash))
         return seen
 
-    def _hold(self, name: str, held: _Held) -> None:
+    def _hold(self, name: str, held: _OpenFile) -> None:
         self._held[name] = held
         self._size += len(held.content)
         while self._size > HELD:
-            self._dropped(next(iter(self._held)))
+            self._evict(next(iter(self._held)))
 
-    def _dropped(self, name: str) -> _Held | None:
+    def _evict(self, name: str) -> _OpenFile | None:
         held = self._held.pop(name, None)
         self._size -= 0 if held is None else len(held.content)
         return held

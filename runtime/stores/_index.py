@@ -10,9 +10,11 @@ This module does not manage the database file (see ``generations``); every probl
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate, takewhile
 from pathlib import Path
@@ -20,10 +22,65 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from cognition.context.words import words_of
-from runtime.stores._file_snapshot import FOLDERS, RACY, Known, Listing, Reader, Seen, State, listing, parsed, states_in
-from runtime.stores._recency import ages_of
-from runtime.stores._tables import connected, writing
-from runtime.stores.markdown_entries import BEGINNING, Mark, Piece, mark_in, mark_text, read_on
+from runtime.stores._file_snapshot import (
+    FOLDERS,
+    RACY,
+    FileVersion,
+    IndexedFile,
+    Listing,
+    SnapshotReader,
+    State,
+    listing,
+    parse_state,
+    states_in,
+)
+from runtime.stores.markdown_entries import BEGINNING, EntryPiece, Mark, mark_in, mark_text, read_after
+
+VERSION = 3
+"""Version of the tables and of the word splitting. An index of another version is rebuilt."""
+
+CACHE = 1 << 15
+"""KiB of the database to cache in memory, 32 MiB: enough to search 20,000 passages."""
+
+WAIT = 10_000
+"""Milliseconds to wait for another process that writes the index."""
+
+TABLES = """
+CREATE TABLE about (version INTEGER NOT NULL);
+CREATE TABLE files (
+    name TEXT PRIMARY KEY, state TEXT NOT NULL, checked INTEGER NOT NULL, length INTEGER NOT NULL, hash BLOB NOT NULL,
+    problem TEXT NOT NULL, passages INTEGER NOT NULL, mark TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE passages (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, source TEXT NOT NULL, place INTEGER NOT NULL, line INTEGER NOT NULL,
+    day TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, hash BLOB NOT NULL
+);
+CREATE INDEX in_files ON passages(name, place);
+CREATE INDEX by_day ON passages(day DESC, name, place, source);
+CREATE INDEX by_id ON passages(id, day, name, place, source);
+CREATE VIRTUAL TABLE words USING fts5(title, text, tokenize = "porter ascii tokenchars '+#'");
+"""
+"""``words`` contains the words of ``passages`` from ``words_of``, separated by spaces. SQLite adds English stemming
+(https://www.sqlite.org/fts5.html).
+"""
+
+RECENCY, HALF_LIFE = 0.5, 30
+"""The extra weight of today's passages over those without a date, and its half-life in days."""
+
+
+class RecencyWeights(dict[int, float]):
+    """Weights by the ordinal of the day."""
+
+    def __init__(self, today: date) -> None:
+        self._today = today
+
+    def __missing__(self, number: int) -> float:
+        self[number] = found = recency(number, self._today)
+        return found
+
+
+ages_of = lru_cache(maxsize=2)(RecencyWeights)
+"""Cached per day: a search has hundreds of passages."""
 
 MOST_PASSAGES = 50_000
 """Maximum of one file."""
@@ -69,7 +126,7 @@ class Filters:
 
 
 @frozen
-class Row:
+class FoundPassage:
     """A passage that was found."""
 
     score: float
@@ -92,9 +149,9 @@ class Index:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._file = connected(path)
-        self._reader = Reader()
-        self._known: dict[str, Known] | None = None
+        self._file = connect(path)
+        self._reader = SnapshotReader()
+        self._known: dict[str, IndexedFile] | None = None
         """The indexed files, valid until another process writes."""
         self._places: list[str] = list(FOLDERS)
         self._settled: Listing | None = None
@@ -128,14 +185,14 @@ class Index:
         if now is not None and now == self._settled and self._are_as_they_were(folder, known):
             return
         states, places = states_in(folder)
-        changed = self._changed(folder, states, known := self._files())
+        changed = self._changed_files(folder, states, known := self._files())
         if not changed:
             self._settled, self._places = now if places == self._places else None, places
             return
         try:
             with writing(self._file):
                 if (now_known := self._files()) is not known:  # another process has been here meanwhile
-                    changed = self._changed(folder, states, now_known)
+                    changed = self._changed_files(folder, states, now_known)
                 for name in changed:
                     self._take_in(folder, name, now_known)
         except BaseException:  # what is known is not what is indexed
@@ -143,7 +200,7 @@ class Index:
             raise
         self._settled, self._places = now if places == self._places else None, places
 
-    def _are_as_they_were(self, folder: Path, known: dict[str, Known]) -> bool:
+    def _are_as_they_were(self, folder: Path, known: dict[str, IndexedFile]) -> bool:
         """Whether files that were read right after a change have not changed again."""
         for name in tuple(self._racy):
             now = self._reader.look(folder, name, known[name])
@@ -160,7 +217,7 @@ class Index:
         self._known = self._settled = None
         self._racy, self._counts, self._added = set(), {}, []
 
-    def _changed(self, folder: Path, states: Mapping[str, State], known: Mapping[str, Known]) -> list[str]:
+    def _changed_files(self, folder: Path, states: Mapping[str, State], known: Mapping[str, IndexedFile]) -> list[str]:
         """Return the names of changed files, ``outcomes`` first. There a longer version usually replaces the last
         passage, under a lower id than a new passage. SQLite writes a separate segment for each decreasing id, and must
         merge them all.
@@ -177,11 +234,11 @@ class Index:
                     found.append(name)
         return sorted(found, key=lambda name: (-FOLDERS.index(name.partition("/")[0]), name))
 
-    def files(self) -> Mapping[str, Known]:
+    def files(self) -> Mapping[str, IndexedFile]:
         """Return the files as indexed."""
         return self._files()
 
-    def _files(self) -> dict[str, Known]:
+    def _files(self) -> dict[str, IndexedFile]:
         version = self._file.execute("PRAGMA data_version").fetchone()[0]
         if self._known is None or version != self._version:
             self._forget()
@@ -189,11 +246,11 @@ class Index:
             self._passages = sum(one.passages for one in self._known.values())
         return self._known
 
-    def _read_files(self) -> dict[str, Known]:
+    def _read_files(self) -> dict[str, IndexedFile]:
         rows = self._file.execute("SELECT name, state, checked, length, hash, problem, passages, mark FROM files")
-        return {name: Known(parsed(state), *rest) for name, state, *rest in rows}
+        return {name: IndexedFile(parse_state(state), *rest) for name, state, *rest in rows}
 
-    def _take_in(self, folder: Path, name: str, files: dict[str, Known]) -> None:
+    def _take_in(self, folder: Path, name: str, files: dict[str, IndexedFile]) -> None:
         """Index the current version of a file, and update ``files``."""
         known = files.pop(name, None)
         now = self._reader.look(folder, name, known)
@@ -207,7 +264,7 @@ class Index:
             count, mark, problem = self._read(name, now, known)
         else:
             count, mark, problem = known.passages, known.mark, known.problem
-        one = Known(now.state, now.checked, len(now.content), now.hash, problem, count, mark)
+        one = IndexedFile(now.state, now.checked, len(now.content), now.hash, problem, count, mark)
         row = (name, ":".join(map(str, one.state)), one.checked, one.length, one.hash, problem, count, mark)
         self._file.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         files[name] = one
@@ -215,10 +272,10 @@ class Index:
         if _is_racy(one):
             self._racy.add(name)
 
-    def _read(self, name: str, now: Seen, known: Known | None) -> tuple[int, str, str]:
+    def _read(self, name: str, now: FileVersion, known: IndexedFile | None) -> tuple[int, str, str]:
         """Index the passages of a file; return their number, the next mark, and why it is not indexed."""
         since = BEGINNING if known is None or known.problem or not now.kept else _mark_in(known.mark, name, known.hash)
-        pieces, mark = read_on(now.content, name.rpartition("/")[2].removesuffix(".md"), since)
+        pieces, mark = read_after(now.content, name.rpartition("/")[2].removesuffix(".md"), since)
         count, problem = since.pieces + len(pieces), now.problem
         if count > MOST_PASSAGES:
             problem = f"it has more than the {MOST_PASSAGES:,} sections that are searched; split it"
@@ -229,7 +286,7 @@ class Index:
         text = mark_text(mark)
         return count, f"{_hash(name, now.hash.hex(), text).hex()} {text}", problem
 
-    def _put(self, name: str, first: int, pieces: Sequence[Piece]) -> int:
+    def _put(self, name: str, first: int, pieces: Sequence[EntryPiece]) -> int:
         """Replace the passages of a file from ``first`` on, without touching equal ones; return the old number."""
         query = "SELECT id, line, hash FROM passages WHERE name = ? AND place >= ? ORDER BY place"
         old = self._file.execute(query, (name, first)).fetchall()
@@ -274,7 +331,7 @@ class Index:
 
     # ------------------------------------------------------------------------------------------------- searching
 
-    def search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[Row]:
+    def search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[FoundPassage]:
         """Return the best passages, best first. The result depends only on files, query and day.
 
         Args:
@@ -291,11 +348,11 @@ class Index:
         with _damage():
             return self._search(words, filters, limit, today)
 
-    def _search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[Row]:
+    def _search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[FoundPassage]:
         self._file.execute("BEGIN")  # one state of the index for all that follows
         try:
             rarer, telling, others = self._by_rarity(words)
-            found = self._ranked(rarer, telling, filters, today, limit)
+            found = self._rank(rarer, telling, filters, today, limit)
             if len(found) < limit and others:
                 known = {id_ for _, id_ in found}
                 found += [
@@ -306,12 +363,12 @@ class Index:
             with contextlib.suppress(sqlite3.Error):
                 self._file.execute("ROLLBACK")
 
-    def _row(self, score: float, id_: int) -> Row:
+    def _row(self, score: float, id_: int) -> FoundPassage:
         query = "SELECT name, line, day, title, text, hash FROM passages WHERE id = ?"
         name, line, day, title, text, hashed = self._file.execute(query, (id_,)).fetchone()
         if _hash(name, day, title, text) != hashed or id_ // PER_DAY != _ordinal(day):
             raise sqlite3.DatabaseError("a passage in the index is damaged")
-        return Row(score, name, line, day, title, text)
+        return FoundPassage(score, name, line, day, title, text)
 
     def _by_rarity(self, words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
         """Divide the words into three lists:
@@ -342,7 +399,7 @@ class Index:
         self._counts[word] = count, added
         return int(count)
 
-    def _ranked(
+    def _rank(
         self, words: Sequence[str], others: Sequence[str], filters: Filters, today: date, limit: int
     ) -> list[tuple[float, int]]:
         """Return scores and ids of passages with any of these words, best first, also scored by the others.
@@ -351,7 +408,7 @@ class Index:
         """
         if not words:
             return []
-        wanted, values = _wanted(words, filters)
+        wanted, values = _match_condition(words, filters)
         if others:  # a condition that changes nothing, but has bm25 count them; the words that choose count twice
             values[0] = f"({values[0]}) AND ({' OR '.join([*words, *others])})"
         joined = "CROSS JOIN passages INDEXED BY by_id ON passages.id = words.rowid" if len(values) > 1 else ""
@@ -377,7 +434,7 @@ class Index:
 
         Usually they are among the newest passages, which are checked one by one first; otherwise a query finds them.
         """
-        wanted, values = _wanted(words, filters)
+        wanted, values = _match_condition(words, filters)
         allowed, match, order = wanted.partition(" AND ")[2] or "1", values[0], "ORDER BY day DESC, name, place LIMIT"
         found: list[int] = []
         newest = f"SELECT id FROM passages INDEXED BY by_day WHERE {allowed} {order} {LOOKED_AT}"
@@ -396,12 +453,12 @@ class Index:
         return [(NEXT_TO_NOTHING * ages_of(today)[id_ // PER_DAY], id_) for id_ in found]
 
 
-def _is_racy(file: Known | Seen) -> bool:
+def _is_racy(file: IndexedFile | FileVersion) -> bool:
     """Whether a file may have changed again since it was read, although its times are the same."""
     return file.checked - max(file.state[2:]) < RACY
 
 
-def _wanted(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
+def _match_condition(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
     wanted, values = "words MATCH ?", [" OR ".join(words)]
     if set(filters.sources) != set(FOLDERS):
         wanted += f" AND passages.source IN ({','.join('?' * len(filters.sources))})"
@@ -430,3 +487,82 @@ def _hash(*texts: str) -> bytes:
 
 _abandoned: list[sqlite3.Connection] = []
 """Never closed: closing would release the parent's locks."""
+
+
+def recency(day: int, today: date) -> float:
+    """Return the weight of a passage: 1.5 today, 1.25 after 30 days, approaching 1; 1 without a date.
+
+    Args:
+        day: its ordinal, 0 for none.
+        today: the current day.
+    """
+    return 1.0 + RECENCY * math.exp2(-max(0, today.toordinal() - day) / HALF_LIFE) if day else 1.0
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """Return a connection to an index database. Transactions are explicit.
+
+    Args:
+        path: an empty file or an index; None for a database in memory.
+
+    Raises:
+        sqlite3.Error: it is not an index, has another version, or is incomplete.
+    """
+    file = sqlite3.connect(
+        ":memory:" if path is None else path, check_same_thread=False, isolation_level=None, timeout=WAIT / 1000
+    )
+    try:
+        file.execute(f"PRAGMA cache_size = -{CACHE}")
+        if path is not None:
+            file.execute("PRAGMA journal_mode = WAL")
+            file.execute("PRAGMA synchronous = NORMAL")
+        if file.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+            with writing(file):
+                for statement in TABLES.split(";\n"):
+                    file.execute(statement)
+                file.execute("INSERT INTO about VALUES (?)", (VERSION,))
+        if _schema(file) != _own_schema():
+            raise sqlite3.DatabaseError("its tables are not those of an index")
+        if file.execute("SELECT version FROM about").fetchall() != [(VERSION,)]:
+            raise sqlite3.DatabaseError("the index is of another version")
+        counts = "(SELECT count(*) FROM passages), (SELECT count(*) FROM words), (SELECT sum(passages) FROM files)"
+        passages, words, whole = file.execute(f"SELECT {counts}").fetchone()
+        if not passages == words == (whole or 0):
+            raise sqlite3.DatabaseError("a part of the index is missing")
+    except UnicodeDecodeError as error:  # SQLite says what is damaged in the bytes that are
+        file.close()
+        raise sqlite3.DatabaseError(f"its tables can't be read: {error}") from error
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+@contextlib.contextmanager
+def writing(file: sqlite3.Connection) -> Iterator[None]:
+    """A transaction: all or nothing."""
+    file.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        file.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            file.execute("ROLLBACK")
+        raise
+
+
+def _schema(file: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Return the definitions in a file, except FTS5's own tables, which differ between versions.
+
+    A search would run a foreign view or trigger.
+    """
+    rows: Iterable[tuple[str, str]] = file.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'words_*')"
+    )
+    return set(rows)
+
+
+def _own_schema() -> set[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
+        empty.executescript(TABLES)
+        return _schema(empty)

@@ -53,7 +53,7 @@ def code_of(error: sqlite3.Error) -> int:
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
-class Generations:
+class IndexVersions:
     """Opens the index of a memory, and replaces it."""
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +69,7 @@ class Generations:
         name = self.current()
         if name:
             with contextlib.suppress(sqlite3.Error, OSError):
-                return name, self._opened(name)
+                return name, self._open_version(name)
         return self.replace(name)
 
     def current(self) -> str:
@@ -83,11 +83,11 @@ class Generations:
     def replace(self, old: str) -> tuple[str, Index]:
         """Replace that index by a new one, unless another process already has. Raises like ``open``."""
         make_directory(self._folder)
-        with locked(self._folder / "lock"):
+        with lock(self._folder / "lock"):
             name = self.current()
             if name and name != old:
                 with contextlib.suppress(sqlite3.Error, OSError):
-                    return name, self._opened(name)
+                    return name, self._open_version(name)
             name = f"{secrets.token_hex(12)}.sqlite"
             make_private(self._folder / name)
             index = Index(self._folder / name)
@@ -99,7 +99,7 @@ class Generations:
             self._sweep(name)
             return name, index
 
-    def _opened(self, name: str) -> Index:
+    def _open_version(self, name: str) -> Index:
         path = self._folder / name
         check_private(path)  # SQLite would follow a link, and make a file for everybody
         for beside in (f"{path}-wal", f"{path}-shm"):
@@ -115,7 +115,7 @@ class Generations:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Lock out other processes and threads during the block. The system releases the lock of a killed process.
 
     Raises:

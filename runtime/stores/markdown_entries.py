@@ -33,7 +33,7 @@ LONGEST_PASSAGE = 2_000
 
 
 @frozen
-class Piece:
+class EntryPiece:
     """A searchable part of a file."""
 
     line: int
@@ -50,13 +50,13 @@ def clean(text: str) -> str:
     return CONTROL.sub("�", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
-def escaped(text: str) -> str:
+def escape_headings(text: str) -> str:
     """Escape the lines that look like headings."""
     return LIKE_HEADING.sub(r"\\", text)
 
 
-def unescaped(text: str) -> str:
-    """Undo ``escaped``."""
+def unescape_headings(text: str) -> str:
+    """Undo ``escape_headings``."""
     return ESCAPED.sub("", text)
 
 
@@ -68,7 +68,7 @@ def one_line(text: str, longest: int) -> str:
 
 def entry(heading: str, text: str) -> str:
     """Return a section of a file."""
-    return f"## {heading}\n\n{escaped(text)}\n"
+    return f"## {heading}\n\n{escape_headings(text)}\n"
 
 
 @frozen
@@ -111,7 +111,7 @@ def mark_in(text: str) -> Mark:
     return Mark(offset, lines, pieces, tuple(Heading(*one) for one in above), within)
 
 
-def pieces_of(text: str, name: str = "") -> list[Piece]:
+def pieces_of(text: str, name: str = "") -> list[EntryPiece]:
     """Return the passages of a file in order.
 
     Args:
@@ -123,7 +123,7 @@ def pieces_of(text: str, name: str = "") -> list[Piece]:
     return [piece for section in sections if section is not None for piece in _split(section)[0]]
 
 
-def read_on(content: bytes, name: str, since: Mark = BEGINNING) -> tuple[list[Piece], Mark]:
+def read_after(content: bytes, name: str, since: Mark = BEGINNING) -> tuple[list[EntryPiece], Mark]:
     """Return the passages after a mark, and the next mark, where reading continues when the file has grown.
 
     Args:
@@ -132,7 +132,7 @@ def read_on(content: bytes, name: str, since: Mark = BEGINNING) -> tuple[list[Pi
         since: a mark of the same file, from before text was appended.
     """
     behind = content[since.offset :] if since.offset else content
-    pieces: list[Piece] = []
+    pieces: list[EntryPiece] = []
     above, within, lines, before = since.above, since.within, since.lines, 0
     for section in _sections(behind.decode("utf-8" if since.offset else "utf-8-sig", "replace"), name, since):
         found, cut, line = ([], 0, 0) if section.piece is None else _split(section.piece)
@@ -148,7 +148,7 @@ def read_on(content: bytes, name: str, since: Mark = BEGINNING) -> tuple[list[Pi
 
 def notes_in(text: str, like: str, name: str) -> list[str]:
     """Return the whole sections of a file; empty if the file does not contain the text ``like``."""
-    if escaped(like) not in text:
+    if escape_headings(like) not in text:
         return []
     return [one.piece.text for one in _sections(text, name, BEGINNING) if one.piece is not None]
 
@@ -174,7 +174,7 @@ class _Section:
     """Whether it continues a section with passages before it."""
     settled: bool
     """Whether its heading is a complete line, which appending cannot change."""
-    piece: Piece | None
+    piece: EntryPiece | None
     """The whole section, if it is a passage."""
 
 
@@ -185,7 +185,7 @@ def _sections(text: str, name: str, since: Mark) -> Iterator[_Section]:
     last = since.lines + len(lines)
     body: list[str] = []
 
-    def piece(following: int) -> Piece | None:
+    def piece(following: int) -> EntryPiece | None:
         """Return the section of the newest heading. A heading without text is a passage, unless it has subheadings."""
         content = "\n".join(body)
         days = [one.day for one in above if one.day]
@@ -193,10 +193,10 @@ def _sections(text: str, name: str, since: Mark) -> Iterator[_Section]:
         if content.strip():
             blank = 0 if within else len(content) - len(content.lstrip("\n"))
             title = " › ".join(one.title for one in above if one.title)
-            return Piece(before + 1 + blank, own_day, title, unescaped(content[blank:].rstrip()))
+            return EntryPiece(before + 1 + blank, own_day, title, unescape_headings(content[blank:].rstrip()))
         if above and above[-1].title and following <= above[-1].level:
             title = " › ".join(one.title for one in above[:-1] if one.title)
-            return Piece(before, own_day, title, above[-1].title)
+            return EntryPiece(before, own_day, title, above[-1].title)
         return None
 
     for number, line in enumerate(lines, since.lines + 1):
@@ -215,7 +215,7 @@ def _sections(text: str, name: str, since: Mark) -> Iterator[_Section]:
     yield _Section(before, above, within, settled, piece(0))
 
 
-def _split(piece: Piece) -> tuple[list[Piece], int, int]:
+def _split(piece: EntryPiece) -> tuple[list[EntryPiece], int, int]:
     """Split a section into passages, preferably between paragraphs, else lines, else words.
 
     Also return how many passages are before the last stable cut, and the line after it. A cut is stable if appending to
@@ -224,18 +224,18 @@ def _split(piece: Piece) -> tuple[list[Piece], int, int]:
     """
     text, line, at = piece.text, piece.line, 0
     settled = text.rfind("\n") + 1
-    found: list[Piece] = []
+    found: list[EntryPiece] = []
     before, behind = 0, piece.line
     while len(text) - at > LONGEST_PASSAGE:
         window = text[at : at + LONGEST_PASSAGE]
         least = LONGEST_PASSAGE // 2
         gaps = ((gap, window.rfind(gap, least)) for gap in ("\n\n", "\n", " "))
         cut = next((place + len(gap) for gap, place in gaps if place > 0), len(window))
-        found.append(Piece(line, piece.day, piece.title, window[:cut].strip("\n").rstrip()))
+        found.append(EntryPiece(line, piece.day, piece.title, window[:cut].strip("\n").rstrip()))
         line += window.count("\n", 0, cut)
         if at + LONGEST_PASSAGE <= settled and window[cut - 1] == "\n":
             before, behind = len(found), line
         at += cut
     if (rest := text[at:]).strip():
-        found.append(Piece(line, piece.day, piece.title, rest.strip("\n").rstrip()))
+        found.append(EntryPiece(line, piece.day, piece.title, rest.strip("\n").rstrip()))
     return found, before, behind

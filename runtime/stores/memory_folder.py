@@ -20,7 +20,9 @@ from typing import Literal, TypeVar, get_args
 
 from attrs import frozen
 
-from cognition.base.checking import shown
+from cognition.base.checking import show
+from cognition.context.words import query_words
+from runtime.closeable import Closeable
 from runtime.errors import MemoryStoreError
 from runtime.files import (
     StrPath,
@@ -33,12 +35,13 @@ from runtime.files import (
     reason_about,
 )
 from runtime.stores._file_snapshot import FOLDERS, LONGEST_FILE
-from runtime.stores._index import Filters, Index, Row
-from runtime.stores._index_versions import BUSY, ELSEWHERE, Generations, code_of, locked
-from runtime.stores._outcome_counts import Tallies
-from runtime.stores._outcomes import OUTCOMES, digest_of, outcome_line
-from runtime.stores._query_words import excerpt_of, query_of
+from runtime.stores._index import Filters, FoundPassage, Index
+from runtime.stores._index_versions import BUSY, ELSEWHERE, IndexVersions, code_of, lock
+from runtime.stores._outcomes import OUTCOMES, OutcomeCounts, digest_of, outcome_line
 from runtime.stores.markdown_entries import clean, day_of, entry, notes_in, one_line
+
+EXCERPT = 160
+"""Maximum characters of an excerpt."""
 
 Source = Literal["episodes", "knowledge", "outcomes"]
 How = Literal["succeeded", "failed", "denied", "approved"]
@@ -106,7 +109,7 @@ class MemoryFile:
     """Why it cannot be searched, with a remedy; empty if it can."""
 
 
-class MemoryFolder:
+class MemoryFolder(Closeable):
     """A memory in a folder of Markdown files, with full-text search.
 
     >>> import tempfile
@@ -139,13 +142,13 @@ class MemoryFolder:
         now: Callable[[], datetime] = datetime.now,
     ) -> None:
         if not isinstance(path, str | os.PathLike):
-            raise MemoryStoreError(f"a memory needs the path of a folder, not {shown(path)}", "")
-        self.path = Path(os.path.abspath(os.fspath(path)))
+            raise MemoryStoreError(f"a memory needs the path of a folder, not {show(path)}", "")
+        self.path: Path = Path(os.path.abspath(os.fspath(path)))
         self._hide = hide
         self._now = now
         self._mutex = threading.Lock()
-        self._generations = Generations(self.path)
-        self._tallies = Tallies()
+        self._generations = IndexVersions(self.path)
+        self._tallies = OutcomeCounts()
         self._open: tuple[str, Index] | None = None
         self._process = os.getpid()
         self._closed = False
@@ -155,7 +158,7 @@ class MemoryFolder:
             raise self._error(
                 "this Python's SQLite has no full-text search (FTS5)", "use one that has, as those of python.org have"
             )
-        with self._telling(self.path):
+        with self._report_errors(self.path):
             make_directory(self.path)
         weakref.finalize(self, _close, self.__dict__)
 
@@ -197,9 +200,9 @@ class MemoryFolder:
         Raises:
             MemoryStoreError: it cannot be written.
         """
-        now, said, answer = self._now(), self._hidden(said), self._hidden(answer)
+        now, said, answer = self._now(), self._hide_secrets(said), self._hide_secrets(answer)
         heading = f"{now:%H:%M}{f' [{one_line(origin, 40)}]' * bool(origin)} — {one_line(said, 80)}"
-        calls = [one_line(self._hidden(tool), 200) for tool in tools]
+        calls = [one_line(self._hide_secrets(tool), 200) for tool in tools]
         lines = [f"- **User:** {one_line(said, SAID)}"]
         lines += [f"- **Tools:** {'; '.join(calls)}"] if calls else []
         lines += [f"- **Response:** {one_line(answer, SAID)}"]
@@ -222,7 +225,7 @@ class MemoryFolder:
         if outcome not in OUTCOMES:
             raise self._error(f"{outcome!r} is no outcome of a call", f"use one of {', '.join(OUTCOMES)}")
         now = self._now()
-        line = outcome_line(f"{now:%H:%M}", tool, outcome, self._hidden(arguments), self._hidden(detail))
+        line = outcome_line(f"{now:%H:%M}", tool, outcome, self._hide_secrets(arguments), self._hide_secrets(detail))
         path = self.path / "outcomes" / f"{now:%Y-%m-%d}.md"
         with self._writing(path):
             self._append(path, f"# {now:%Y-%m-%d}\n\n", line, apart=False)
@@ -276,7 +279,7 @@ class MemoryFolder:
         self._check("days", days, int)
         today, days = self._now().date(), max(1, min(days, MOST_DAYS))
         asked = [str(today - timedelta(days=back)) for back in reversed(range(days))]
-        with self._telling(self.path):
+        with self._report_errors(self.path):
             return digest_of(self._tallies.of(self.path / "outcomes", asked), days)
 
     def files(self) -> tuple[MemoryFile, ...]:
@@ -306,19 +309,13 @@ class MemoryFolder:
                 self._open[1].close()
                 self._open = None
 
-    def __enter__(self) -> MemoryFolder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # --------------------------------------------------------------------------------------------------- the files
 
-    def _hidden(self, text: str) -> str:
+    def _hide_secrets(self, text: str) -> str:
         return text if self._hide is None else self._hide(text)
 
     def _writable(self, text: str) -> str:
-        note = clean(self._hidden(text))
+        note = clean(self._hide_secrets(text))
         if not note:
             raise self._error("a note has to say something", "give it a text")
         if len(note) > LONGEST_NOTE:
@@ -330,9 +327,9 @@ class MemoryFolder:
         """Create the folder, take the lock, and convert errors, around a write."""
         if self._closed:
             raise self._error("it is closed", "make a new MemoryFolder")
-        with self._telling(path):
+        with self._report_errors(path):
             make_directory(path.parent)
-            with locked(self.path / ".lock"):
+            with lock(self.path / ".lock"):
                 yield
 
     def _append(self, path: Path, beginning: str, text: str, *, apart: bool = True) -> None:
@@ -372,9 +369,9 @@ class MemoryFolder:
                 raise self._error("it is closed", "make a new MemoryFolder")
             for last in (False, True):
                 try:
-                    index = self._present()
+                    index = self._current_index()
                     try:
-                        with self._telling(self.path):
+                        with self._report_errors(self.path):
                             index.follow(self.path)
                     except sqlite3.Error as error:
                         if code_of(error) not in BUSY:
@@ -388,7 +385,7 @@ class MemoryFolder:
                     self._recover(error)
         raise AssertionError("unreachable")
 
-    def _present(self) -> Index:
+    def _current_index(self) -> Index:
         if self._process != os.getpid():  # a fork: SQLite's connections don't go along
             if self._open is not None:
                 self._open[1].abandon()
@@ -432,7 +429,7 @@ class MemoryFolder:
         return text
 
     @contextlib.contextmanager
-    def _telling(self, path: Path) -> Iterator[None]:
+    def _report_errors(self, path: Path) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -442,7 +439,7 @@ class MemoryFolder:
     def _check(self, name: str, value: object, kind: type) -> None:
         if not isinstance(value, kind) or isinstance(value, bool):
             wanted = "a text" if kind is str else "a whole number"
-            raise self._error(f"{name} has to be {wanted}, not {shown(value)}", "give one")
+            raise self._error(f"{name} has to be {wanted}, not {show(value)}", "give one")
 
     def _error(self, reason: str, todo: str) -> MemoryStoreError:
         return MemoryStoreError(f"the memory in {self.path}: {reason}; {todo}", str(self.path))
@@ -456,7 +453,7 @@ def _source(name: str) -> Source:
     raise AssertionError(name)
 
 
-def _passage(row: Row, best: float, query: str) -> Passage:
+def _passage(row: FoundPassage, best: float, query: str) -> Passage:
     score = row.score / best if best > 0 else 1.0
     excerpt = excerpt_of(row.text, query)
     return Passage(row.text, score, _source(row.name), row.name, row.line, row.day, row.title, excerpt)
@@ -476,3 +473,21 @@ def _close(attributes: dict[str, object]) -> None:
     found = attributes.get("_open")
     if isinstance(found, tuple) and attributes.get("_process") == os.getpid():
         found[1].close()
+
+
+def query_of(text: str) -> list[str]:
+    """Return the words of a query as FTS5 phrases, each in quotes, which no word contains."""
+    return [f'"{word}"' for word in query_words(text)]
+
+
+def excerpt_of(text: str, query: str, length: int = EXCERPT) -> str:
+    """Return one line of a text around the first word of a query, or its beginning if none is found."""
+    line = " ".join(text.split())
+    if len(line) <= length:
+        return line
+    small = line.lower()
+    places = [small.find(word[: max(2, len(word) - 2)] if len(word) > 3 else word) for word in query_words(query)]
+    first = min((place for place in places if place >= 0), default=0)
+    begin = max(0, min(first - length // 4, len(line) - length))
+    piece = line[begin : begin + length]
+    return f"{'…' * (begin > 0)}{piece[(begin > 0) :]}"[: length - 1] + "…" * (begin + length < len(line))

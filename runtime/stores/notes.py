@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from runtime.closeable import Closeable
 from runtime.errors import MemoryStoreError
 from runtime.files import check_private, make_private, reason_about
 
@@ -48,7 +49,7 @@ class Memory(Protocol):
         """Return the matching notes, best first; an empty result is not an error."""
 
 
-class Notes:
+class Notes(Closeable):
     """Notes in a SQLite file, or in memory, found by their words.
 
     >>> notes = Notes()
@@ -73,7 +74,7 @@ class Notes:
         with _opening:
             try:
                 if path is not None:
-                    _see_to(self._path)
+                    _prepare_file(self._path)
                 self._file = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
             except (sqlite3.Error, OSError) as error:
                 raise self._error(error) from error
@@ -117,12 +118,6 @@ class Notes:
         with self._lock:
             self._file.close()
 
-    def __enter__(self) -> Notes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _error(self, error: sqlite3.Error | UnicodeDecodeError | OSError) -> MemoryStoreError:
         reason = reason_about(error, self._path) if isinstance(error, OSError) else error
         return MemoryStoreError(f"the notes in {self._path} can't be used ({reason}); give another file", self._path)
@@ -134,7 +129,7 @@ the process on it (https://www.sqlite.org/howtocorrupt.html), so no other thread
 """
 
 
-def _see_to(path: str) -> None:
+def _prepare_file(path: str) -> None:
     """Check that SQLite opens only private files of this user: it would follow symlinks, and create files with open
     permissions.
 

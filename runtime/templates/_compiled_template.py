@@ -1,6 +1,6 @@
 """A compiled chat template: renders conversations and derives the format.
 
-Jinja2 runs here: known templates (``_known_templates``) in the program, all others in a separate process
+Jinja2 runs here: known templates (``template.is_known``) in the program, all others in a separate process
 (``_isolated_renderer``, ``renderer_process``). Both give identical results.
 """
 
@@ -16,8 +16,8 @@ import jinja2.meta
 
 from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates._conversation import UNDEFINED, Entry, Undefined
-from runtime.templates._derivation import Derived, derive
-from runtime.templates._sandbox import SIZE, STEPS, Sandbox, TooMuch, clock
+from runtime.templates._derivation import Derivation, derive
+from runtime.templates._sandbox import SIZE, STEPS, LimitExceeded, Sandbox, clock
 
 DATETIME = "%b %d %Y %H:%M:%S GMT"
 """The time format of FireFunction's template, as in llama.cpp."""
@@ -31,7 +31,7 @@ PUBLISHERS = "use the template of the model's publisher"
 TOO_MUCH_MEMORY = "it takes more memory than any conversation needs"
 
 
-class Renderer(Protocol):
+class TemplateRenderer(Protocol):
     """The interface of a ``ChatTemplate`` to its template, in this process or another."""
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, options: Mapping[str, Any]) -> str:
@@ -43,7 +43,7 @@ class Renderer(Protocol):
         """
         ...
 
-    def derive(self) -> Derived:
+    def derive(self) -> Derivation:
         """Derive all facts about the template.
 
         Raises:
@@ -88,14 +88,15 @@ class CompiledTemplate:
             self._wanted = jinja2.meta.find_undeclared_variables(self._sandbox.parse(source))
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(
-                f"the chat template has a syntax error in line {error.lineno} ({said(error.message)}); {PUBLISHERS}"
+                f"the chat template has a syntax error in line {error.lineno} ({error_text(error.message)}); "
+                f"{PUBLISHERS}"
             ) from error
         except (RecursionError, MemoryError, SyntaxError) as error:  # the last of Python, over what Jinja made of it
             raise TemplateError(
-                f"the chat template can't be compiled, it is nested too deeply ({said(error)}); {PUBLISHERS}"
+                f"the chat template can't be compiled, it is nested too deeply ({error_text(error)}); {PUBLISHERS}"
             ) from error
         except Exception as error:  # of whatever literals and constants the template is made of
-            raise TemplateError(f"the chat template can't be compiled ({said(error)}); {PUBLISHERS}") from error
+            raise TemplateError(f"the chat template can't be compiled ({error_text(error)}); {PUBLISHERS}") from error
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, options: Mapping[str, Any]) -> str:
         variables: dict[str, Any] = {"messages": messages, **options}
@@ -109,28 +110,28 @@ class CompiledTemplate:
             written = json.dumps(tools, ensure_ascii=False, indent=2) if tools else ""
             variables = {"functions": written, "datetime": self._now().strftime(DATETIME), **variables}
         try:
-            with self._sandbox.metered(variables):
+            with self._sandbox.meter(variables):
                 return str(self._template.render(variables))
         except MemoryError as error:
-            raise stopped(TOO_MUCH_MEMORY) from error
-        except (TooMuch, RecursionError) as error:
-            raise stopped(said(error)) from error
+            raise stopped_error(TOO_MUCH_MEMORY) from error
+        except (LimitExceeded, RecursionError) as error:
+            raise stopped_error(error_text(error)) from error
         except Exception as error:  # whatever it is, it is the template's
-            raise TemplateError(f"the chat template refuses the conversation: {said(error)}") from error
+            raise TemplateError(f"the chat template refuses the conversation: {error_text(error)}") from error
 
-    def derive(self) -> Derived:
+    def derive(self) -> Derivation:
         return derive(lambda messages, tools, **options: self.apply(messages, tools, options), self._source)
 
     def close(self) -> None:
         """Do nothing: it has no resources to free."""
 
 
-def stopped(reason: str) -> TemplateStoppedError:
+def stopped_error(reason: str) -> TemplateStoppedError:
     """Return the error for a template that a limit stopped."""
     return TemplateStoppedError(f"the chat template was stopped: {reason}; {PUBLISHERS}, or another model")
 
 
-def said(error: object) -> str:
+def error_text(error: object) -> str:
     """Return an error's text, cut to the length of a line."""
     try:
         text = str(error)

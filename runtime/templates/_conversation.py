@@ -79,27 +79,27 @@ class Shape:
 
 def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
     """Return the conversation with marks in its contents (``_protection``), system prompt first."""
-    made = entries_of(request.messages, shield, shape, native=request.protocol == "native")
+    short: dict[str, str] = {}
+
+    def call_id(original: str) -> str:
+        return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else shield.text(original)
+
+    one = _text_entry_for_calls if shape.calls_as_text else _entry
+    one = one if request.protocol == "native" else _text_entry
+    made = [
+        {"role": "user", "content": shield.text(message.text)}
+        if isinstance(message, UserMessage) and not message.parts
+        else one(message, shield, shape, call_id)
+        for message in request.messages
+    ]
     if request.system:
         system = shield.text(request.system)
         if shape.fold_system:
             _fold(system, made)
         else:
             made.insert(0, {"role": "system", "content": system})
-    made = _merged(made) if shape.merge else made
+    made = _merge_roles(made) if shape.merge else made
     return in_parts(made) if shape.parts else made
-
-
-def entries_of(messages: Iterable[Message], shield: Shield, shape: Shape, *, native: bool = True) -> list[Entry]:
-    """Return an entry for each message. ``native``: the template itself writes calls and results."""
-    short: dict[str, str] = {}
-
-    def call_id(original: str) -> str:
-        return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else shield.text(original)
-
-    one = _told_entry if shape.calls_as_text else _entry
-    one = one if native else _text_entry
-    return [one(message, shield, shape, call_id) for message in messages]
 
 
 def tool_entries(tools: Sequence[ToolSpec], shield: Shield) -> list[Entry]:
@@ -145,7 +145,7 @@ class OfferedTools:
         return self._entries(_Same(tuple(tools)))
 
     @property
-    def remembered(self) -> int:
+    def remembered_tools(self) -> int:
         return self._entries.cache_info().currsize
 
 
@@ -175,22 +175,22 @@ def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[st
 def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
     """In a text protocol, a reply's text includes its calls, and a result has the user's role."""
     if isinstance(message, AssistantMessage):
-        return {"role": "assistant", "content": shield.text(message.text or _told_calls(message))}
+        return {"role": "assistant", "content": shield.text(message.text or _calls_as_text(message))}
     if isinstance(message, ToolMessage):
         return {"role": "user", "content": shield.text(f"Result of {message.name}:\n{message.content}")}
     return _entry(message, shield, shape, call_id)
 
 
-def _told_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+def _text_entry_for_calls(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
     """Write calls in the assistant's text, and a result in the user's role, so that the conversation stays complete."""
     if isinstance(message, AssistantMessage):
-        told = "\n".join(filter(None, (message.text, _told_calls(message))))
+        told = "\n".join(filter(None, (message.text, _calls_as_text(message))))
         entry: Entry = {"role": "assistant", "content": shield.text(told)}
         return {**entry, shape.reasoning_key: shield.text(message.reasoning)} if message.reasoning else entry
     return _text_entry(message, shield, shape, call_id)
 
 
-def _told_calls(message: AssistantMessage) -> str:
+def _calls_as_text(message: AssistantMessage) -> str:
     return "\n".join(f"Call of {call.name}: {call.arguments_json}" for call in message.calls)
 
 
@@ -222,7 +222,7 @@ def _fold(system: str, made: list[Entry]) -> None:
     made.insert(0, {"role": "user", "content": system})
 
 
-def _merged(made: list[Entry]) -> list[Entry]:
+def _merge_roles(made: list[Entry]) -> list[Entry]:
     merged: list[Entry] = []
     for entry in made:
         last = merged[-1] if merged else None

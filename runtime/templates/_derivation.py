@@ -14,13 +14,13 @@ handwritten formats are tried, with the same proof. A marker never contains the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import combinations_with_replacement
 
 from attrs import evolve, frozen
 
+from cognition.base.strict_json import LENIENT
 from cognition.parsing import PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers, parse_reply
 from cognition.parsing.formats import FORMATS
 from runtime.templates._conversation import NoTools, Shape
@@ -33,9 +33,9 @@ from runtime.templates._probes import (
     Probe,
     Prober,
     holds_probes,
-    opened_for,
     reasoning_keys,
     texts_of,
+    with_opened_in_reply,
 )
 from runtime.templates._thinking import Switch, find_switch
 
@@ -63,7 +63,7 @@ LONGEST_TEXT = 256
 
 
 @frozen
-class Derived:
+class Derivation:
     """The results of the probes."""
 
     spec: FormatSpec
@@ -99,7 +99,7 @@ class Derived:
 
 
 @frozen
-class _Shown:
+class _ProbeTexts:
     """The template's text for each probe; None if it refuses the probe or omits the tested part."""
 
     plain: Probe
@@ -112,7 +112,7 @@ class _Shown:
     several: Probe | None
     text_arguments: bool
     reasoning_key: str
-    other: _Shown | None = None
+    other: _ProbeTexts | None = None
     """The same with other words."""
 
     def proves(self, spec: FormatSpec) -> bool:
@@ -128,7 +128,7 @@ class _Shown:
         )
 
 
-def read_as(found: Derived, spec: FormatSpec) -> Derived:
+def read_as(found: Derivation, spec: FormatSpec) -> Derivation:
     """Return the findings about a template whose replies are read with another format, chosen by the program."""
     offered = NO_PLACE_FOR_TOOLS not in found.warnings
     there = {
@@ -147,7 +147,7 @@ def read_as(found: Derived, spec: FormatSpec) -> Derived:
     )
 
 
-def derive(apply: Apply, source: str) -> Derived:
+def derive(apply: Apply, source: str) -> Derivation:
     """Derive all facts about a template. Missing facts become warnings.
 
     Raises:
@@ -155,19 +155,19 @@ def derive(apply: Apply, source: str) -> Derived:
     """
     prober = Prober(apply)
     keys = reasoning_keys(source)
-    shown = _show(prober, keys)
+    shown = _render_probes(prober, keys)
     if shown is None:
         warning = "the chat template refuses a plain answer in the conversation: output is shown as it comes"
-        return Derived(PLAIN, (), (warning,), no_tools=prober.no_tools, parts=prober.parts)
-    shown = evolve(shown, other=_show(Prober(apply, PROOFS, prober), keys))
-    spec, evidence = _compared(prober, shown, source)
+        return Derivation(PLAIN, (), (warning,), no_tools=prober.no_tools, parts=prober.parts)
+    shown = evolve(shown, other=_render_probes(Prober(apply, PROOFS, prober), keys))
+    spec, evidence = _compare_probes(prober, shown, source)
     if not shown.proves(spec) or (shown.one and spec.calls is None):
-        written = _written(shown, spec, source)
+        written = _find_handwritten(shown, spec, source)
         if written is not None:
             spec, evidence = written
     if shown.one is None and spec.calls is None:
-        spec, evidence = _told(prober, spec, evidence)
-    spec, evidence = _led(shown, spec, evidence)
+        spec, evidence = _find_mentioned(prober, spec, evidence)
+    spec, evidence = _find_lead(shown, spec, evidence)
     # Nothing gets here that holds probes; and if ever anything did, it would be no format. Nor would a book be one: all
     # of a reply is compared with the beginnings of markers.
     if holds_probes(spec) or any(len(text) > LONGEST_TEXT for text in texts_of(spec)):
@@ -185,7 +185,7 @@ def derive(apply: Apply, source: str) -> Derived:
         )
         if there
     ]
-    return Derived(
+    return Derivation(
         spec,
         tuple(features),
         tuple(_warnings(prober, shown, spec, offered)),
@@ -206,7 +206,7 @@ def _is_known(spec: FormatSpec, known: FormatSpec) -> bool:
     return evolve(spec, name=known.name, stops=known.stops) == known and set(spec.stops) <= set(known.stops)
 
 
-def _warnings(prober: Prober, shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:
+def _warnings(prober: Prober, shown: _ProbeTexts, spec: FormatSpec, offered: bool) -> Iterator[str]:
     if prober.no_tools is None:
         yield NO_PLAIN_CONVERSATION
     answers = [probe for probe in (shown.plain, shown.offered) if probe]
@@ -245,7 +245,7 @@ def _within_reasoning(plain: Probe, spec: FormatSpec) -> bool:
     )
 
 
-def _show(prober: Prober, keys: tuple[str, ...]) -> _Shown | None:
+def _render_probes(prober: Prober, keys: tuple[str, ...]) -> _ProbeTexts | None:
     words = prober.words
     plain = prober.reply(words.text) or prober.reply(words.text, tools=True)
     if plain is None or not plain.shows(words.text):
@@ -271,11 +271,11 @@ def _show(prober: Prober, keys: tuple[str, ...]) -> _Shown | None:
                 values=(words.value,), reasoning={key: words.reasoning}, as_text=as_text, tools=True
             )
         if thinking is not None and thinking.shows(words.reasoning):
-            return _Shown(plain, thinking, one, two, offered, beside, several, as_text, key)
-    return _Shown(plain, None, one, two, offered, beside, several, as_text, REASONING_KEYS[0])
+            return _ProbeTexts(plain, thinking, one, two, offered, beside, several, as_text, key)
+    return _ProbeTexts(plain, None, one, two, offered, beside, several, as_text, REASONING_KEYS[0])
 
 
-def _compared(prober: Prober, shown: _Shown, source: str) -> tuple[FormatSpec, list[str]]:
+def _compare_probes(prober: Prober, shown: _ProbeTexts, source: str) -> tuple[FormatSpec, list[str]]:
     """Return the format found by comparing the probes, with its evidence."""
     evidence: list[str] = []
     stops = _stops(shown.plain)
@@ -296,7 +296,7 @@ def _compared(prober: Prober, shown: _Shown, source: str) -> tuple[FormatSpec, l
     return spec, evidence
 
 
-def _written(shown: _Shown, derived: FormatSpec, source: str) -> tuple[FormatSpec, list[str]] | None:
+def _find_handwritten(shown: _ProbeTexts, derived: FormatSpec, source: str) -> tuple[FormatSpec, list[str]] | None:
     """Return the handwritten format that reads back everything that the template writes."""
     for known in FORMATS.values():
         # A stop that the format reads as something else would end the reply where it is not over.
@@ -312,7 +312,7 @@ def _written(shown: _Shown, derived: FormatSpec, source: str) -> tuple[FormatSpe
     return None
 
 
-def _told(prober: Prober, derived: FormatSpec, evidence: list[str]) -> tuple[FormatSpec, list[str]]:
+def _find_mentioned(prober: Prober, derived: FormatSpec, evidence: list[str]) -> tuple[FormatSpec, list[str]]:
     """Return the format mentioned in the prompt's section about tools, for a template that writes no calls."""
     prompt = prober.render_tools()
     for name, signs in TOLD.items():
@@ -324,12 +324,12 @@ def _told(prober: Prober, derived: FormatSpec, evidence: list[str]) -> tuple[For
     return derived, evidence
 
 
-def _led(shown: _Shown, spec: FormatSpec, evidence: list[str]) -> tuple[FormatSpec, list[str]]:
+def _find_lead(shown: _ProbeTexts, spec: FormatSpec, evidence: list[str]) -> tuple[FormatSpec, list[str]]:
     """Find a word, not a marker, that the template writes before answers if it offers tools (Hunyuan-A13B)."""
     probe = shown.offered
     if probe is None or probe.read_with(spec) or spec.lead:
         return spec, evidence
-    seen = parse_reply(opened_for(spec, probe.before, probe.prompted, probe.reply, ""), probe.reply).text
+    seen = parse_reply(with_opened_in_reply(spec, probe.before, probe.prompted, probe.reply, ""), probe.reply).text
     lead = seen.strip().removesuffix(probe.text).strip()
     if not lead or len(lead) > LONGEST_MARKER or MARKER.search(lead) or holds_probes(lead):
         return spec, evidence
@@ -354,7 +354,7 @@ def _stops(plain: Probe) -> tuple[str, ...]:
 
 
 def _reasoning(
-    prober: Prober, shown: _Shown, source: str, stops: tuple[str, ...], evidence: list[str]
+    prober: Prober, shown: _ProbeTexts, source: str, stops: tuple[str, ...], evidence: list[str]
 ) -> ReasoningMarkers | None:
     prompt = prober.generation_prompt()
     probe = shown.thinking
@@ -436,11 +436,10 @@ def _cuts(between: str) -> list[tuple[str, str, str]]:
 
 
 def _json_call(text: str, position: int) -> tuple[int, int, JsonFields] | None:
-    decoder = json.JSONDecoder()
     while (position := text.find("{", position)) >= 0:
         try:
-            value, stop = decoder.raw_decode(text, position)
-        except ValueError:
+            value, stop = LENIENT.raw_decode(text, position)
+        except (ValueError, RecursionError):
             value, stop = None, 0
         if isinstance(value, dict):
             names = [key for key, item in value.items() if item == PROBES.name]

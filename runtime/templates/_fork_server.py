@@ -39,7 +39,7 @@ ASKED, ANSWERED = struct.Struct(">Bq"), struct.Struct(">q")
 """
 
 
-class Nest:
+class ForkServer:
     """The fork server's process, and the connection to it. Thread-safe."""
 
     def __init__(self) -> None:
@@ -120,16 +120,16 @@ class Nest:
         self.__init__()  # type: ignore[misc]  # as new, lock and all
 
     def _ask(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
-        answer = self._exchanged(what, pid, theirs)
+        answer = self._exchange(what, pid, theirs)
         if what == FORK and answer > 0:
             self._living.add(answer)
         while self._later:
-            self._exchanged(END, self._later.pop())
+            self._exchange(END, self._later.pop())
         if what == FORK and answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return answer
 
-    def _exchanged(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
+    def _exchange(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
         connection = self._connection or self._start()
         self._living.discard(pid)
         self._asking, whole = True, False
@@ -138,7 +138,7 @@ class Nest:
                 connection.sendall(ASKED.pack(what, pid))
             else:
                 socket.send_fds(connection, [ASKED.pack(what, pid)], [theirs.fileno()])
-            (answer,) = ANSWERED.unpack(_received(connection))
+            (answer,) = ANSWERED.unpack(_receive(connection))
             whole = True
         finally:
             self._asking = False
@@ -147,18 +147,11 @@ class Nest:
         return int(answer)
 
     def _start(self) -> socket.socket:
-        connection, theirs = socket.socketpair()
+        environ = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+        self._process, connection = starting.connect(PROGRAM, environ=environ, stderr=subprocess.DEVNULL)
         try:
-            with theirs:
-                self._process = starting.start(
-                    PROGRAM,
-                    [str(theirs.fileno())],
-                    environ={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-                    descriptors=[theirs.fileno()],
-                    stderr=subprocess.DEVNULL,
-                )
             connection.settimeout(START_SECONDS)
-            _received(connection)  # its greeting
+            _receive(connection)  # its greeting
         except BaseException:
             connection.close()
             raise
@@ -167,7 +160,7 @@ class Nest:
         return connection
 
 
-def _received(connection: socket.socket) -> bytes:
+def _receive(connection: socket.socket) -> bytes:
     data = connection.recv(ANSWERED.size, socket.MSG_WAITALL)
     if len(data) < ANSWERED.size:
         raise ConnectionResetError(0, "it ended")
@@ -197,16 +190,16 @@ def serve(connection: socket.socket) -> socket.socket:
             if answer > 0:
                 living.add(answer)
         else:
-            answer = _ended(pid) if pid in living else 0
+            answer = _wait_status(pid) if pid in living else 0
             living.discard(pid)
         for descriptor in descriptors:
             os.close(descriptor)
         connection.sendall(ANSWERED.pack(answer))
 
 
-def _ended(pid: int) -> int:
+def _wait_status(pid: int) -> int:
     os.kill(pid, signal.SIGKILL)  # it may have ended already: its number is its own until it was waited for
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-NEST = Nest()
+FORK_SERVER = ForkServer()

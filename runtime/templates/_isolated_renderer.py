@@ -26,11 +26,11 @@ from typing import Any
 
 from cognition import CodecError, CogstepError, ConfigError
 from cognition.steps.codec import from_data
-from runtime.templates._compiled_template import stopped
+from runtime.templates._compiled_template import stopped_error
 from runtime.templates._conversation import UNDEFINED, Entry, Undefined
-from runtime.templates._derivation import Derived
-from runtime.templates._fork_server import NEST
-from runtime.templates._process import Process
+from runtime.templates._derivation import Derivation
+from runtime.templates._fork_server import FORK_SERVER
+from runtime.templates._process import RendererProcess
 from runtime.templates._sandbox import SIZE, STEPS
 from runtime.templates.limits import Allowance, one_allowance
 
@@ -41,7 +41,7 @@ IDLE_SECONDS = 60.0
 """Seconds before an idle process ends."""
 
 
-class ApartTemplate:
+class IsolatedTemplate:
     """A template in a separate process; see ``CompiledTemplate``. Thread-safe; it serves one thread at a time.
 
     Raises:
@@ -73,16 +73,16 @@ class ApartTemplate:
             question["tools"] = tools
         text = self._ask(question)
         if not isinstance(text, str):
-            raise stopped("it gave no text")
+            raise stopped_error("it gave no text")
         return text
 
-    def derive(self) -> Derived:
+    def derive(self) -> Derivation:
         found = self._ask({"ask": "derive"})
         try:
-            derived = from_data(found, Derived)
+            derived = from_data(found, Derivation)
         except (CodecError, ConfigError) as error:
-            raise stopped(f"what was found out about it can't be read ({error})") from error
-        assert isinstance(derived, Derived)
+            raise stopped_error(f"what was found out about it can't be read ({error})") from error
+        assert isinstance(derived, Derivation)
         return derived
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class ApartTemplate:
             return process.ask(question, allowance)
 
 
-class Processes:
+class RendererPool:
     """The live processes of all templates of this program, by their templates' numbers.
 
     Args:
@@ -110,12 +110,12 @@ class Processes:
     def forget(self) -> None:
         """Initialise, or release all processes in a forked copy of the program."""
         for process in list(getattr(self, "_living", {}).values()):
-            process.let_go()
+            process.release()
         self.dropped: SimpleQueue[int] = SimpleQueue()
         """Templates without references: a garbage collection may find them at any moment."""
         # A signal may come in the middle of anything too: this may be taken twice by one thread.
         self._changed = threading.Condition(threading.RLock())
-        self._living: dict[int, Process] = {}
+        self._living: dict[int, RendererProcess] = {}
         """The most recently used process comes last."""
         self._asked: dict[int, object] = {}
         """Busy processes, and the owner of each request."""
@@ -128,7 +128,7 @@ class Processes:
         return [process.pid for process in list(self._living.values()) if process.pid is not None]
 
     @contextmanager
-    def of(self, number: int, opening: dict[str, Any], allowance: Allowance) -> Iterator[Process]:
+    def of(self, number: int, opening: dict[str, Any], allowance: Allowance) -> Iterator[RendererProcess]:
         """Yield a template's process for one thread: the live process, or a new one that starts on its first request.
 
         The process is ended if its answer was not read completely, for instance after Ctrl-C.
@@ -162,9 +162,9 @@ class Processes:
 
     def _take(
         self, number: int, opening: dict[str, Any], allowance: Allowance, owner: object
-    ) -> tuple[Process, list[Process]]:
-        ended: list[Process] = []
-        with self._changed, allowance.spent():
+    ) -> tuple[RendererProcess, list[RendererProcess]]:
+        ended: list[RendererProcess] = []
+        with self._changed, allowance.spend():
             deadline = time.monotonic() + allowance.wall
             while True:
                 if number not in self._asked:
@@ -173,13 +173,13 @@ class Processes:
                     if process is None and len(self._living) >= self._most and idle:
                         ended += filter(None, [self._living.pop(idle[0], None)])
                     if process is not None or len(self._living) < self._most:
-                        process = process or Process(opening)
+                        process = process or RendererProcess(opening)
                         self._living[number] = process
                         self._asked[number] = owner
                         return process, ended
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise stopped("too many templates are at work at once")
+                    raise stopped_error("too many templates are at work at once")
                 self._changed.wait(left)
 
     def _give_back(self, number: int, owner: object) -> None:
@@ -219,19 +219,19 @@ class Processes:
                 if process is not None:
                     process.end()
             if over:
-                NEST.rest()
+                FORK_SERVER.rest()
                 return
 
 
 _NUMBERS = itertools.count(1)
 
-PROCESSES = Processes()
+PROCESSES = RendererPool()
 
 
-def _forked() -> None:
-    NEST.forget()
+def _forget_after_fork() -> None:
+    FORK_SERVER.forget()
     PROCESSES.forget()
 
 
-os.register_at_fork(after_in_child=_forked)
-atexit.register(NEST.close)
+os.register_at_fork(after_in_child=_forget_after_fork)
+atexit.register(FORK_SERVER.close)

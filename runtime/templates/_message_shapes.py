@@ -46,7 +46,7 @@ LOST = {
 
 
 @frozen
-class Kind:
+class ConversationKind:
     """The properties that conversations of the same form share."""
 
     system: bool
@@ -60,7 +60,7 @@ class Kind:
     """Tools are offered."""
 
     @classmethod
-    def of(cls, request: ModelRequest, tools: bool) -> Kind:
+    def of(cls, request: ModelRequest, tools: bool) -> ConversationKind:
         messages = request.messages
         last = next(iter(reversed(messages)), None)
         return cls(
@@ -90,12 +90,13 @@ class Kind:
 
 
 NATIVE = tuple(
-    Kind(True, False, called, called, tools) for called, tools in ((False, True), (True, True), (True, False))
+    ConversationKind(True, False, called, called, tools)
+    for called, tools in ((False, True), (True, True), (True, False))
 )
 """The kinds that occur in an agent with tools: the last is its answer at the step limit."""
 
 
-class Forms:
+class MessageShapes:
     """Finds and caches the forms that one template accepts.
 
     Args:
@@ -109,10 +110,10 @@ class Forms:
         self._render = render
         self._base = base
         self._forgets_calls = forgets_calls
-        self._known: dict[tuple[Kind, Shape], tuple[str, ...] | None] = {}
-        self._heard: dict[tuple[Kind, Shape], bool] = {}
+        self._known: dict[tuple[ConversationKind, Shape], tuple[str, ...] | None] = {}
+        self._heard: dict[tuple[ConversationKind, Shape], bool] = {}
 
-    def hears(self, switch: Switch, kind: Kind, shape: Shape) -> bool:
+    def obeys(self, switch: Switch, kind: ConversationKind, shape: Shape) -> bool:
         """Return whether the switch has an effect in such a conversation: a system prompt disables Granite 3.3's."""
         if (kind, shape) not in self._heard:
             try:
@@ -124,13 +125,13 @@ class Forms:
             self._heard[kind, shape] = len(prompts) > 1
         return self._heard[kind, shape] or not switch.name
 
-    def lost(self, kind: Kind, shape: Shape) -> tuple[str, ...] | None:
+    def lost_parts(self, kind: ConversationKind, shape: Shape) -> tuple[str, ...] | None:
         """Return the parts that the template omits from such a conversation in this shape; None if it refuses it."""
         if (kind, shape) not in self._known:
             self._known[kind, shape] = self._find(kind, shape)
         return self._known[kind, shape]
 
-    def _find(self, kind: Kind, shape: Shape) -> tuple[str, ...] | None:
+    def _find(self, kind: ConversationKind, shape: Shape) -> tuple[str, ...] | None:
         request = kind.probe()
         try:
             text = self._render(request, shape)
@@ -143,17 +144,17 @@ class Forms:
         there[PROBES.result] = kind.called
         return tuple(LOST[word] for word, wanted in there.items() if wanted and word not in text)
 
-    def shapes(self, kind: Kind) -> Iterator[tuple[Shape, tuple[str, ...]]]:
+    def shapes(self, kind: ConversationKind) -> Iterator[tuple[Shape, tuple[str, ...]]]:
         """Yield the shapes in the order of trial, each with the parts that it loses.
 
         First come the shapes that lose nothing, then by number of lost parts. Last come the shapes refused for the
         probe: another conversation may be accepted.
         """
-        bent = [self._merged(shape) for shape in SHAPES]
+        bent = [self._merge_shape(shape) for shape in SHAPES]
         for shape in bent:
-            if self.lost(kind, shape) == ():
+            if self.lost_parts(kind, shape) == ():
                 yield shape, ()
-        found = [(shape, self.lost(kind, shape)) for shape in bent]
+        found = [(shape, self.lost_parts(kind, shape)) for shape in bent]
         losing = sorted(((shape, lost) for shape, lost in found if lost), key=lambda pair: len(pair[1]))
         yield from losing
         yield from ((shape, ()) for shape, lost in found if lost is None)
@@ -162,15 +163,15 @@ class Forms:
         """Yield warnings about parts that are lost in an agent's conversations in every form."""
         for kind in NATIVE:
             shape, lost = next(self.shapes(kind))
-            if self.lost(kind, shape) is None:
+            if self.lost_parts(kind, shape) is None:
                 continue
             for what in lost:
-                yield left_out(what)
+                yield omission_warning(what)
 
-    def _merged(self, shape: Shape) -> Shape:
+    def _merge_shape(self, shape: Shape) -> Shape:
         base = self._base
         return evolve(shape, text_arguments=base.text_arguments, reasoning_key=base.reasoning_key, parts=base.parts)
 
 
-def left_out(what: str) -> str:
+def omission_warning(what: str) -> str:
     return f"the chat template leaves {what} out of the conversation: the model does not see it"

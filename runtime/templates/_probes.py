@@ -43,7 +43,7 @@ def names(pattern: re.Pattern[str], source: str) -> list[str]:
 
 
 @frozen
-class Words:
+class ProbeWords:
     """The words of probes. Templates never write any of them on their own, and two sets have no common text."""
 
     system: str
@@ -63,7 +63,7 @@ class Words:
         return _function(self.name, self.description, properties)
 
 
-PROBES = Words(
+PROBES = ProbeWords(
     system="PROBE-SYSTEM",
     user="PROBE-USER",
     text="PROBE-TEXT",
@@ -78,7 +78,7 @@ PROBES = Words(
 )
 """The words for finding markers by comparison."""
 
-PROOFS = Words(
+PROOFS = ProbeWords(
     system="Vex no dwarf.",
     user="Jump high, quick wizard",
     text="Black quartz it is",
@@ -148,7 +148,7 @@ class Probe:
 
     def read_with(self, spec: FormatSpec) -> bool:
         """Return whether a parser with this format reads the probe's content back from the reply."""
-        found = opened_for(spec, self.before, self.prompted, self.reply, self.reasoning)
+        found = with_opened_in_reply(spec, self.before, self.prompted, self.reply, self.reasoning)
         reply = parse_reply(found, self.reply, tools=self.tools)
         calls = [(call.name, json.loads(call.arguments_json)) for call in reply.tool_calls]
         return (
@@ -177,7 +177,7 @@ class Prober:
         like: a prober of the same template; its findings about the form of a conversation are reused.
     """
 
-    def __init__(self, apply: Apply, words: Words = PROBES, like: Prober | None = None) -> None:
+    def __init__(self, apply: Apply, words: ProbeWords = PROBES, like: Prober | None = None) -> None:
         self._apply = apply
         self.words = words
         self._led: bool = like is not None and like._led
@@ -188,31 +188,31 @@ class Prober:
         """How to pass an empty set of tools; None if the template refuses every conversation without tools."""
 
     def _wants_parts(self) -> bool:
-        """Return whether the template shows content only in parts. Also finds out whether it requires a system prompt."""
+        """Return whether the template shows content only in parts. Also finds out whether it needs a system prompt."""
         for self._led in (False, True):
-            found = self._parts_shown()
+            found = self._shows_parts()
             if found is not None:
                 return found
         self._led = False
         return False
 
-    def _parts_shown(self) -> bool | None:
+    def _shows_parts(self) -> bool | None:
         """Return None if the template accepts a user message in neither form."""
         for tools in ([self.words.tool()], *NO_TOOLS.values()):
             for parts in (False, True):
                 messages = in_parts([self.user()]) if parts else [self.user()]
-                if self.words.user in (self._rendered(messages, tools) or ""):
+                if self.words.user in (self._render_or_none(messages, tools) or ""):
                     return parts
         return None
 
     def _find_no_tools(self) -> NoTools | None:
         for form, value in NO_TOOLS.items():
-            if self._rendered([self.user()], value) is not None:
+            if self._render_or_none([self.user()], value) is not None:
                 return form
-        refuses_all = self._rendered([self.user()], [self.words.tool()]) is None
+        refuses_all = self._render_or_none([self.user()], [self.words.tool()]) is None
         return "none" if refuses_all else None
 
-    def _rendered(self, messages: list[Entry], tools: Any, **options: Any) -> str | None:
+    def _render_or_none(self, messages: list[Entry], tools: Any, **options: Any) -> str | None:
         if self._led and messages[0]["role"] != "system":
             system: list[Entry] = [{"role": "system", "content": self.words.system}]
             listed = isinstance(messages[0]["content"], list)
@@ -230,7 +230,7 @@ class Prober:
         """Return a rendered conversation, or None if the template refuses it."""
         given = [self.words.tool()] if tools is True else tools or NO_TOOLS[self.no_tools or "none"]
         messages = in_parts(messages) if self.parts else messages
-        return self._rendered(messages, given, add_generation_prompt=prompt, **options)
+        return self._render_or_none(messages, given, add_generation_prompt=prompt, **options)
 
     def user(self) -> Entry:
         return {"role": "user", "content": self.words.user}
@@ -313,7 +313,7 @@ def _calls(calls: tuple[tuple[str, Mapping[str, Any]], ...], as_text: bool) -> l
     ]
 
 
-def opened_as(spec: FormatSpec, prompt: str) -> FormatSpec:
+def with_opened(spec: FormatSpec, prompt: str) -> FormatSpec:
     """Return the format with ``opened`` set as in the prompt before a reply."""
     if spec.reasoning is None:
         return spec
@@ -321,15 +321,15 @@ def opened_as(spec: FormatSpec, prompt: str) -> FormatSpec:
     return spec if opened == spec.reasoning.opened else evolve(spec, reasoning=evolve(spec.reasoning, opened=opened))
 
 
-def opened_for(spec: FormatSpec, before: str, prompted: str, reply: str, reasoning: str) -> FormatSpec:
+def with_opened_in_reply(spec: FormatSpec, before: str, prompted: str, reply: str, reasoning: str) -> FormatSpec:
     """Return the format with ``opened`` set as in a rendered reply.
 
     Reasoning that begins the reply without a marker was opened by the generation prompt, even if the template does not
     show that in the conversation (Apriel 1.6).
     """
-    found = opened_as(spec, before)
+    found = with_opened(spec, before)
     unmarked = reasoning and found.reasoning and not found.reasoning.opened and reply.lstrip().startswith(reasoning)
-    return opened_as(spec, prompted) if unmarked else found
+    return with_opened(spec, prompted) if unmarked else found
 
 
 def prompt_of(without: str | None, with_it: str | None) -> str:
@@ -337,7 +337,7 @@ def prompt_of(without: str | None, with_it: str | None) -> str:
     if without is None or with_it is None:
         return ""
     # A template may end a conversation otherwise when no answer is asked for (Phi 3.5).
-    return with_it[_at_marker(with_it, _shared_start(without, with_it)) :]
+    return with_it[_at_marker(with_it, _common_start(without, with_it)) :]
 
 
 def continuation(before: str, prompt: str, after: str, question: str = "") -> tuple[str, str]:
@@ -353,28 +353,28 @@ def continuation(before: str, prompt: str, after: str, question: str = "") -> tu
             Mistral adds instructions before it, others add some after it. The added text then begins after it and its
             end marker.
     """
-    start = _shared_start(before, after)
+    start = _common_start(before, after)
     asked = before.rfind(question) if question else -1
     shared = asked >= 0 and asked + len(question) <= start
     place = asked if shared else after.find(question, start) if question else -1
     if place >= 0:
         tail = before.rpartition(question)[2]
         start = place + len(question)
-        start += _closed_by(tail, after[start:])
+        start += _closing_length(tail, after[start:])
     whole = after[_at_marker(after, start) :]
     if whole.startswith(prompt):
         return whole, whole[len(prompt) :]
-    size = _at_marker(whole, _shared_start(whole, prompt))
+    size = _at_marker(whole, _common_start(whole, prompt))
     if not size:  # the last messages end alike, so that the prompt's beginning was taken for their part
         starts = [match.start() for match in MARKER.finditer(prompt)]
         size = next((len(prompt) - at for at in starts if whole.startswith(prompt[at:])), 0)
     return whole, whole[size:]
 
 
-def _closed_by(tail: str, rest: str) -> int:
+def _closing_length(tail: str, rest: str) -> int:
     """Return how many characters of ``rest`` end the user message, like the end of ``tail``."""
     ends = (size for size in range(min(len(tail), len(rest)), 0, -1) if tail.endswith(rest[:size]))
-    return max(_shared_start(tail, rest), next(ends, 0))
+    return max(_common_start(tail, rest), next(ends, 0))
 
 
 def _at_marker(text: str, place: int) -> int:
@@ -382,6 +382,6 @@ def _at_marker(text: str, place: int) -> int:
     return next((match.start() for match in MARKER.finditer(text) if match.start() < place < match.end()), place)
 
 
-def _shared_start(a: str, b: str) -> int:
+def _common_start(a: str, b: str) -> int:
     size = min(len(a), len(b))
     return next((i for i in range(size) if a[i] != b[i]), size)

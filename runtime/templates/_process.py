@@ -9,9 +9,10 @@ import sys
 import time
 from typing import Any
 
+from runtime.children.ending import signal_name
 from runtime.errors import TemplateError, TemplateStoppedError
-from runtime.templates._compiled_template import TOO_MUCH_MEMORY, stopped
-from runtime.templates._fork_server import NEST
+from runtime.templates._compiled_template import TOO_MUCH_MEMORY, stopped_error
+from runtime.templates._fork_server import FORK_SERVER
 from runtime.templates._framing import HEAD, LONGEST, body_of, data_of
 from runtime.templates.limits import (
     KEPT_MEMORY,
@@ -34,10 +35,8 @@ r"""The most bytes of a character in JSON (``\u0001``), and of an answer apart f
 reason of a refusal.
 """
 
-NAMES = {int(number): number.name for number in signal.Signals}
 
-
-class Process:
+class RendererProcess:
     """A process that renders one template, and the connection to it. Not thread-safe.
 
     Args:
@@ -59,24 +58,24 @@ class Process:
             TemplateStoppedError: a limit stopped it. The process has then ended.
         """
         if self.pid is None:
-            self.pid, self._connection = NEST.fork()
-            self._asked({"ask": "open", "now": question["now"], **self._opening}, allowance)
-        return None if question["ask"] == "open" else self._asked(question, allowance)
+            self.pid, self._connection = FORK_SERVER.fork()
+            self._ask_once({"ask": "open", "now": question["now"], **self._opening}, allowance)
+        return None if question["ask"] == "open" else self._ask_once(question, allowance)
 
     def end(self) -> int | None:
         """Kill it if it still runs, and return its exit status; None if unknown."""
         self.ended = True
         if self._connection is not None:
             self._connection.close()
-        return None if self.pid is None else NEST.end(self.pid)
+        return None if self.pid is None else FORK_SERVER.end(self.pid)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release it in a forked copy of the program: it belongs to the original."""
         self.ended = True
         if self._connection is not None:
             self._connection.close()
 
-    def _asked(self, question: dict[str, Any], allowance: Allowance) -> Any:
+    def _ask_once(self, question: dict[str, Any], allowance: Allowance) -> Any:
         try:
             body = body_of(question)
         except (TypeError, ValueError, RecursionError) as error:
@@ -84,9 +83,9 @@ class Process:
         if len(body) > LONGEST:
             raise TemplateError("the conversation is larger than any context")
         if allowance.processor <= 0 or allowance.wall <= 0:
-            raise self._out_of(allowance)
+            raise self._timeout_error(allowance)
         most = OWN_TEXT + OUTPUT_PER_BYTE * len(body) if question["ask"] == "apply" else 0
-        with allowance.spent():
+        with allowance.spend():
             answer, seconds = self._exchange(HEAD.pack(len(body), allowance.processor, most), body, most, allowance)
         allowance.processor -= seconds
         match answer:
@@ -98,7 +97,7 @@ class Process:
                 self.end()  # whatever it holds by now, it is given back
                 raise TemplateStoppedError(reason)
             case _:
-                raise self._fallen("it gave no answer that can be read")
+                raise self._death_error("it gave no answer that can be read")
 
     def _exchange(self, head: bytes, body: bytes, most: int, allowance: Allowance) -> tuple[Any, float]:
         assert self._connection is not None
@@ -109,15 +108,15 @@ class Process:
             self._connection.sendall(body)
             length, seconds, resident = HEAD.unpack(self._read(HEAD.size, deadline))
             if length > LONGEST_ESCAPE * most + ROOM:
-                raise self._fallen("it writes more than any conversation needs")
+                raise self._death_error("it writes more than any conversation needs")
             answer = data_of(self._read(length, deadline))
         except TimeoutError:
             shared = "" if allowance.wall >= SECONDS else "all that was asked of it at once"
-            raise self._fallen(f"{shared or 'it'} took longer than {SECONDS:g} s") from None
+            raise self._death_error(f"{shared or 'it'} took longer than {SECONDS:g} s") from None
         except OSError:
-            raise self._fallen() from None
+            raise self._death_error() from None
         except (ValueError, RecursionError):
-            raise self._fallen("it gave no answer that can be read") from None
+            raise self._death_error("it gave no answer that can be read") from None
         if resident > KEPT_MEMORY:
             self.end()
         return answer, max(0.0, seconds)
@@ -138,30 +137,30 @@ class Process:
                 if not WATCHED:
                     raise
                 if resident_bytes(self.pid) > MEMORY:
-                    raise self._fallen(TOO_MUCH_MEMORY) from None
+                    raise self._death_error(TOO_MUCH_MEMORY) from None
                 continue
             if not size:
                 raise ConnectionResetError
             got += size
         return data
 
-    def _out_of(self, allowance: Allowance) -> TemplateStoppedError:
+    def _timeout_error(self, allowance: Allowance) -> TemplateStoppedError:
         spent = f"{PROCESSOR_SECONDS:g} s of a processor" if allowance.processor <= 0 else f"{SECONDS:g} s"
-        return stopped(f"all that was asked of it at once took longer than {spent}")
+        return stopped_error(f"all that was asked of it at once took longer than {spent}")
 
-    def _fallen(self, reason: str = "") -> TemplateStoppedError:
+    def _death_error(self, reason: str = "") -> TemplateStoppedError:
         """End the process if it still runs, and return the error with the reason."""
         code = self.end()
         if reason:
-            return stopped(reason)
+            return stopped_error(reason)
         if code == -signal.SIGPROF:
-            return stopped(f"it took longer than {PROCESSOR_SECONDS:g} s of a processor")
+            return stopped_error(f"it took longer than {PROCESSOR_SECONDS:g} s of a processor")
         if code == OUT_OF_MEMORY:
-            return stopped(TOO_MUCH_MEMORY)
+            return stopped_error(TOO_MUCH_MEMORY)
         if code is None:
-            return stopped("its process was ended")
-        how = f"by {NAMES.get(-code, f'signal {-code}')}" if code < 0 else f"with status {code}"
-        return stopped(f"it ended its process {how}")
+            return stopped_error("its process was ended")
+        how = f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
+        return stopped_error(f"it ended its process {how}")
 
 
 def resident_bytes(pid: int) -> int:

@@ -1,7 +1,7 @@
 """Prevents text from users, files, tools and recordings from becoming control tokens or markers.
 
 A template puts content among its markers, and its output does not show the difference. So the content gets *marks*: one
-before each character that a marker in the content would need (see ``Shield``). ``separated`` removes them from the
+before each character that a marker in the content would need (see ``Shield``). ``separate_marks`` removes them from the
 output, and returns the marked characters. A marker with such a character comes from content. It is tokenised in parts
 (``prompt_tokens``), which are text to any tokenizer.
 
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 from runtime.templates.markers import Markers
@@ -28,6 +29,9 @@ MARK = LEAD + MARKING
 
 TAKEN = re.compile(rf"({LEAD})|\\(?=[uU][fF][dD][eE][fF])")
 """Content that looks like a mark, or will after the content is written as ASCII."""
+
+WRITTEN_LEAD = r"\ufdef"
+"""``LEAD`` as templates write it in ASCII."""
 
 MARKS = re.compile(rf"({LEAD}|\\ufdef)(?:({MARKING}|\\ufded)|(?:{ITSELF}|\\ufdee))")
 """The insertions of ``Shield``. Templates that write JSON in ASCII, or Python's ``repr``, write them with escapes."""
@@ -64,15 +68,40 @@ class Shield:
     """
 
     def __init__(self, markers: Markers) -> None:
-        self._known = lru_cache(REMEMBERED_TEXTS)(partial(_with_marks, markers))
         self._markers = markers
+        self._known: dict[str, str] = {}
+        """Recent contents, oldest first, with their marks: each step of a session repeats those of the previous one."""
 
     def text(self, content: str) -> str:
-        """Return the content with its marks; unchanged if it can't write a marker.
+        """Return the content with its marks; unchanged if it can't write a marker."""
+        known = self._known.get(content)
+        if known is not None:
+            return known
+        marked = self._places(content)
+        made = content
+        if marked or TAKEN.search(content):
+            cuts = [0, *sorted(marked), len(content)]
+            made = MARK.join([TAKEN.sub(_as_itself, content[start:end]) for start, end in pairwise(cuts)])
+        if len(content) <= LONGEST_REMEMBERED:
+            if len(self._known) >= REMEMBERED_TEXTS:
+                with suppress(KeyError, RuntimeError):  # another thread was first
+                    del self._known[next(iter(self._known))]
+            self._known[content] = made
+        return made
 
-        Each step of a session repeats the content of the previous one, so recent results are cached.
-        """
-        return self._known(content) if len(content) <= LONGEST_REMEMBERED else _with_marks(self._markers, content)
+    def _places(self, content: str) -> set[int]:
+        """Return the characters of a content to put marks before."""
+        markers = self._markers
+        marked = {start + 1 for start, _ in markers.hidden.spans(content)}
+        if (visible := VISIBLE.search(content)) is not None:
+            # Never before a space at either end: a template that trims would leave the mark to what comes next.
+            first, last = visible.start(), len(content.rstrip()) - 1
+            bare = content[first : last + 1]
+            if markers.ends_in(bare) or markers.completed_by(bare):
+                marked.add(first)
+            if markers.begins_in(bare):
+                marked.add(last)
+        return marked | markers.beside_removed(content)
 
     def data(self, value: Any) -> Any:
         """Return the same for all texts in JSON data, including keys."""
@@ -104,34 +133,12 @@ class Shield:
                 return value
 
 
-def _with_marks(markers: Markers, content: str) -> str:
-    marked = {start + 1 for start, _ in markers.hidden.spans(content)}
-    if (visible := VISIBLE.search(content)) is not None:
-        # Never before a space at either end: a template that trims would leave the mark to what comes next.
-        first, last = visible.start(), len(content.rstrip()) - 1
-        bare = content[first : last + 1]
-        if markers.ends_in(bare) or markers.completed_by(bare):
-            marked.add(first)
-        if markers.begins_in(bare):
-            marked.add(last)
-    marked |= markers.beside_gone(content)
-    if not marked and not TAKEN.search(content):
-        return content
-    made, before = list[str](), 0
-    for place in (*sorted(marked), len(content)):
-        made.append(TAKEN.sub(_as_itself, content[before:place]))
-        before = place
-    return MARK.join(made)
-
-
 def _as_itself(found: re.Match[str]) -> str:
     return LEAD + ITSELF if found[1] else "\\" + MARK
 
 
-def separated(text: str) -> tuple[str, tuple[int, ...]]:
+def separate_marks(text: str) -> tuple[str, tuple[int, ...]]:
     """Return a template's output without the marks, and the positions of the marked characters."""
-    if LEAD not in text and "\\ufdef" not in text:
-        return text, ()
     kept, marked, before, length = list[str](), list[int](), 0, 0
     for found in MARKS.finditer(text):
         part = text[before : found.start()]

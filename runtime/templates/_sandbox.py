@@ -37,7 +37,7 @@ COUNTED, SIZED = "_counted", "_sized"
 """Filters inserted around the items of loops, and around concatenated texts."""
 
 
-class TooMuch(Exception):  # noqa: N818 - becomes a TemplateError
+class LimitExceeded(Exception):  # noqa: N818 - becomes a TemplateError
     """The template exceeds its limits."""
 
 
@@ -51,7 +51,9 @@ class _Meter:
     def take(self, steps: int) -> None:
         self.left -= steps
         if self.left < 0:
-            raise TooMuch("it does not come to an end: it was stopped after as many steps as no conversation needs")
+            raise LimitExceeded(
+                "it does not come to an end: it was stopped after as many steps as no conversation needs"
+            )
 
 
 METER: ContextVar[_Meter] = ContextVar("METER")
@@ -68,20 +70,20 @@ class _GenerationBlock(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-class _Metered(NodeTransformer):
+class _MeterInserter(NodeTransformer):
     """Inserts the counting filters around loops and concatenated texts."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - Jinja2's name
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, COUNTED)
+        node.iter = _apply_filter(node.iter, COUNTED)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - Jinja2's name
         self.generic_visit(node)
-        return _filtered(node, SIZED)
+        return _apply_filter(node, SIZED)
 
 
-def _filtered(node: nodes.Node, name: str) -> nodes.Filter:
+def _apply_filter(node: nodes.Node, name: str) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
@@ -94,14 +96,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, "jinja2.ext.loopcontrols"])
         self._steps = steps
         self._size = size
-        self.concat = self._joined  # type: ignore[method-assign]
-        self.filters |= {name: self._guarded(function) for name, function in self.filters.items()}
-        self.filters |= {COUNTED: self._counted, SIZED: self._sized, "tojson": self._guarded(_tojson)}
+        self.concat = self._join  # type: ignore[method-assign]
+        self.filters |= {name: self._guard(function) for name, function in self.filters.items()}
+        self.filters |= {COUNTED: self._count_items, SIZED: self._check_result, "tojson": self._guard(_tojson)}
         del self.globals["lipsum"]
         self.globals |= {"raise_exception": _raise_exception}
 
     @contextmanager
-    def metered(self, variables: Mapping[str, Any]) -> Iterator[None]:
+    def meter(self, variables: Mapping[str, Any]) -> Iterator[None]:
         """Give the rendering inside a fresh meter.
 
         Raises:
@@ -114,7 +116,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             METER.reset(token)
 
     def _generate(self, source: nodes.Template, *arguments: Any, **options: Any) -> str:
-        return super()._generate(_Metered().visit(source), *arguments, **options)
+        return super()._generate(_MeterInserter().visit(source), *arguments, **options)
 
     # ------------------------------------------------------------------------------------------------- what is counted
 
@@ -123,7 +125,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         owner = getattr(target, "__self__", None)
         if isinstance(owner, str) and isinstance(target, BuiltinMethodType):
             self._check_method(owner, target.__name__, arguments)
-        return self._sized(super().call(context, target, *arguments, **options))
+        return self._check_result(super().call(context, target, *arguments, **options))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         METER.get().take(1)
@@ -137,7 +139,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self._check(left.bit_length() * abs(right))
         elif operator == "%" and isinstance(left, str) and ("*" in left or LONG_NUMBER.search(left)):
             self._check(self._size + 1)
-        return self._sized(super().call_binop(context, operator, left, right))
+        return self._check_result(super().call_binop(context, operator, left, right))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """As in Jinja2, but a template may change lists that it created itself (Kimi K2 does)."""
@@ -147,7 +149,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def _check(self, size: int) -> None:
         if size > self._size:
-            raise TooMuch("it makes a text larger than any context")
+            raise LimitExceeded("it makes a text larger than any context")
 
     def _check_method(self, owner: str, name: str, arguments: tuple[Any, ...]) -> None:
         """Check text methods that create large texts from small ones."""
@@ -161,7 +163,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif name in ("format", "format_map") and LONG_NUMBER.search(owner):
             self._check(self._size + 1)
 
-    def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a filter that costs a step, refuses large numbers, and checks the size of its result."""
 
         @wraps(function)
@@ -178,23 +180,23 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 self._check(sum(len(texts[-1]) + len(item) for item in items if isinstance(item, str)))
             elif function.__name__ == "do_format" and texts and ("*" in texts[0] or LONG_NUMBER.search(texts[0])):
                 self._check(self._size + 1)
-            return self._sized(function(*arguments, **options))
+            return self._check_result(function(*arguments, **options))
 
         return guarded
 
-    def _sized(self, value: Any) -> Any:
+    def _check_result(self, value: Any) -> Any:
         if isinstance(value, str | list | tuple | dict):
             self._check(len(value))
         return value
 
-    def _counted(self, items: Any) -> Any:
+    def _count_items(self, items: Any) -> Any:
         """Count the items of a loop: a list immediately, a generator item by item."""
         if isinstance(items, list | tuple | dict | str | range):
             METER.get().take(len(items))
             return items
-        return _paid(items) if isinstance(items, GeneratorType) else items
+        return _charge_items(items) if isinstance(items, GeneratorType) else items
 
-    def _joined(self, pieces: Iterable[str]) -> str:
+    def _join(self, pieces: Iterable[str]) -> str:
         size, kept = 0, list[str]()
         for piece in pieces:
             size += len(piece)
@@ -215,7 +217,7 @@ def _lists(value: Any) -> Iterator[list[Any]]:
             rest += item.values()
 
 
-def _paid(items: Iterator[Any]) -> Iterator[Any]:
+def _charge_items(items: Iterator[Any]) -> Iterator[Any]:
     for item in items:
         METER.get().take(1)
         yield item
@@ -237,11 +239,11 @@ def _tojson(
     The results of ``map`` and ``select`` are written as lists, as in llama.cpp.
     """
     return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=_listed
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=_as_list
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if isinstance(value, GeneratorType):
         return list(value)
     raise TypeError(f"{type(value).__name__} can't be written as JSON")

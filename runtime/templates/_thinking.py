@@ -24,7 +24,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition.parsing import FormatSpec
-from runtime.templates._probes import MOST_NAMES, Prober, names, opened_as
+from runtime.templates._probes import MOST_NAMES, Prober, names, with_opened
 
 
 @frozen
@@ -117,7 +117,7 @@ class _Trial:
         return self._opens(on) or len(ends.findall(off)) > len(ends.findall(on))
 
     def _opens(self, prompt: str) -> bool:
-        reasoning = opened_as(self._spec, prompt).reasoning
+        reasoning = with_opened(self._spec, prompt).reasoning
         return reasoning is not None and reasoning.opened
 
 

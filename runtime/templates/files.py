@@ -82,7 +82,7 @@ def find_template(spec: str | None, on_download: Callable[[float], bool] = lambd
         ModelLoadError: a subclass, with a hint in its message.
     """
     if spec is None:
-        return _shipped()
+        return _shipped_template()
     if spec.startswith("hf:"):
         from runtime.models.hub import fetch  # only here: it belongs to an extra
 
@@ -103,7 +103,7 @@ def find_template(spec: str | None, on_download: Callable[[float], bool] = lambd
     raise ModelNotFoundError(f"there is no file or directory {path}; name {FORMS}", spec=spec)
 
 
-def _shipped() -> TemplateFile:
+def _shipped_template() -> TemplateFile:
     """Return the shipped model's template; both copies of the model have the same."""
     for path in sorted(SMALL_MODEL.glob("*.gguf")):
         return _of_gguf(path)

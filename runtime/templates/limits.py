@@ -42,10 +42,10 @@ class Allowance:
 
     def __init__(self, processor: float = PROCESSOR_SECONDS, wall: float = SECONDS) -> None:
         self.processor = processor
-        self.wall = wall
+        self.wall: float = wall
 
     @contextmanager
-    def spent(self) -> Iterator[None]:
+    def spend(self) -> Iterator[None]:
         """Subtract the wall time spent inside."""
         began = time.monotonic()
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
@@ -58,7 +58,7 @@ def control_texts(special: SpecialTokens, template_source: str) -> frozenset[str
     that the template uses. The rest is common in ordinary content: single characters, runs of spaces or punctuation,
     and words.
     """
-    added = (text for text in special.defined if _is_made(text) or (text.strip() and text in template_source))
+    added = (text for text in special.defined if _is_marker_like(text) or (text.strip() and text in template_source))
     return frozenset(text for text in (*special.control, *added) if len(text) > 1)
 
 
@@ -72,7 +72,7 @@ def format_markers(special: SpecialTokens, template_source: str) -> frozenset[st
     return frozenset(text for text in (*special.control, *used) if len(text) > 1 and not re.search(r'["\\\r\n]', text))
 
 
-def _is_made(text: str) -> bool:
+def _is_marker_like(text: str) -> bool:
     """Return whether an added token is neither words nor punctuation: ``<think>``, ``/nothink``, ``", "name": "``."""
     text = text.strip()
     if any(text.startswith(left) and text.endswith(right) for left, right in BRACKETS.items()):
@@ -80,7 +80,7 @@ def _is_made(text: str) -> bool:
     return not WORDS.fullmatch(text) and any(map(str.isalnum, text))
 
 
-class Finder:
+class TextFinder:
     """Searches for any of some texts; as fast for thousands of them as for ten.
 
     Args:
@@ -90,7 +90,7 @@ class Finder:
 
     def __init__(self, texts: Iterable[str], *, any_case: bool = False) -> None:
         self._any_case = any_case
-        self._texts = frozenset(map(self._folded, texts))
+        self._texts = frozenset(map(self._fold, texts))
         lengths: dict[str, set[int]] = {}
         for text in self._texts:
             lengths.setdefault(text[:2], set()).add(len(text))
@@ -102,13 +102,13 @@ class Finder:
         """Yield start and end of each match, the longest at each start; matches may overlap."""
         for found in self._first.finditer(text):
             start = found.start()
-            for length in self._lengths.get(self._folded(text[start : start + 2]), ()):
+            for length in self._lengths.get(self._fold(text[start : start + 2]), ()):
                 end = start + length
-                if end <= len(text) and self._folded(text[start:end]) in self._texts:
+                if end <= len(text) and self._fold(text[start:end]) in self._texts:
                     yield start, end
                     break
 
-    def _folded(self, text: str) -> str:
+    def _fold(self, text: str) -> str:
         return text.lower() if self._any_case else text
 
 
@@ -131,33 +131,33 @@ class Markers:
     """
 
     def __init__(self, texts: Iterable[str] = (), source: str = "", spelled: Iterable[str] = ()) -> None:
-        self.texts = frozenset(texts)
+        self.texts: frozenset[str] = frozenset(texts)
         every = self.texts | frozenset(spelled)
-        self.written = Finder(every)
-        gone, written = _replaced(source)
+        self.written: TextFinder = TextFinder(every)
+        gone, written = _find_replacements(source)
         replaced = {text.replace(new, old) for text in every for old, new in written if new in text}
         hidden = every | replaced | {raw for text in every for raw in _before_escaping(text) if len(raw) > 1}
         if sum(len(text) ** 2 for text in hidden) > MOST_MARKED:
             raise TemplateError(
                 "the vocabulary has more markers, or longer ones, than any model; fetch the model again"
             )
-        self.hidden = Finder(hidden, any_case=True)
+        self.hidden: TextFinder = TextFinder(hidden, any_case=True)
         """Finds them in content, also before the template writes it as JSON or HTML, or replaces characters."""
         gone = {old for old in gone if not any(self.hidden.spans(old))}  # markers have a mark within: none is taken out
-        self._gone = Finder((old for old in gone if len(old) > 1), any_case=True)
+        self._gone = TextFinder((old for old in gone if len(old) > 1), any_case=True)
         self._gone_signs = _one_of({old for old in gone if len(old) == 1}, any_case=True)
         self._takes_out = bool(gone)
         plain = re.sub(r"\\[n\"'\\]", lambda found: ESCAPES[found[0]], source)
         self._source = f"{source}\n{plain}".lower()
         self._folded = tuple(text.lower() for text in hidden)
         self._joined = "\n".join(self._folded)
-        self.longest = max(map(len, hidden), default=0)
+        self.longest: int = max(map(len, hidden), default=0)
         # As content has them once it is trimmed.
         self._beginnings = {text[:length].rstrip() for text in self._folded for length in range(1, len(text))}
         self._ends = {text[-length:].lstrip() for text in self._folded for length in range(1, len(text))}
         self._may_begin = _one_of({text[0] for text in self._folded}, any_case=True)
         self._may_end = _one_of({text[-1] for text in self._folded}, any_case=True)
-        self.completed_by = lru_cache(REMEMBERED)(self._completed_by)
+        self.completed_by: Callable[[str], bool] = lru_cache(REMEMBERED)(self._is_completed_by)
         """Whether the template may write both ends of a marker around a content, as ``<`` and ``>`` around ``think``.
 
         Cached, since short contents, such as the names in a tool's schema, repeat often.
@@ -179,7 +179,7 @@ class Markers:
         head = head.lower()
         return any(head[:length] in self._ends for length in range(1, len(head) + 1))
 
-    def beside_gone(self, content: str) -> set[int]:
+    def beside_removed(self, content: str) -> set[int]:
         """Return the positions of all text that remains if the template removes texts from this content, or cuts it at
         them.
 
@@ -196,7 +196,7 @@ class Markers:
         beside.append(range(end, len(content) if end else 0))
         return {place for places in beside for place in places if not content[place].isspace()}
 
-    def _completed_by(self, content: str) -> bool:
+    def _is_completed_by(self, content: str) -> bool:
         content = content.lower()
         if not 0 < len(content) < self.longest or content not in self._joined:
             return False
@@ -222,7 +222,7 @@ class Markers:
         )
 
 
-def _replaced(source: str) -> tuple[set[str], set[tuple[str, str]]]:
+def _find_replacements(source: str) -> tuple[set[str], set[tuple[str, str]]]:
     """Return the texts that a template removes from contents, and the characters that it replaces: ``'`` by ``"``.
 
     Excludes single characters and spaces that it only splits contents at: there it iterates over lines or words.
@@ -260,6 +260,6 @@ def _before_escaping(text: str) -> Iterator[str]:
     yield str(raw)
 
 
-def cut_at(text: str, places: Iterable[int]) -> list[str]:
+def split_at(text: str, places: Iterable[int]) -> list[str]:
     """Return the text in parts, cut at these places in ascending order."""
     return [text[start:end] for start, end in pairwise((0, *places, len(text)))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from cognition.base.checking import nearest, shown
+from cognition.base.checking import nearest, show
 from runtime.errors import ModelOptionsError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Chosen:
+class Override:
     """Overrides of the settings in a model's files; None: no override."""
 
     template: str | None = None
@@ -34,10 +34,10 @@ class Chosen:
         return evolve(found, template=self.template, plain_template=self.plain_template, leading_bos=bos)
 
 
-NOTHING_CHOSEN = Chosen()
+NOTHING_CHOSEN = Override()
 
 
-def choose(template: str | Path | None, format: object, spec: str) -> Chosen:
+def choose(template: str | Path | None, format: object, spec: str) -> Override:
     """Read the arguments of ``load_model``.
 
     Args:
@@ -60,7 +60,7 @@ def choose(template: str | Path | None, format: object, spec: str) -> Chosen:
         source, plain = found.source, found.plain_source
         if source is None:
             raise ModelOptionsError(f"template: {template} has no chat template; name another one", spec=spec)
-    return Chosen(source, plain, None if format is None else _format(format, spec))
+    return Override(source, plain, None if format is None else _format(format, spec))
 
 
 def _format(given: object, spec: str) -> FormatSpec:
@@ -69,7 +69,7 @@ def _format(given: object, spec: str) -> FormatSpec:
     if isinstance(given, FormatSpec):
         return given
     if not isinstance(given, str):
-        raise ModelOptionsError(f"format must be a FormatSpec or the name of one, not {shown(given)}", spec=spec)
+        raise ModelOptionsError(f"format must be a FormatSpec or the name of one, not {show(given)}", spec=spec)
     if given not in FORMATS:
         raise ModelOptionsError(f"format: there is no written format {given!r}{nearest(given, FORMATS)}", spec=spec)
     return FORMATS[given]

@@ -15,9 +15,9 @@ from functools import cached_property
 from attrs import field, frozen
 
 from runtime.errors import TemplateError
-from runtime.protocol.backend import Backend
-from runtime.templates.markers import Markers, cut_at
-from runtime.templates.template import Rendered
+from runtime.protocol.backend import InferenceBackend
+from runtime.templates.markers import Markers, split_at
+from runtime.templates.template import RenderedPrompt
 
 UNCOMMON = " \ufdd0 \U0010fffd 𒐫 龘 "
 """Characters that many vocabularies have no token for, and write as their unknown token."""
@@ -30,30 +30,30 @@ ANCHORS = ("\n", "|", "~", "\x00", "中", "a")
 class PromptTokenizer:
     """Tokenises prompts with a backend's tokenizer."""
 
-    backend: Backend
+    backend: InferenceBackend
     markers: Markers
     _ids: dict[str, int] = field(init=False)
 
     @_ids.default
-    def _known(self) -> dict[str, int]:
+    def _token_ids(self) -> dict[str, int]:
         known = {**self.backend.special.defined, **self.backend.special.control}
         return {text: known[text] for text in self.markers.texts if text in known}
 
     @cached_property
-    def _unknown(self) -> frozenset[int]:
+    def _unmarked_ids(self) -> frozenset[int]:
         """Marker tokens used for unknown characters: content may become these."""
         return frozenset(self.backend.tokenize(UNCOMMON, special=False)) & frozenset(self._ids.values())
 
     @cached_property
-    def _watched(self) -> frozenset[int]:
-        return frozenset(self._ids.values()) - self._unknown
+    def _watched_tokens(self) -> frozenset[int]:
+        return frozenset(self._ids.values()) - self._unmarked_ids
 
     @cached_property
     def _leads(self) -> bool:
         """Whether the tokenizer prepends a space to any text."""
         return b"".join(map(self.backend.piece, self.backend.tokenize("a", special=False))) == b" a"
 
-    def tokens(self, rendered: Rendered) -> list[int]:
+    def tokens(self, rendered: RenderedPrompt) -> list[int]:
         """Return the tokens of a prompt.
 
         Raises:
@@ -62,15 +62,36 @@ class PromptTokenizer:
         prompt = rendered.text
         own, cuts = self._own_markers(prompt, rendered.marked)
         tokens, start, rest = list[int](), 0, deque(own)
-        for part in cut_at(prompt, cuts):
+        for part in split_at(prompt, cuts) if cuts else (prompt,):
             within: list[tuple[int, int]] = []
             while rest and rest[0][1] <= start + len(part):
                 first, last = rest.popleft()
                 within.append((first - start, last - start))
-            tokens += self._part(part, within, continued=start > 0)
+            ids = [self._ids[part[first:last]] for first, last in within]
+            if start:
+                found = self._tokenize(part, special=True, continued=True)
+            else:
+                found = self.backend.tokenize(part, special=True)
+            watched = self._watched_tokens
+            if [token for token in found if token in watched] != [one for one in ids if one in watched]:
+                found = self._apart(part, within, ids, continued=start > 0)
+            tokens += found
             start += len(part)
         bos = self.backend.metadata.leading_bos
         return [bos, *tokens] if bos is not None and tokens[:1] != [bos] else tokens
+
+    def content_tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text as content in a prompt: without markers.
+
+        Raises:
+            TemplateError: as ``tokens``.
+        """
+        cuts = sorted({start + 1 for start, _ in self.markers.written.spans(text)})
+        tokens = list[int]()
+        for place, part in enumerate(split_at(text, cuts) if cuts else (text,)):
+            found = self._tokenize(part, special=True, continued=place > 0)
+            tokens += found if self._watched_tokens.isdisjoint(found) else self._plain(part, continued=place > 0)
+        return tokens
 
     def _own_markers(self, prompt: str, marked: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
         """Return the spans of the template's own markers, and the places to cut the prompt so that no other marker is
@@ -86,14 +107,9 @@ class PromptTokenizer:
                 own.append((start, end))
         return own, sorted(cuts)
 
-    def _part(self, text: str, own: list[tuple[int, int]], *, continued: bool) -> list[int]:
-        """Return the tokens of a part of the prompt, with exactly these markers."""
-        ids = [self._ids[text[start:end]] for start, end in own]
-        tokens = self._tokenized(text, special=True, continued=continued)
-        watched = self._watched
-        if [token for token in tokens if token in watched] == [one for one in ids if one in watched]:
-            return tokens
-        tokens, before = [], 0
+    def _apart(self, text: str, own: list[tuple[int, int]], ids: list[int], *, continued: bool) -> list[int]:
+        """Return the tokens of a part of the prompt: its markers, and the texts between them by themselves."""
+        tokens, before = list[int](), 0
         for (start, end), id in zip(own, ids, strict=True):
             tokens += [*self._plain(text[before:start], continued=continued), id]
             before, continued = end, True
@@ -104,15 +120,15 @@ class PromptTokenizer:
 
         ``again``: the text was already cut, at the wrong place, since the tokenizer normalises it first.
         """
-        tokens = self._tokenized(text, special=False, continued=continued) if text else []
-        if self._watched.isdisjoint(tokens):
+        tokens = self._tokenize(text, special=False, continued=continued) if text else []
+        if self._watched_tokens.isdisjoint(tokens):
             return tokens
         if len(text) == 1:
             raise TemplateError(f"the model's vocabulary has no way to write U+{ord(text):04X} but as a marker")
         places = {len(text) // 2} if again else self._inside(text, tokens)
         return [
             token
-            for number, part in enumerate(cut_at(text, sorted(places)))
+            for number, part in enumerate(split_at(text, sorted(places)))
             for token in self._plain(part, continued=continued or number > 0, again=True)
         ]
 
@@ -120,7 +136,7 @@ class PromptTokenizer:
         """Return the second character's position of each marker among the tokens, estimated from their lengths."""
         data, said, places = text.encode("utf-8", "replace"), 0, list[int]()
         for token in tokens:
-            if token in self._watched:
+            if token in self._watched_tokens:
                 places.append(said)
             said += len(self.backend.piece(token))
         counted, characters, before = set[int](), 0, 0
@@ -130,7 +146,7 @@ class PromptTokenizer:
             counted.add(min(characters + 1, len(text) - 1))
         return counted
 
-    def _tokenized(self, text: str, *, special: bool, continued: bool) -> list[int]:
+    def _tokenize(self, text: str, *, special: bool, continued: bool) -> list[int]:
         tokens = self.backend.tokenize(text, special=special)
         if not (continued and self._leads):
             return tokens

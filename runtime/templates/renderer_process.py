@@ -22,7 +22,7 @@ from attrs import asdict
 
 from runtime.children.boot import follow
 from runtime.errors import TemplateError, TemplateStoppedError
-from runtime.templates._compiled_template import TOO_MUCH_MEMORY, CompiledTemplate, stopped
+from runtime.templates._compiled_template import TOO_MUCH_MEMORY, CompiledTemplate, stopped_error
 from runtime.templates._conversation import UNDEFINED
 from runtime.templates._fork_server import serve
 from runtime.templates._framing import HEAD, body_of, data_of
@@ -41,12 +41,12 @@ def main() -> NoReturn:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
     warm = CompiledTemplate("{{ messages }}")  # what is imported late is imported here, before any fork and limit
     warm.derive()
-    nest = os.getpid()
+    server = os.getpid()
     connection = serve(socket.socket(fileno=int(sys.argv[1])))
-    follow(nest)
+    follow(server)
     confine(MEMORY if sys.platform == "linux" else 0)
     try:
-        Renderer(connection).run()
+        RendererService(connection).run()
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
 
@@ -61,7 +61,7 @@ def confine(memory: int) -> None:
             resource.setrlimit(limit, (most, most))
 
 
-class Renderer:
+class RendererService:
     """One template, and the connection to its client."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -76,7 +76,7 @@ class Renderer:
             body = self._read(length)
             began = time.process_time()
             signal.setitimer(signal.ITIMER_PROF, processor)
-            answer = self._written(body, most)
+            answer = self._encode_answer(body, most)
             del body
             signal.setitimer(signal.ITIMER_PROF, 0)
             resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_UNIT
@@ -96,26 +96,26 @@ class Renderer:
             data += piece
         return bytes(data)
 
-    def _written(self, body: bytes, most: int) -> bytes:
+    def _encode_answer(self, body: bytes, most: int) -> bytes:
         try:
             return body_of(self._answer(body, most))
         except MemoryError:
-            return body_of({"stopped": str(stopped(TOO_MUCH_MEMORY))})
+            return body_of({"stopped": str(stopped_error(TOO_MUCH_MEMORY))})
 
     def _answer(self, body: bytes, most: int) -> Mapping[str, Any]:
         try:
             question = data_of(body)
             self._now = datetime.fromisoformat(question.pop("now"))
-            text = self._done(question)
+            text = self._execute(question)
         except TemplateStoppedError as error:
             return {"stopped": str(error)}
         except TemplateError as error:
             return {"refused": str(error)}
         if isinstance(text, str) and len(text) > most:
-            return {"stopped": str(stopped("it writes more than any conversation needs"))}
+            return {"stopped": str(stopped_error("it writes more than any conversation needs"))}
         return {"done": text}
 
-    def _done(self, question: dict[str, Any]) -> Any:
+    def _execute(self, question: dict[str, Any]) -> Any:
         match question.pop("ask"):
             case "open":
                 self._template = CompiledTemplate(**question, now=lambda: self._now)

@@ -1,8 +1,8 @@
 """A model's own chat template: renders conversations as ``transformers`` and llama.cpp do, in a sandbox.
 
 Templates come with downloaded models, so they are untrusted code. They run in a sandbox (``_sandbox``), which limits
-their access to the values passed to them and stops endless loops. Unknown templates (``_known_templates``) also run in
-a separate process (``_isolated_renderer``), which ends if nothing else stops them.
+their access to the values passed to them and stops endless loops. Unknown templates (``is_known``) also run in a
+separate process (``_isolated_renderer``), which ends if nothing else stops them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
@@ -18,17 +20,21 @@ from attrs import evolve, frozen
 from cognition import ModelRequest, ToolMessage
 from cognition.parsing import FormatSpec
 from runtime.errors import TemplateError, TemplateStoppedError
-from runtime.templates._compiled_template import CompiledTemplate, Renderer
+from runtime.templates._compiled_template import CompiledTemplate, TemplateRenderer
 from runtime.templates._conversation import NO_TOOLS, Entry, OfferedTools, Shape, Undefined, entries, tool_entries
-from runtime.templates._derivation import Derived, read_as
-from runtime.templates._isolated_renderer import ApartTemplate
-from runtime.templates._known_templates import is_known
-from runtime.templates._message_shapes import Forms, Kind, left_out
-from runtime.templates._probes import opened_as
-from runtime.templates._protection import Shield, separated
+from runtime.templates._derivation import Derivation, read_as
+from runtime.templates._isolated_renderer import IsolatedTemplate
+from runtime.templates._message_shapes import ConversationKind, MessageShapes, omission_warning
+from runtime.templates._probes import with_opened
+from runtime.templates._protection import LEAD, WRITTEN_LEAD, Shield, separate_marks
 from runtime.templates._sandbox import SIZE, STEPS
 from runtime.templates.limits import Allowance, check_source, one_allowance
 from runtime.templates.markers import Markers
+
+LIST = Path(__file__).with_name("known_templates.txt")
+"""The known templates: the shipped one, and those that ``make conformance`` renders completely. One line for each: the
+SHA-256 of its text in hexadecimal digits, and its name. ``tests/conformance/templates.py --known`` writes it.
+"""
 
 FALLBACK_TEMPLATE = """\
 {%- if tools or messages[0].role == 'system' %}
@@ -66,7 +72,7 @@ FALLBACK_TEMPLATE = """\
 
 
 @frozen
-class Rendered:
+class RenderedPrompt:
     """A prompt, ready for tokenising."""
 
     text: str
@@ -92,7 +98,7 @@ class ChatTemplate:
         now: the clock, for templates that write the date.
         steps: limit of loops, calls and filters in one rendering.
         size: limit of any text in it, in characters.
-        apart: whether it runs in a separate process; None: unless it is known (see ``_known_templates``). With False,
+        apart: whether it runs in a separate process; None: unless it is known (see ``is_known``). With False,
             the program vouches for the template: only the step limit stops it.
         format: how replies are read; None: as derived from the template.
 
@@ -121,17 +127,17 @@ class ChatTemplate:
         self._shield = Shield(self._markers)
         self._offered = OfferedTools(self._shield)
         self._format = format
-        self.apart = not is_known(source) if apart is None else apart
+        self.apart: bool = not is_known(source) if apart is None else apart
         options: Any = {"bos_token": bos_token, "eos_token": eos_token, "now": now, "steps": steps, "size": size}
         self._preparing = Allowance()
-        with self._prepared():
-            self._renderer: Renderer = (ApartTemplate if self.apart else CompiledTemplate)(source, **options)
+        with self._charge_allowance():
+            self._renderer: TemplateRenderer = (IsolatedTemplate if self.apart else CompiledTemplate)(source, **options)
             self._plain: ChatTemplate | None = None
             if without_tools is not None and without_tools != source:
                 self._plain = ChatTemplate(without_tools, markers=self._markers, apart=apart, format=format, **options)
 
     @contextmanager
-    def _prepared(self) -> Iterator[None]:
+    def _charge_allowance(self) -> Iterator[None]:
         """Charge the work inside to one allowance, unless the caller has one."""
         with one_allowance(self._preparing):
             yield
@@ -143,17 +149,17 @@ class ChatTemplate:
             self._plain.close()
 
     @one_allowance()
-    def render(self, request: ModelRequest, *, open_reply: bool = True) -> Rendered:
+    def render(self, request: ModelRequest, *, open_reply: bool = True) -> RenderedPrompt:
         """Return the prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.
 
         If a template refuses the plain form, or omits parts of it, the conversation is adapted as little as possible.
-        ``Rendered.notes`` lists the adaptations, ``Rendered.warnings`` the parts that are still missing.
+        ``RenderedPrompt.notes`` lists the adaptations, ``RenderedPrompt.warnings`` the parts that are still missing.
 
         Raises:
             TemplateError: it refuses every form.
             TemplateStoppedError: a limit stopped it.
         """
-        found = self._derived
+        found = self._derivation
         offered = () if request.options.tool_choice == "none" else request.tools
         if not offered and not self._takes(request):
             if self._plain is not None:
@@ -172,8 +178,8 @@ class ChatTemplate:
             if word := found.switch.word(thinking):
                 request = evolve(request, system=f"{request.system}\n\n{word}".strip())
         refusal: TemplateError | None = None
-        kind = Kind.of(request, bool(offered))
-        for shape, lost in self._forms.shapes(kind):
+        kind = ConversationKind.of(request, bool(offered))
+        for shape, lost in self._shapes.shapes(kind):
             try:
                 tools = self._offered.entries(offered) or NO_TOOLS[found.no_tools or "none"]
                 made = entries(request, self._shield, shape)
@@ -187,44 +193,44 @@ class ChatTemplate:
             except TemplateError as error:
                 refusal = refusal or error  # the refusal of the plainest form says most
                 continue
-            heard = found.switch is None or self._forms.hears(found.switch, kind, shape)
-            unheard = _unheard(thinking, found, heard=heard)
+            heard = found.switch is None or self._shapes.obeys(found.switch, kind, shape)
+            unheard = _thinking_warnings(thinking, found, heard=heard)
             showing = ("the template refuses conversations without tools: it is shown those that may not be called",)
-            warnings = (*map(left_out, lost), *unheard, *(showing if shown_all_the_same else ()))
-            text, marked = separated(wrote)
-            return Rendered(text, self._spec_for(text, request), marked, shape.notes(), warnings)
+            warnings = (*map(omission_warning, lost), *unheard, *(showing if shown_all_the_same else ()))
+            text, marked = separate_marks(wrote) if LEAD in wrote or WRITTEN_LEAD in wrote else (wrote, ())
+            return RenderedPrompt(text, self._spec_for(text, request), marked, shape.notes(), warnings)
         raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
 
     def _takes(self, request: ModelRequest) -> bool:
         """Return whether to use this template for a conversation without offered tools."""
         if self._plain is None:
-            return self._derived.no_tools is not None
+            return self._derivation.no_tools is not None
         called = any(isinstance(message, ToolMessage) for message in request.messages)
-        return called and self._derived.no_tools is not None and request.protocol == "native"
+        return called and self._derivation.no_tools is not None and request.protocol == "native"
 
     def format_spec(self) -> FormatSpec:
         """Return how the model marks reasoning and calls, derived by rendering and comparing probes."""
-        return self._derived.spec
+        return self._derivation.spec
 
     @property
-    def derivation(self) -> Derived:
+    def derivation(self) -> Derivation:
         """The derived format with all other findings."""
-        return self._derived
+        return self._derivation
 
     def format_after(self, prompt: str) -> FormatSpec:
         """Return the format with ``opened`` as in this prompt: options let templates open or close reasoning."""
-        return opened_as(self._derived.spec, prompt)
+        return with_opened(self._derivation.spec, prompt)
 
     @property
     def features(self) -> tuple[str, ...]:
         """The features that the template supports, of ``tools``, ``system``, ``thinking``, ``thinking_option``."""
-        return self._derived.features
+        return self._derivation.features
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for users of the template, one sentence each."""
-        with self._prepared():
-            return tuple(dict.fromkeys((*self._derived.warnings, *self._forms.warnings())))
+        with self._charge_allowance():
+            return tuple(dict.fromkeys((*self._derivation.warnings, *self._shapes.warnings())))
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, **options: Any) -> str:
         """Render dictionaries unchanged.
@@ -236,21 +242,21 @@ class ChatTemplate:
         return self._renderer.apply(messages, tools, options)
 
     @cached_property
-    def _derived(self) -> Derived:
-        with self._prepared():
+    def _derivation(self) -> Derivation:
+        with self._charge_allowance():
             found = self._renderer.derive()
         return found if self._format is None else read_as(found, self._format)
 
     @cached_property
-    def _forms(self) -> Forms:
-        found = self._derived
+    def _shapes(self) -> MessageShapes:
+        found = self._derivation
 
         def render(request: ModelRequest, shape: Shape, **options: Any) -> str:
             shield = Shield(Markers())
             tools = tool_entries(request.tools, shield) or NO_TOOLS[found.no_tools or "none"]
             return self.apply(entries(request, shield, shape), tools, add_generation_prompt=True, **options)
 
-        return Forms(render, found.shape, forgets_calls=found.spec.calls is not None and not found.shows_calls)
+        return MessageShapes(render, found.shape, forgets_calls=found.spec.calls is not None and not found.shows_calls)
 
     def _spec_for(self, prompt: str, request: ModelRequest) -> FormatSpec:
         """Return how to read the reply to this prompt.
@@ -261,7 +267,7 @@ class ChatTemplate:
         return spec if request.protocol == "native" else evolve(spec, calls=None)
 
 
-def _unheard(thinking: bool | None, found: Derived, *, heard: bool) -> tuple[str, ...]:
+def _thinking_warnings(thinking: bool | None, found: Derivation, *, heard: bool) -> tuple[str, ...]:
     """Return warnings for a request for or against reasoning that has no effect."""
     switch, reasons = found.switch, found.reasons
     if switch is None:
@@ -274,3 +280,22 @@ def _unheard(thinking: bool | None, found: Derived, *, heard: bool) -> tuple[str
     elif not heard and thinking is (switch.on is not None):  # asked for the other way than it goes by itself
         return (f"the chat template does not heed its switch for reasoning in such a conversation ({thinking=})",)
     return ()
+
+
+def fingerprint(source: str) -> str:
+    """Return the hash of a template. Ignores trailing white space, which editors and converters change."""
+    return sha256(source.rstrip().encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_known(source: str) -> bool:
+    """Return whether a template is in the list; False if the list is missing."""
+    return fingerprint(source) in _known_fingerprints()
+
+
+@cache
+def _known_fingerprints() -> frozenset[str]:
+    try:
+        lines = LIST.read_text("ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return frozenset()
+    return frozenset(line.partition(" ")[0] for line in lines if line and not line.startswith("#"))

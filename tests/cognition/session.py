@@ -28,7 +28,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.context import before_window, message_size, prompt_budget, shown
+from cognition.context import before_window, message_size, prompt_budget, visible_messages
 from cognition.context.sections import briefing_size
 from cognition.engine._setup import Setup
 
@@ -86,12 +86,12 @@ def check(config: AgentConfig, transition: Transition) -> None:
     ids, newest = [message.id for message in state.history], state.counters.messages
     assert ids == [f"m{number}" for number in range(newest - len(ids) + 1, newest + 1)]
     setup, costs = Setup(config), state.costs
-    messages = shown(state.history, state.window, setup.note_with(costs))
+    messages = visible_messages(state.history, state.window, setup.note_with(costs))
     assert sum(message_size(message) for message in messages) == pytest.approx(state.window.size)
     reports = [decision for decision in decisions if isinstance(decision, ContextAssembled)]
     asked = [decision for decision in decisions if isinstance(decision, CallModel)]
     requests = [decision.request for decision in asked if decision.purpose != "summary"]
-    fixed = setup.fixed_with(state.system, costs) + briefing_size(state.briefing)
+    fixed = setup.fixed_size_with(state.system, costs) + briefing_size(state.briefing)
     tokens = (fixed + state.window.size - state.window.slack) * state.window.scale
     summary = state.window.summary
     for report, request in zip(reports, requests, strict=True):

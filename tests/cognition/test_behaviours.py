@@ -1,4 +1,4 @@
-"""Behaviours of docs/behaviours.md that are about several parts of the core at once."""
+"""Behaviours of docs/concepts/behaviours.md that are about several parts of the core at once."""
 
 from __future__ import annotations
 

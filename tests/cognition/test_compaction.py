@@ -56,14 +56,14 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.context import COMPACT_EVERY, message_size, prompt_budget, shown, summary_request
+from cognition.context import COMPACT_EVERY, message_size, prompt_budget, summary_request, visible_messages
 from cognition.context.summaries import LEAST_SHARE, REQUEST_ID, cutting_point, with_summary
 from cognition.context.window import skipped_message
 from cognition.engine.handlers.compaction import NO_ROOM, NO_SHORTER, NOTHING, NOTHING_NEW, WAS_CUT, WAS_EMPTY
 from cognition.steps.decisions import ContextAssembled, LimitHit, RetryPlanned
 from cognition.steps.state import NO_SUMMARY, Summary, Window
 from cognition.testing import laws
-from cognition.testing._edge_laws import unpaired
+from cognition.testing._edge_laws import find_unpaired
 from cognition.testing._search import Walk
 from cognition.values.content import Image, TextPart
 from cognition.values.outcomes import Outcome
@@ -277,8 +277,8 @@ def test_long_histories_share_what_they_show_behind_a_summary() -> None:
     for until in (64, 65, 140, 143):
         window = with_summary(history, whole(history), until, Summary(SUMMARY), None)
 
-        messages = shown(history, window)
-        later = shown(history.append(UserMessage("new", "More.")), window)
+        messages = visible_messages(history, window)
+        later = visible_messages(history.append(UserMessage("new", "More.")), window)
 
         assert later.continues(messages)
         assert list(messages)[-(len(history) - until) :] == list(history[until:])
@@ -782,8 +782,8 @@ def test_a_cut_stands_between_turns_or_between_steps_of_the_newest(
     if until is None:
         return
     after = with_summary(history, window, until, Summary("TASK: all."), None)
-    messages = list(shown(history, after))
-    assert unpaired(messages) is None
+    messages = list(visible_messages(history, after))
+    assert find_unpaired(messages) is None
     users = [message for message in history if isinstance(message, UserMessage)]
     assert users[-1] in messages
     assert sum(map(message_size, messages)) == pytest.approx(after.size)

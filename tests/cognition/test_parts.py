@@ -24,7 +24,7 @@ from cognition import (
 )
 from cognition.base.ids import parse_effect_id
 from cognition.base.repetition import cycle_length, fingerprint, remember
-from cognition.context import fit, message_size, scale_measured, shorten
+from cognition.context import fit, message_size, scale_after_measurement, shorten
 from cognition.policy import SEVERITY
 from cognition.steps.retry import classify, delay
 from cognition.steps.state import Window
@@ -226,11 +226,11 @@ def test_trimming_drops_whole_turns_and_never_the_last(
 
 
 def test_a_measured_prompt_corrects_the_estimate_within_reason() -> None:
-    assert scale_measured(100.0, 150) == 1.5
-    assert scale_measured(100.0, 1) == 0.2
-    assert scale_measured(100.0, 10_000) == 5.0
-    assert scale_measured(100.0, 10**400) == 5.0
-    assert scale_measured(3.3, 16) == 16 / 3.3
+    assert scale_after_measurement(100.0, 150) == 1.5
+    assert scale_after_measurement(100.0, 1) == 0.2
+    assert scale_after_measurement(100.0, 10_000) == 5.0
+    assert scale_after_measurement(100.0, 10**400) == 5.0
+    assert scale_after_measurement(3.3, 16) == 16 / 3.3
 
 
 @given(st.dictionaries(st.text(), st.text()))

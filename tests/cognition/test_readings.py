@@ -9,7 +9,7 @@ from cognition.parsing.text_protocol import (
     INSTRUCTIONS,
     MISPLACED,
     MOST_OBJECTS,
-    Reading,
+    ParsedReply,
     TextProtocol,
     instructions,
     read_text,
@@ -25,45 +25,48 @@ UNCLOSED = MalformedToolCall("<tool>shell", "<tool> is not closed")
 CUT = "it begins like a call and is no complete JSON"
 
 
-def malformed(raw: str, reason: str) -> Reading:
-    return Reading(malformed=(MalformedToolCall(raw, reason),))
+def malformed(raw: str, reason: str) -> ParsedReply:
+    return ParsedReply(malformed=(MalformedToolCall(raw, reason),))
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('Sure! {"a": "shell", "i": "ls"} Done.', Reading(reasoning="Sure!  Done.", calls=(LS,))),
-        ('Use {"a": 5} then {"a": "shell", "i": "ls"} ok', Reading(reasoning='Use {"a": 5} then  ok', calls=(LS,))),
-        ('See {"a": broken {"a": "shell", "i": "ls"}', Reading(reasoning='See {"a": broken', calls=(LS,))),
+        ('Sure! {"a": "shell", "i": "ls"} Done.', ParsedReply(reasoning="Sure!  Done.", calls=(LS,))),
+        ('Use {"a": 5} then {"a": "shell", "i": "ls"} ok', ParsedReply(reasoning='Use {"a": 5} then  ok', calls=(LS,))),
+        ('See {"a": broken {"a": "shell", "i": "ls"}', ParsedReply(reasoning='See {"a": broken', calls=(LS,))),
         (
             'Run {"a": "shell", "i": {"command": "a\nb"}}',
-            Reading(reasoning="Run", calls=(ProposedCall("shell", {"command": "a\nb"}),)),
+            ParsedReply(reasoning="Run", calls=(ProposedCall("shell", {"command": "a\nb"}),)),
         ),
-        ('Well {"t": "why", "a": "shell", "i": "ls"}', Reading(reasoning="Well\nwhy", calls=(LS,))),
+        ('Well {"t": "why", "a": "shell", "i": "ls"}', ParsedReply(reasoning="Well\nwhy", calls=(LS,))),
         (
             'Hm.\n```json\n{"t": "x", "a": "shell", "i": "ls"}\n```\nand\n```\n{"a": "shell", "i": "ls"}\n```\nend',
-            Reading(reasoning="Hm.\n\nand\n\nend\nx", calls=(LS, LS)),
+            ParsedReply(reasoning="Hm.\n\nand\n\nend\nx", calls=(LS, LS)),
         ),
         (
             '```\n{"result": 1}\n```\n```json\n{"a": "shell", "i": "ls"}\n```',
-            Reading(calls=(LS,)),
+            ParsedReply(calls=(LS,)),
         ),
-        ('```json\n[{"f": "A"}, {"f": "B"}]\n```', Reading("A\nB")),
+        ('```json\n[{"f": "A"}, {"f": "B"}]\n```', ParsedReply("A\nB")),
         (
             '{"f": "A", "r": "note"} {"f": "B", "t": "why"} {"r": "two", "t": "and"}',
-            Reading("A\nB", "why\nand", remember=("note", "two")),
+            ParsedReply("A\nB", "why\nand", remember=("note", "two")),
         ),
-        ('{"t": "only"}', Reading(reasoning="only")),
-        ('{"a": "shell", "i": "ls", "c": true}', Reading(calls=(ProposedCall("shell", {"command": "ls"}, (), True),))),
-        ('{"a": "shell", "i": "ls", "c": false}', Reading(calls=(LS,))),
-        ('{"a": "move", "i": "  {\\"a\\": \\"1\\"}"}', Reading(calls=(ProposedCall("move", {"a": "1"}),))),
-        ('{"a": "shell", "i": "{ls"}', Reading(calls=(ProposedCall("shell", {"command": "{ls"}),))),
-        ('{"a": "shell"}', Reading(calls=(ProposedCall("shell", {}),))),
-        ("<response> A </response> B", Reading("A")),
-        ("<response>A", Reading("A")),
+        ('{"t": "only"}', ParsedReply(reasoning="only")),
+        (
+            '{"a": "shell", "i": "ls", "c": true}',
+            ParsedReply(calls=(ProposedCall("shell", {"command": "ls"}, (), True),)),
+        ),
+        ('{"a": "shell", "i": "ls", "c": false}', ParsedReply(calls=(LS,))),
+        ('{"a": "move", "i": "  {\\"a\\": \\"1\\"}"}', ParsedReply(calls=(ProposedCall("move", {"a": "1"}),))),
+        ('{"a": "shell", "i": "{ls"}', ParsedReply(calls=(ProposedCall("shell", {"command": "{ls"}),))),
+        ('{"a": "shell"}', ParsedReply(calls=(ProposedCall("shell", {}),))),
+        ("<response> A </response> B", ParsedReply("A")),
+        ("<response>A", ParsedReply("A")),
     ],
 )
-def test_short_keys_are_read_part_by_part(text: str, expected: Reading) -> None:
+def test_short_keys_are_read_part_by_part(text: str, expected: ParsedReply) -> None:
     """Nothing that was said is lost: what stands around the objects is thought, answers and notes keep their order."""
     assert expected == read_text("short_keys", text, TOOLS)
 
@@ -102,7 +105,7 @@ def test_what_can_not_be_read_goes_back_as_it_was_with_the_reason(text: str, rea
 )
 def test_an_object_with_another_key_or_type_is_not_of_the_convention(text: str) -> None:
     """It is an answer, unless it names a tool that there is."""
-    assert Reading(text) == read_text("short_keys", text, TOOLS)
+    assert ParsedReply(text) == read_text("short_keys", text, TOOLS)
 
 
 def test_so_many_objects_are_looked_for_in_prose_and_no_more() -> None:
@@ -116,30 +119,30 @@ def test_a_reply_that_was_cut_is_looked_through_as_far_as_that() -> None:
     """Objects that are no calls stay in the answer, however many there are."""
     text = "Use " + '{"a": 5} ' * (MOST_OBJECTS + 1)
 
-    assert read_text("short_keys", text, TOOLS, "length") == Reading(text)
+    assert read_text("short_keys", text, TOOLS, "length") == ParsedReply(text)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("  <tool>shell", malformed("  <tool>shell", "<tool> is not closed")),
-        ("Text <tool>shell", Reading(reasoning="Text", malformed=(UNCLOSED,))),
-        ("x<tool>shell", Reading(reasoning="x", malformed=(UNCLOSED,))),
-        ("Text <tool>none", Reading("Text <tool>none")),
-        ("Text <tool>she", Reading("Text <tool>she")),
-        ("Use <tool> so. <tool>shell", Reading(reasoning="Use <tool> so.", malformed=(UNCLOSED,))),
+        ("Text <tool>shell", ParsedReply(reasoning="Text", malformed=(UNCLOSED,))),
+        ("x<tool>shell", ParsedReply(reasoning="x", malformed=(UNCLOSED,))),
+        ("Text <tool>none", ParsedReply("Text <tool>none")),
+        ("Text <tool>she", ParsedReply("Text <tool>she")),
+        ("Use <tool> so. <tool>shell", ParsedReply(reasoning="Use <tool> so.", malformed=(UNCLOSED,))),
         (
             "Go: <tool>shell<args>ls</args>",
-            Reading(
+            ParsedReply(
                 reasoning="Go:", malformed=(MalformedToolCall("<tool>shell<args>ls</args>", "<tool> is not closed"),)
             ),
         ),
-        ("<tool>shell</tool><args> </args>", Reading(calls=(ProposedCall("shell", {}),))),
-        ("<tool>shell</tool>", Reading(calls=(ProposedCall("shell", {}),))),
-        ("<tool> shell </tool> <args> ls </args>", Reading(calls=(LS,))),
+        ("<tool>shell</tool><args> </args>", ParsedReply(calls=(ProposedCall("shell", {}),))),
+        ("<tool>shell</tool>", ParsedReply(calls=(ProposedCall("shell", {}),))),
+        ("<tool> shell </tool> <args> ls </args>", ParsedReply(calls=(LS,))),
         (
             "A <tool>move</tool><args>x</args>B<response> R </response>C",
-            Reading(
+            ParsedReply(
                 "R",
                 "A BC",
                 malformed=(
@@ -147,29 +150,32 @@ def test_a_reply_that_was_cut_is_looked_through_as_far_as_that() -> None:
                 ),
             ),
         ),
-        ("A<tool>shell</tool><args>ls</args><response> R", Reading("R", "A", (LS,))),
-        ("<tool>shell</tool><args>ls</args><tool>", Reading(reasoning="<tool>", calls=(LS,))),
-        ("A<response> R </response>B", Reading("R")),
+        ("A<tool>shell</tool><args>ls</args><response> R", ParsedReply("R", "A", (LS,))),
+        ("<tool>shell</tool><args>ls</args><tool>", ParsedReply(reasoning="<tool>", calls=(LS,))),
+        ("A<response> R </response>B", ParsedReply("R")),
     ],
 )
-def test_tool_tags_are_read_part_by_part(text: str, expected: Reading) -> None:
+def test_tool_tags_are_read_part_by_part(text: str, expected: ParsedReply) -> None:
     assert expected == read_text("tool_tags", text, TOOLS)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Hm. <t", Reading("Hm. ")),
-        ("Hm. <tool", Reading("Hm. ")),
-        ("Hm. <", Reading("Hm. <")),
-        ("Hm. <respons", Reading("Hm. ")),
-        ("<response>Hm.</respo", Reading("Hm.")),
-        ("Hm. <tool>", Reading(reasoning="Hm.", malformed=(MalformedToolCall("<tool>", "<tool> is not closed"),))),
-        ("Hm. <tool>sh", Reading(reasoning="Hm.", malformed=(MalformedToolCall("<tool>sh", "<tool> is not closed"),))),
-        ("Hm. <tool>none", Reading("Hm. <tool>none")),
+        ("Hm. <t", ParsedReply("Hm. ")),
+        ("Hm. <tool", ParsedReply("Hm. ")),
+        ("Hm. <", ParsedReply("Hm. <")),
+        ("Hm. <respons", ParsedReply("Hm. ")),
+        ("<response>Hm.</respo", ParsedReply("Hm.")),
+        ("Hm. <tool>", ParsedReply(reasoning="Hm.", malformed=(MalformedToolCall("<tool>", "<tool> is not closed"),))),
+        (
+            "Hm. <tool>sh",
+            ParsedReply(reasoning="Hm.", malformed=(MalformedToolCall("<tool>sh", "<tool> is not closed"),)),
+        ),
+        ("Hm. <tool>none", ParsedReply("Hm. <tool>none")),
     ],
 )
-def test_a_reply_that_was_cut_in_the_name_of_a_call_shows_nothing_of_it(text: str, expected: Reading) -> None:
+def test_a_reply_that_was_cut_in_the_name_of_a_call_shows_nothing_of_it(text: str, expected: ParsedReply) -> None:
     """A name that no tool begins with is none: an answer may speak of ``<tool>``."""
     assert expected == read_text("tool_tags", text, TOOLS, "length")
 
@@ -194,7 +200,7 @@ def test_a_reply_that_was_cut_in_the_name_of_a_call_shows_nothing_of_it(text: st
     ],
 )
 def test_a_reply_that_was_cut_in_an_object_shows_what_stands_before_it(text: str, answer: str) -> None:
-    assert read_text("short_keys", text, TOOLS, "length") == Reading(answer)
+    assert read_text("short_keys", text, TOOLS, "length") == ParsedReply(answer)
 
 
 @pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])

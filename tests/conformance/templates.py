@@ -51,13 +51,12 @@ from cognition import (
 )
 from cognition.parsing import FormatSpec, Parser, Reply, collect
 from runtime.errors import TemplateError
-from runtime.templates._conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
-from runtime.templates._known_templates import LIST, fingerprint
-from runtime.templates._probes import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
+from runtime.templates._conversation import NO_TOOLS, Entry, entries, in_parts, tool_entries
+from runtime.templates._probes import continuation, holds_probes, prompt_of, texts_of, with_opened, with_opened_in_reply
 from runtime.templates._protection import Shield
 from runtime.templates.files import find_template
 from runtime.templates.markers import Markers
-from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
+from runtime.templates.template import FALLBACK_TEMPLATE, LIST, ChatTemplate, fingerprint
 from tests.cognition.parsing.stated_cases import PROJECTS, format_of
 from tests.conformance.sources import SourceError, templates
 
@@ -191,7 +190,9 @@ def written(template: ChatTemplate, message: AssistantMessage, *, tools: bool = 
     offered = tool_entries(TOOLS, Shield(Markers())) if tools else NO_TOOLS[found.no_tools or "none"]
 
     def applied(*messages: Message, prompt: bool = False) -> str:
-        made: list[Entry] = entries_of(messages, Shield(Markers()), found.shape)
+        made: list[Entry] = entries(
+            ModelRequest("", History(messages), (), GenerationOptions()), Shield(Markers()), found.shape
+        )
         made = in_parts(made) if found.parts else made
         return template.apply(made, offered, add_generation_prompt=prompt)
 
@@ -204,7 +205,9 @@ def written(template: ChatTemplate, message: AssistantMessage, *, tools: bool = 
     prompt = prompt_of(before, prompted)
     _, reply = continuation(before, prompt, after, question.text)
     spec = template.format_spec()
-    return reply, opened_for(spec, after[: len(after) - len(reply)], before + prompt, reply, message.reasoning)
+    return reply, with_opened_in_reply(
+        spec, after[: len(after) - len(reply)], before + prompt, reply, message.reasoning
+    )
 
 
 def read(spec: FormatSpec, chunks: Iterable[str]) -> Reply:
@@ -311,7 +314,7 @@ def asked(template: ChatTemplate, request: ModelRequest) -> Cell:
 def without_reasoning(template: ChatTemplate) -> Cell:
     """Whether a reply without reasoning can be asked for, or it is told that it can't."""
     off, on = (template.render(evolve(ASKED["bare"], options=GenerationOptions(thinking=on))) for on in (False, True))
-    reasoning = opened_as(template.format_spec(), off.text).reasoning
+    reasoning = with_opened(template.format_spec(), off.text).reasoning
     if off.warnings:
         return Cell("no", "; ".join(off.warnings))
     if off.text == on.text and reasoning is None:

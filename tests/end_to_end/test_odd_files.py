@@ -23,7 +23,7 @@ from cognition import CogstepError
 from interpreters import Agent, rehearse, replay
 from interpreters.cli.main import main
 from interpreters.recording.journal.payloads import LARGE, directory_of
-from interpreters.recording.sessions import list_sessions, prune, read_transcript, search
+from interpreters.recording.sessions import list_sessions, prune_sessions, read_transcript, search_sessions
 from interpreters.testing.cassettes.tape import read_tape
 from interpreters.testing.contracts import calls_of
 from interpreters.testing.fakes import ScriptedModel
@@ -97,15 +97,15 @@ READERS: dict[str, Callable[[Path], object]] = {
     "fork": lambda path: Agent.fork(path, ScriptedModel([])).close(),
     "list": lambda path: list(list_sessions(path)),
     "list a directory": lambda path: list(list_sessions(path.parent)),
-    "search": lambda path: list(search("x", path)),
+    "search": lambda path: list(search_sessions("x", path)),
     "transcript": read_transcript,
-    "prune": lambda path: list(prune(path, keep=0)),
-    "prune a directory": lambda path: list(prune(path.parent, keep=0)),
+    "prune": lambda path: list(prune_sessions(path, keep=0)),
+    "prune a directory": lambda path: list(prune_sessions(path.parent, keep=0)),
     "a contract": calls_of,
     "a payload, replayed": payload(replay),
     "a payload, resumed": payload(resume),
     "a payload, listed": payload(lambda path: list(list_sessions(path))),
-    "a payload, searched": payload(lambda path: list(search("x", path))),
+    "a payload, searched": payload(lambda path: list(search_sessions("x", path))),
     "a cassette": read_tape,
     "notes": lambda path: Notes(path).close(),
     "a saved cache": lambda path: read(path, {}),

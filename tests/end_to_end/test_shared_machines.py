@@ -25,7 +25,7 @@ from interpreters.recording.journal.payloads import LARGE
 from interpreters.testing.cassettes.tape import Tape, write_tape
 from interpreters.testing.fakes import ScriptedModel
 from runtime import Notes
-from runtime.models.saved_cache import Saved, write
+from runtime.models.saved_cache import SavedPrefix, write
 from tests.interpreters.journals import small
 from tests.odd_files import ODD_FILES, PLANTED, UMASKS
 
@@ -69,7 +69,7 @@ def notes_beside(path: Path) -> None:
 
 
 def cache(path: Path) -> None:
-    write(Saved((1, 2), memoryview(b"state"), {"model": "m"}), path)
+    write(SavedPrefix((1, 2), memoryview(b"state"), {"model": "m"}), path)
 
 
 def cassette(path: Path) -> None:
@@ -85,7 +85,7 @@ def export(path: Path) -> None:
 def history(path: Path) -> None:
     readline = pytest.importorskip("readline")
     readline.add_history("a line")
-    with lines._history_kept(path):
+    with lines._keep_history(path):
         pass
 
 

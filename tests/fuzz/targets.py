@@ -42,12 +42,12 @@ from cognition.parsing import (
 )
 from cognition.parsing._decode import decode
 from cognition.parsing._repair import repair_json
-from cognition.parsing.literals import Unreadable
+from cognition.parsing.literals import UnreadableCallError
 from cognition.parsing.typed_values import read_literal
 from cognition.steps.codec import from_data, to_data
 from cognition.values.outcomes import FinishReason
 from cognition.wire import Decoder, Dialect, decode_body, decode_error
-from runtime.constrained.replies import Vocabulary, begun
+from runtime.constrained.replies import TokenFacts, call_grammar
 from runtime.constrained.schema import SchemaError
 from runtime.constrained.tools import read_tools
 from runtime.errors import ConstraintError, TemplateError
@@ -148,7 +148,7 @@ def check_repair(data: bytes) -> None:
         assert repaired is not None, "valid JSON is refused"
         assert repaired.repairs == (), "valid JSON is mended"
         assert json.dumps(repaired.value) == json.dumps(value), "valid JSON is changed"
-    with suppress(Unreadable):  # a key that is given twice
+    with suppress(UnreadableCallError):  # a key that is given twice
         read_literal(text)
     if spec.calls is None:
         return
@@ -227,7 +227,7 @@ def check_schema(data: bytes) -> None:
     try:
         tools = read_tools([tool])
         if spec.calls is not None:
-            assert begun(spec, tools, Vocabulary({}), "call", parallel=True), "the grammar is empty"
+            assert call_grammar(spec, tools, TokenFacts({}), "call", parallel=True), "the grammar is empty"
     except (SchemaError, ConstraintError):
         return
 

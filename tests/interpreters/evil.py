@@ -12,7 +12,7 @@ from typing import Any
 from cognition import Failure, MalformedToolCall, ModelRequest, Usage
 from interpreters import Agent, Approval, fakes, tool
 from interpreters.recording.journal.payloads import LARGE
-from interpreters.recording.journal.seals import BEFORE, BEHIND, DIGITS_FROM, begun, key_for_writing
+from interpreters.recording.journal.seals import BEFORE, BEHIND, DIGITS_FROM, key_for_writing, start_hash
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from runtime import Notes
 from tests.interpreters.secrets import KEY
@@ -179,7 +179,7 @@ def put(data: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 def seal_texts(lines: list[str]) -> bytes:
     """Lines of JSON as text, each up to its last bracket, with seals and sums that fit: so that all readers read on."""
-    content, total, seal = [], 0, begun(key_for_writing())
+    content, total, seal = [], 0, start_hash(key_for_writing())
     for line in lines:
         body = line.encode("utf-8", "surrogatepass") + BEFORE
         seal.update(body)

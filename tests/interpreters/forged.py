@@ -18,7 +18,7 @@ from cognition import Policy, Rule
 from interpreters import Agent, Approval, fakes, tool
 from interpreters.recording.journal.format import line_of
 from interpreters.recording.journal.payloads import LARGE, directory_of
-from interpreters.recording.journal.seals import begun
+from interpreters.recording.journal.seals import start_hash
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.journals import lines_of
 
@@ -98,7 +98,7 @@ def resummed(path: Path, change: Callable[[list[Any]], object] = len, seals: Sea
     """Change the lines as data, with sums that fit again and whatever seals a stranger can give them."""
     lines = [json.loads(line) for line in lines_of(path)]
     change(lines)
-    content, total, seal = b"", 0, begun(bytes(32)) if seals == "of another key" else None
+    content, total, seal = b"", 0, start_hash(bytes(32)) if seals == "of another key" else None
     for number, data in enumerate(lines):
         data.pop("sum", None)
         digits = data.pop("seal", "0" * 32)

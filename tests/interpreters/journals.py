@@ -14,7 +14,7 @@ from cognition import AgentState, Input
 from interpreters import Agent, fakes
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.journal.format import line_of
-from interpreters.recording.journal.seals import begun, key_for_writing
+from interpreters.recording.journal.seals import key_for_writing, start_hash
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from tests.interpreters.simple_tools import multiply
 
@@ -22,7 +22,7 @@ from tests.interpreters.simple_tools import multiply
 def rewritten(path: Path, change: Callable[[int, Any], Any], to: Path | None = None) -> Path:
     """Change the lines of a journal as data, counted from 1, and seal them anew; the file that was written."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    content, total, seal = [], 0, begun(key_for_writing())
+    content, total, seal = [], 0, start_hash(key_for_writing())
     for number, data in enumerate(lines, 1):
         data.pop("sum")
         data.pop("seal", None)

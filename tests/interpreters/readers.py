@@ -15,13 +15,13 @@ from interpreters.recording.context_report import report_of
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorded_requests import RecordedRequests
 from interpreters.recording.sessions import (
-    as_data,
-    as_markdown,
-    as_openai,
     list_sessions,
-    prune,
+    prune_sessions,
     read_transcript,
-    search,
+    search_sessions,
+    transcript_to_data,
+    transcript_to_markdown,
+    transcript_to_openai,
 )
 from interpreters.testing.contracts import calls_of
 from interpreters.testing.fakes import ScriptedModel
@@ -50,7 +50,7 @@ def resume(path: Path) -> None:
             path, ScriptedModel(iter(lambda: "Well.", None), context_tokens=10**6), TOOLS, **options()
         ) as agent:
             if agent.unfinished:
-                agent.go_on()
+                agent.resume_turn()
             agent.run("And now?")
         replay(path).raise_for_divergence()
     finally:
@@ -69,24 +69,24 @@ def list_them(path: Path) -> None:
 
 def export(path: Path) -> None:
     transcript = read_transcript(path)
-    json.dumps(as_data(transcript), allow_nan=False)
-    as_markdown(transcript)
-    json.dumps(as_openai(transcript, reasoning=True), allow_nan=False)
+    json.dumps(transcript_to_data(transcript), allow_nan=False)
+    transcript_to_markdown(transcript)
+    json.dumps(transcript_to_openai(transcript, reasoning=True), allow_nan=False)
 
 
 def look_for_a_text(path: Path) -> None:
-    list(search("e", path))
-    list(search("[a-z]", path, regex=True))
+    list(search_sessions("e", path))
+    list(search_sessions("[a-z]", path, regex=True))
 
 
 def clear_up(path: Path) -> None:
-    list(prune(path, keep=0, older=0.0, size=0, dry_run=True))
+    list(prune_sessions(path, keep=0, older=0.0, size=0, dry_run=True))
 
 
 def report_every_request(path: Path) -> None:
     with RecordedRequests(path) as requests:
         for request in requests:
-            report_of(request, requests.config, requests.long_results.hidden)
+            report_of(request, requests.config)
 
 
 def hold_to_a_contract(path: Path) -> None:

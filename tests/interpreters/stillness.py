@@ -85,7 +85,7 @@ class Watch:
     @contextmanager
     def eyes(self) -> Iterator[None]:
         """See when a turn is asked whether something may begin, and strike before and after each record is written."""
-        may_begin, write = Turn.begins, Journal.write
+        may_begin, write = Turn.try_begin, Journal.write
         asked = self._asked
 
         def begins(turn: Turn, effect_id: EffectId) -> bool:
@@ -104,7 +104,7 @@ class Watch:
 
         before = signal.getsignal(signal.SIGUSR1)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Turn, "begins", begins)
+            patch.setattr(Turn, "try_begin", begins)
             patch.setattr(Journal, "write", slow_write)
             patch.setattr("interpreters.recording.journal._writer.os.fsync", lambda descriptor: None)
             signal.signal(signal.SIGUSR1, lambda number, frame: self.cancel())

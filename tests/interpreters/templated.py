@@ -54,9 +54,9 @@ class ShippedTokenizer:
     def __init__(self) -> None:
         from tokenizers import Tokenizer
 
-        from runtime.mlx._vocabulary import Vocabulary
+        from runtime.mlx.backend import MlxVocabulary
 
-        self._vocabulary = Vocabulary(Tokenizer.from_file(str(SHIPPED / "tokenizer.json")))
+        self._vocabulary = MlxVocabulary(Tokenizer.from_file(str(SHIPPED / "tokenizer.json")))
         self.metadata = Metadata("shipped", "mlx", "", "", 4096, 0, None)
 
     @property
@@ -122,9 +122,18 @@ class TemplatedModel(FunctionModel):
         return self._count(request)
 
 
+@cache
+def _content_tokens() -> Callable[[str], list[int]]:
+    backend: Any = shipped_tokenizer()
+    return PromptTokenizer(
+        backend, Markers(control_texts(backend.special, ""), "", backend.special.spelled)
+    ).content_tokens
+
+
 def count_texts(texts: Sequence[str]) -> list[int]:
-    """How many tokens each text has by the shipped model's tokenizer."""
-    return [len(shipped_tokenizer().tokenize(text, special=False)) for text in texts]
+    """How many tokens each text has as content, by the shipped model's tokenizer."""
+    tokens = _content_tokens()
+    return [len(tokens(text)) for text in texts]
 
 
 class CountingModel(TemplatedModel):

@@ -26,7 +26,7 @@ from interpreters import (
 )
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel, call
-from interpreters.tools.offloading import in_thread
+from interpreters.tools.offloading import run_in_thread
 from tests.interpreters.loops import Blocking, double, run
 from tests.interpreters.rich import FEATURES, PAGE, RichModel, open_files, strangers
 from tests.interpreters.signs import PATIENCE
@@ -38,7 +38,7 @@ def test_cancel_counts_what_the_stopped_reply_took() -> None:
     async def main(model: Any, hold: Hold) -> Any:
         async with AsyncAgent(model) as agent:
             turn = asyncio.create_task(agent.run("Tell me a story."))
-            await in_thread(lambda: hold.reached.wait(PATIENCE))
+            await run_in_thread(lambda: hold.reached.wait(PATIENCE))
             agent.cancel("enough")
             result = await turn
             return result.outcome, result.usage, (await agent.run("Hi!")).text
@@ -66,7 +66,7 @@ def test_a_cancellation_may_be_faster_than_an_answer() -> None:
         pay = tool(approval=True, name="pay")(double.function)
         async with AsyncAgent(ScriptedModel([call("pay", n=1)]), [pay], approve=approve) as agent:
             turn = asyncio.create_task(agent.run("Pay!"))
-            await in_thread(lambda: asked.wait(PATIENCE))
+            await run_in_thread(lambda: asked.wait(PATIENCE))
             agent.cancel()
             result = await turn
             answer.set()
@@ -86,7 +86,7 @@ def test_cancel_in_a_signal_handler() -> None:
             before = signal.signal(signal.SIGALRM, lambda number, frame: agent.cancel("Ctrl-C"))
             try:
                 turn = asyncio.create_task(agent.run("Go!"))
-                await in_thread(lambda: hold.reached.wait(PATIENCE))
+                await run_in_thread(lambda: hold.reached.wait(PATIENCE))
                 signal.raise_signal(signal.SIGALRM)
                 return (await turn).outcome, (await agent.run("Hi!")).text
             finally:

@@ -215,7 +215,7 @@ def test_a_cancelled_close_whose_turn_can_t_be_written_lets_go_all_the_same(
         await session.both.wait()
 
         def fail(journal: Journal, *_: Any) -> None:
-            raise journal._not_written(OSError(28, "there is no room"))
+            raise journal._write_error(OSError(28, "there is no room"))
 
         monkeypatch.setattr(Journal, "write", fail)
         session.agent.cancel()

@@ -15,7 +15,7 @@ from cognition import ModeChanged
 from interpreters import AsyncAgent, events, replay, tool
 from interpreters.recording.journal import JournalReader, JournalWriteError
 from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.tools.offloading import in_thread
+from interpreters.tools.offloading import run_in_thread
 from tests.interpreters.loops import double, run
 from tests.interpreters.signs import PATIENCE
 
@@ -50,7 +50,7 @@ def test_the_disk_is_waited_for_on_another_thread(fsync: Any, tmp_path: Any, mon
         ):
             disk = HangingDisk(monkeypatch)
             turn = asyncio.create_task(recorded.run("Hi!"))
-            thread = await in_thread(lambda: disk.hangs.get(timeout=PATIENCE))
+            thread = await run_in_thread(lambda: disk.hangs.get(timeout=PATIENCE))
             text = (await other.run("Hi!")).text
             before = list(told)
             disk.goes_on.set()
@@ -100,7 +100,7 @@ def test_a_mode_that_is_set_between_turns_does_not_hold_the_loop_up(
             recorded.set_mode("auto")
             recorded.set_mode("careful")  # behind it
             turn = asyncio.create_task(recorded.run("Pay!"))
-            thread = await in_thread(lambda: disk.hangs.get(timeout=PATIENCE))
+            thread = await run_in_thread(lambda: disk.hangs.get(timeout=PATIENCE))
             assert (await other.run("Hi!")).text == "two"
             assert (turn.done(), model.requests) == (False, [])
             disk.goes_on.set()

@@ -33,7 +33,7 @@ from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
 from interpreters.loop.program.pending import LATER
 from interpreters.observing import events
 from interpreters.observing.events import Event, Inline
-from interpreters.recording.sessions import as_markdown, read_transcript
+from interpreters.recording.sessions import read_transcript, transcript_to_markdown
 from tests.interpreters.hosting.common import host_of
 from tests.interpreters.ways import Way, every_way
 
@@ -97,7 +97,7 @@ def test_a_turn_of_forty_steps_at_4096_tokens_is_answered(talk: Way, tmp_path: P
     assert said == "Code 280.Done."
     assert all(from_data(to_data(event), Event) == event for event in told)
     assert any(SUMMARY in note for note in notes_of(model.requests[-1]))
-    page = as_markdown(read_transcript(journal))
+    page = transcript_to_markdown(read_transcript(journal))
     assert "messages were summarised: a prompt of about" in page
 
 
@@ -352,7 +352,7 @@ def test_a_crash_within_a_turn_has_the_summary_asked_for_again(tmp_path: Path) -
 
     with Agent.resume(journal, reader(3), [read_page]) as agent:
         assert agent.unfinished
-        assert agent.go_on().text == "Code 21."
+        assert agent.resume_turn().text == "Code 21."
     assert replay(journal).divergence is None
 
 
@@ -377,7 +377,7 @@ def test_a_state_that_was_kept_in_the_middle_of_it_goes_on(tmp_path: Path) -> No
         agent.run("What is the last code?")
 
     with Agent(reader(2), [read_page], limits=ROOMY, state=kept[-1]) as again:
-        assert again.go_on().text == "Code 14."
+        assert again.resume_turn().text == "Code 14."
 
 
 def test_a_worker_summarises_too() -> None:

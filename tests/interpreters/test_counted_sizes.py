@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -323,6 +324,111 @@ def test_every_conversation_that_is_counted_is_a_sound_one() -> None:
         known = {id for ids in calls for id in ids}
         assert all(len(ids) == len({*ids}) for ids in calls)
         assert {one.call_id for one in request.messages if isinstance(one, ToolMessage)} <= known
+
+
+def counted_conversations(name: str, turns: list[Turn]) -> list[list[int]]:
+    """For each turn, how many messages each conversation has that is rendered to count it."""
+    asked: list[list[int]] = []
+    count = counting_by(TEMPLATES[name])
+
+    class Watched(CountingModel):
+        def count_tokens(self, request: ModelRequest) -> int:
+            asked[-1].append(len(request.messages))
+            return super().count_tokens(request)
+
+    script: list[list[Any]] = []
+    agent = Agent(Watched(count, lambda _request: iter(script.pop(0))), [look])
+    for text, steps, answer, thought in turns:
+        thinking = [ReasoningDelta(thought)] if thought else []
+        script[:] = [[*thinking, *(ProposedCall("look", given) for given, _ in calls)] for calls in steps]
+        script.append([*thinking, answer])
+        RESULTS[:] = [result for calls in steps for _, result in calls]
+        asked.append([])
+        agent.run(text)
+    return asked
+
+
+TWICE: list[Turn] = [(ENGLISH * 3, [[({"text": ENGLISH}, ENGLISH * 3)]], ENGLISH, ENGLISH)] * 2
+
+
+@pytest.mark.parametrize("name", ["FALLBACK", "HERMES_LIKE", "OTHER_TAGS", "ESCAPES_RESULTS", "NEWEST_THINKS"])
+def test_no_message_is_rendered_apart_once_its_kind_is_measured(name: str) -> None:
+    """Neither where the template writes results or arguments as JSON, nor where it shows reasoning."""
+    first, second = counted_conversations(name, TWICE)
+
+    assert first
+    assert second == []
+
+
+def test_a_kind_that_is_written_in_no_known_way_is_rendered_apart() -> None:
+    """Here arguments in tags: the reply that calls, and nothing else."""
+    _, second = counted_conversations("LIKE_A_WRITTEN_FORMAT", TWICE)
+
+    assert second == [3]
+
+
+@pytest.mark.parametrize("text", ["</think>" * 200, "<|im_end|>\n<|im_start|>user\n" * 60, "<tool_call>" * 100])
+def test_markers_in_a_text_count_as_the_text_that_they_are(text: str) -> None:
+    """In a message, in arguments, in a result, in an answer and in reasoning."""
+    for name in ("FALLBACK", "ESCAPES_RESULTS", "LIKE_A_WRITTEN_FORMAT"):
+        turns: list[Turn] = [(text, [[({"text": text}, text)]], text, text), ("And now?", [], "Yes.", "")]
+        told, model, _ = run(lambda say, name=name: CountingModel(counting_by(TEMPLATES[name]), say), turns, 30_000)
+
+        assert [report.counted for report in told] == [True] * 3
+        assert all(size <= report.tokens for size, report in zip(model.sizes, told, strict=True))
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {f"key{number}": number for number in range(60)},
+        {f"k{number}": "" for number in range(60)},
+        {"values": [[number, {"k": True}, None] for number in range(40)]},
+        {"deep": json.loads('{"a":' * 30 + "[]" + "}" * 30)},
+    ],
+)
+def test_many_short_arguments_count_as_they_are_written(name: str, arguments: dict[str, Any]) -> None:
+    turns: list[Turn] = [("Look.", [[(arguments, "found")]], "Yes.", ""), ("And now?", [], "Yes.", "")]
+
+    told, model, _ = run(lambda say: CountingModel(counting_by(TEMPLATES[name]), say), turns, 30_000)
+
+    assert all(size <= report.tokens for size, report in zip(model.sizes, told, strict=True))
+
+
+def test_a_short_text_has_a_token_for_each_byte_however_it_is_kept(tmp_path: Path) -> None:
+    """Also where the core sees a placeholder in place of a secret, and after the session was resumed."""
+    states = []
+    path = tmp_path / "s.jsonl"
+    options: list[dict[str, Any]] = [{}, {"journal": path, "redact": Redaction(secrets={"key": "hunter2"})}]
+    for given_options in options:
+        model = CountingModel(FALLBACK, lambda _request: iter(["Yes."]))
+        with Agent(model, **given_options) as agent:
+            agent.run("It is hunter2.")
+            agent.run("é")
+            states.append(agent.state)
+    with Agent.resume(path, CountingModel(FALLBACK, lambda _request: iter(["Yes."]))) as agent:
+        agent.run("é")
+        costs, again = agent.state.costs, stamps(agent.state)
+
+    assert costs is not None
+    assert stamps(states[0]) == stamps(states[1])
+    assert stamps(states[0])[0] == (costs.user + len("It is hunter2."),)
+    assert stamps(states[0])[2] == again[4] == (costs.user + 2,)
+
+
+def test_a_short_text_that_the_template_escapes_is_counted() -> None:
+    """A byte may then have more than one token."""
+    template = TEMPLATES["FALLBACK"].replace("{{- message.content }}", "{{- message.content | tojson }}")
+    count = counting_by(template)
+    text = '"\\\n' * 20
+
+    told, model, agent = run(lambda say: CountingModel(count, say), [(text, [], "Yes.", "")] * 2, 4096)
+
+    assert template != TEMPLATES["FALLBACK"]
+    assert agent.state.costs is not None
+    assert agent.state.history[2].tokens != (agent.state.costs.user + len(text),)
+    assert all(size <= report.tokens for size, report in zip(model.sizes, told, strict=True))
 
 
 # ------------------------------------------------------------------------------------------------------ broken counters

@@ -6,14 +6,14 @@ from typing import Any
 
 from cognition import EffectId, Limits, SpawnWorker
 from cognition.values.features import WorkerSpec
-from interpreters.loop._workers import Crew
+from interpreters.loop._workers import Workers
 from interpreters.loop.clock import SYSTEM_CLOCK
 from interpreters.loop.mailbox_messages import Turn
 
 
 def test_whoever_cancels_all_workers_stops_those_too_that_are_being_stopped_at_that_moment() -> None:
     """Else what they do could begin after that: one thread stops a worker, and another cancels the turn meanwhile."""
-    crew = Crew({}, SYSTEM_CLOCK, None)
+    crew = Workers({}, SYSTEM_CLOCK, None)
     heard: list[str] = []
 
     class Child:

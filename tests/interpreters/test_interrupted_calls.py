@@ -159,7 +159,7 @@ class FullDisk:
             if self.full or meant:
                 self.met += 1
                 self.full = stays
-                raise journal._not_written(OSError(errno.ENOSPC, "there is no room"))
+                raise journal._write_error(OSError(errno.ENOSPC, "there is no room"))
             write(journal, event, transition, *rest)
 
         monkeypatch.setattr(Journal, "write", limited)

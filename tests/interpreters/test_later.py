@@ -341,7 +341,7 @@ def test_go_on_asks_again() -> None:
     with paying(call("pay", amount=1), "Done.", approve=lambda request: next(answers)) as agent:
         agent.run("Go!")
         assert agent.unfinished
-        assert agent.go_on().text == "Done."
+        assert agent.resume_turn().text == "Done."
 
 
 def test_a_future_may_say_that_the_answer_comes_later() -> None:

@@ -17,7 +17,7 @@ from interpreters.loop.program import program
 from interpreters.recording.journal import JournalWriteError, _file_recorder as file
 from interpreters.recording.journal._file_recorder import LOOK_HOLDS
 from interpreters.recording.replay import replay
-from interpreters.recording.sessions import Hit, search
+from interpreters.recording.sessions import Hit, search_sessions
 from interpreters.testing import fakes
 from interpreters.testing.cassettes import Cassette
 from runtime import load_model
@@ -247,9 +247,9 @@ def test_a_search_marks_what_stands_in_somebody_elses_recording(
     path = tmp_path / "s.jsonl"
     with Agent(unfit(), journal=path) as agent:
         agent.run("A plum.")
-    (own,) = search("plum", path)
+    (own,) = search_sessions("plum", path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    (others,) = search("plum", path)
+    (others,) = search_sessions("plum", path)
 
     assert isinstance(own, Hit)
     assert isinstance(others, Hit)

@@ -14,8 +14,8 @@ from cognition import AgentConfig, AssistantMessage, Failed, Failure, LLMEngine,
 from cognition.parsing.text_protocol import read_text
 from cognition.values.outcomes import FinishReason
 from interpreters import Agent, tool
-from interpreters.loop._protocol_filter import Readable
-from interpreters.loop._reply_stream import offered_by
+from interpreters.loop._protocol_filter import ProtocolFilter
+from interpreters.loop._reply_stream import offered_tools
 from interpreters.observing.events import Event, Inline, ReasoningDelta, TextDelta
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel
 from tests.interpreters.ways import Way, in_asyncio, in_sync
@@ -33,7 +33,7 @@ CALL = {
 def shown(
     protocol: Any, text: str, cuts: Iterable[int] = (), reason: FinishReason = "stop", *, reasoning: bool = False
 ) -> str:
-    readable, last, parts = Readable(protocol, TOOLS, reasoning=reasoning), 0, []
+    readable, last, parts = ProtocolFilter(protocol, TOOLS, reasoning=reasoning), 0, []
     for cut in (*cuts, len(text)):
         parts.append(readable.feed(text[last:cut]))
         last = cut
@@ -223,5 +223,5 @@ def test_the_tools_are_those_of_the_configuration_or_of_the_program() -> None:
             self.tools = {"read": read}
 
     config = AgentConfig(tools=(READ,), features=("tasks",))
-    assert [one.name for one in offered_by(LLMEngine(config), Program())] == [one.name for one in config.offered]  # type: ignore[arg-type]  # as much of a program as is looked at
-    assert [one.name for one in offered_by(Other(), Program())] == ["read"]  # type: ignore[arg-type]  # as above
+    assert [one.name for one in offered_tools(LLMEngine(config), Program())] == [one.name for one in config.offered]  # type: ignore[arg-type]  # as much of a program as is looked at
+    assert [one.name for one in offered_tools(Other(), Program())] == ["read"]  # type: ignore[arg-type]  # as above

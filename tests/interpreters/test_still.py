@@ -179,11 +179,11 @@ def test_a_beginning_and_a_cancellation_have_one_order() -> None:
     """Whoever comes first: what begins later does not, is said not to have, and stays so."""
     turn, first, second = Turn(), EffectId("1.1.1"), EffectId("1.1.2")
 
-    assert (turn.begins(first), turn.is_over()) == (True, False)
+    assert (turn.try_begin(first), turn.is_over()) == (True, False)
     assert (turn.cancel(), turn.cancel(), turn.is_cancelled(), turn.is_over()) == (True, False, True, True)
-    assert (turn.begins(second), turn.begins(first)) == (False, True)
+    assert (turn.try_begin(second), turn.try_begin(first)) == (False, True)
     assert (turn.has_begun(first), turn.has_begun(second)) == (True, False)
     with pytest.raises(NotBegun):
         turn.begin(second, list)
-    assert Turn(ended=True).begins(first) is False
+    assert Turn(ended=True).try_begin(first) is False
     assert Turn(inherited=[first]).may_have_begun(first)

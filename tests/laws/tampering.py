@@ -89,11 +89,11 @@ def same(messages: History) -> History:
     return messages
 
 
-def cut(messages: History, content: str) -> History:
+def cut(messages: History, content: str, left_out: int = 196) -> History:
     """The messages with this as the newest one's content."""
     newest = messages[-1]
     assert isinstance(newest, ToolMessage)
-    return History([*messages[:-1], evolve(newest, content=content)])
+    return History([*messages[:-1], evolve(newest, content=content, left_out=left_out)])
 
 
 def call(number: int, name: str, arguments: str = "{}") -> ToolCall:

@@ -426,6 +426,7 @@ CASES: list[tuple[str, LLMEngine, tuple[Input, ...], Change, str]] = [
     ("L9", ENGINE, READ, request(lambda m: cut(m, "ok\n[... 199 characters ...]\nko")), "not in history"),
     ("L9", ENGINE, READ, request(lambda m: cut(m, "ko\n[... 199 characters ...]\nok")), "not in history"),
     ("L9", ENGINE, READ, request(lambda m: cut(m, f"ok\n[... {'9' * 200} ...]\nok")), "not in history"),
+    ("L9", ENGINE, READ, request(lambda m: cut(m, "ok\n[... 199 characters ...]\nok", 195)), "not in history"),
     ("L9", ENGINE, READ, request(lambda m: History([m[0], evolve(m[1], text="?"), m[2]])), "not in history"),  # type: ignore[type-var]
     (
         "L9",

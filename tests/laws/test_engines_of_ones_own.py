@@ -56,7 +56,7 @@ from cognition.testing import (
     laws,
     moves,
 )
-from cognition.testing._engine_under_test import Problem, Subject
+from cognition.testing._engine_under_test import EngineUnderTest, Problem
 from cognition.testing._laws import Law
 from cognition.testing._search import Walk
 from cognition.testing._situations import situation
@@ -121,7 +121,7 @@ def test_an_engine_without_a_configuration_is_held_to_what_can_be_told_without_o
     found = explore(engine, default_alphabet(config), limit=250)
 
     assert (found.violation, found.states) == (None, 250)
-    assert Subject.of(engine).stricter(Rule("deny", "*")) is None
+    assert EngineUnderTest.of(engine).stricter(Rule("deny", "*")) is None
 
 
 def test_an_engine_that_remembers_notes_without_a_configuration_is_believed() -> None:
@@ -374,7 +374,7 @@ def test_a_change_that_can_not_be_seen_a_second_time_is_told_as_that() -> None:
 def test_a_mistake_in_a_check_is_no_finding_about_the_engine() -> None:
     """What a law of one's own raises by mistake comes out as it is."""
 
-    def broken(_subject: Subject, _edge: Edge) -> Problem | None:
+    def broken(_subject: EngineUnderTest, _edge: Edge) -> Problem | None:
         raise ZeroDivisionError
 
     law = evolve(law_of(LLMEngine(CONFIG), "L6"), edges=(broken,))
@@ -415,7 +415,7 @@ def test_an_engine_that_can_not_be_built_from_a_configuration_has_no_stricter_on
             super().__init__(config)
             self.name = name
 
-    assert Subject.of(Named(CONFIG, name="one")).stricter(Rule("deny", "*")) is None
+    assert EngineUnderTest.of(Named(CONFIG, name="one")).stricter(Rule("deny", "*")) is None
 
 
 def test_a_world_counts_what_an_accepted_input_means_and_nothing_else() -> None:

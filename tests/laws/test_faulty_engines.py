@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cognition import AgentConfig, EffectId, LLMEngine, ModelReplied, ProposedCall, UserSpoke
-from cognition.testing import LawViolation, explore, laws, tell
+from cognition.testing import LawViolation, explore, laws, trace
 from cognition.testing._world import World, take
 from cognition.testing.machine import machine
 from examples.faulty_engines import FAULTY
@@ -30,7 +30,7 @@ def test_each_law_catches_its_faulty_engine_with_a_short_story(name: str) -> Non
     assert violation.law.statement in str(violation)
     assert len(violation.story.inputs) <= 3
     if name != "L1":  # an engine that is not pure tells no story twice
-        assert violation.story == tell(FAULTY[name](), violation.story.inputs)
+        assert violation.story == trace(FAULTY[name](), violation.story.inputs)
 
 
 @pytest.mark.parametrize("name", FAULTY)
@@ -63,7 +63,7 @@ def test_a_story_can_be_read() -> None:
     """One numbered line for each input, one for each decision under it, ids in a column, long texts cut."""
     inputs = [UserSpoke("Hello"), ModelReplied(EffectId("1.1.0"), calls=(ProposedCall("write"),))]
 
-    assert str(tell(FAULTY["L5"](), inputs)).splitlines() == [
+    assert str(trace(FAULTY["L5"](), inputs)).splitlines() == [
         '  1     UserSpoke                 "Hello"',
         "     -> ContextAssembled          messages=1, dropped=0, tokens=173, budget=900",
         '     -> CallModel         1.1.0   answer: user "Hello"',

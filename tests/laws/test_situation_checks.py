@@ -44,7 +44,7 @@ from cognition.steps.decisions import ModeSet, RunHook
 from cognition.steps.phases import ModelAttempt
 from cognition.testing import ANY, Edge, LawViolation, Turn, World, explore, laws
 from cognition.testing._search import Walk
-from cognition.testing._trace import contrast, shortened
+from cognition.testing._trace import contrast, shorten
 from cognition.testing._world import after, count, take
 from cognition.testing.strategies import policies, replies, states
 from tests.laws.tampering import (
@@ -237,8 +237,8 @@ def test_differences_are_told_by_their_place() -> None:
 
 
 def test_long_texts_are_cut_and_counted() -> None:
-    assert shortened("x" * 50, 4) == '"xxxx…" (+46)'
-    assert shortened("a\nb") == '"a\\nb"'
+    assert shorten("x" * 50, 4) == '"xxxx…" (+46)'
+    assert shorten("a\nb") == '"a\\nb"'
 
 
 def test_mode_and_hook_decisions_are_told() -> None:

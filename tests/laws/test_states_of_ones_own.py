@@ -43,11 +43,11 @@ from cognition.testing import (
     ANY,
     InconclusiveError,
     LawViolation,
-    Story,
+    Trace,
     World,
     explore,
     laws,
-    tell,
+    trace,
 )
 from cognition.testing._law import Law
 from cognition.testing._search import Walk
@@ -275,7 +275,7 @@ def test_a_law_of_which_nothing_was_seen_is_inconclusive(name: str, kinds: type)
         f"{name} ({raised.value.law.title}) is inconclusive: step raised in each of the"
     )
     assert "-> raised KeyError: 'phase_of_mine'" in str(raised.value)
-    assert isinstance(raised.value.story, Story)
+    assert isinstance(raised.value.story, Trace)
 
 
 def test_what_raises_is_the_matter_of_the_law_of_totality() -> None:
@@ -314,7 +314,7 @@ def test_an_exploration_in_which_every_step_raised_says_so() -> None:
 
 
 def test_a_story_may_be_told_from_a_state_of_ones_own() -> None:
-    story = tell(Talking(), [HELLO], World(Talk()))  # type: ignore[arg-type]  # a state of the test's own class
+    story = trace(Talking(), [HELLO], World(Talk()))  # type: ignore[arg-type]  # a state of the test's own class
 
     assert "CallModel" in str(story)
     Walk(laws(Talking(), start=Talk())).take(HELLO)

@@ -25,7 +25,7 @@ import pytest
 
 from cognition import AgentState, CogstepError, EchoEngine, Input, ModeChanged, Transition, UserSpoke
 from cognition.testing import LawViolation, World, explore, laws
-from cognition.testing._purity import Watch
+from cognition.testing._purity import PurityProbe
 
 ABOVE = random.Random(3)
 CLOCK, CHANCE, WORLD = "step reads a clock", "step draws randomness", "step does I/O"
@@ -164,7 +164,7 @@ def test_a_profile_function_that_was_there_is_there_again() -> None:
     before = sys.getprofile()
     sys.setprofile(mine)
     try:
-        with Watch() as watch:
+        with PurityProbe() as watch:
             time.time()
         after = sys.getprofile()
     finally:
@@ -177,7 +177,7 @@ def test_a_profile_function_that_was_there_is_there_again() -> None:
 
 def test_what_only_c_code_calls_is_not_seen() -> None:
     """What the docs say is missed: Python tells nobody of it."""
-    with Watch() as watch:
+    with PurityProbe() as watch:
         functools.partial(time.time)()
 
     assert watch.asked is None
@@ -189,7 +189,7 @@ def test_what_no_file_of_the_engine_calls_is_told_where_it_stands() -> None:
     exec("def late(state=None):\n    time.time()", made)
     late = made["late"]
     assert callable(late)
-    with Watch() as watch:
+    with PurityProbe() as watch:
         late()
 
     assert watch.asked is not None

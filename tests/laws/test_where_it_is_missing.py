@@ -10,8 +10,8 @@ import pytest
 
 import cognition.testing.needs_hypothesis as needed
 from cognition import AgentState, AssistantMessage, History, ModelReplied, UserSpoke
-from cognition.testing._edge_laws import _written
-from cognition.testing._permission_laws import _altered
+from cognition.testing._edge_laws import _encode_or_repr
+from cognition.testing._permission_laws import _check_unaltered
 
 
 def test_a_missing_hypothesis_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,12 +35,12 @@ def test_a_hypothesis_that_lacks_something_itself_says_what(monkeypatch: pytest.
 
 def test_what_can_not_be_recorded_is_compared_as_python_shows_it() -> None:
     """That it can't be, law L8 says."""
-    assert _written({"a": object}) == repr({"a": object})
-    assert _written(UserSpoke("Hi")) == _written(UserSpoke("Hi"))
+    assert _encode_or_repr({"a": object}) == repr({"a": object})
+    assert _encode_or_repr(UserSpoke("Hi")) == _encode_or_repr(UserSpoke("Hi"))
 
 
 def test_a_reply_that_leaves_no_message_has_altered_none() -> None:
     reply, history = ModelReplied("1.1.0", "Hi"), History((AssistantMessage("m1", "Hi"),))
 
-    assert _altered(reply, history, history) is None
-    assert _altered(reply, history, AgentState().history) is None
+    assert _check_unaltered(reply, history, history) is None
+    assert _check_unaltered(reply, history, AgentState().history) is None

@@ -4,7 +4,7 @@
     python tests/runtime/hammer.py --seconds 30 --backend mlx
 
 Whatever they do, each reply begins as it does alone, token for token, unless two were nearly tied there: what shares a
-batch changes the last digits of logits (docs/scheduler.md#rounding). And nothing is left behind.
+batch changes the last digits of logits (docs/concepts/scheduler.md#rounding). And nothing is left behind.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from cognition import AssistantMessage, GenerationOptions, History, Message, Mod
 from runtime import Done, LlamaOptions, SavedCacheError, load_model
 from runtime.local._running_reply import RunningReply
 from runtime.local.handles import LocalRuntime
-from runtime.scheduling.plan import Piece, Schedule
+from runtime.scheduling.plan import BatchPiece, Schedule
 
 THREADS = 10
 
 NEARLY = 0.3
-"""Logits: what two tokens may differ by and yet change places. Each of them moves by up to 0.15, as docs/scheduler.md
-has it for the shipped model, of a spread of 2.8."""
+"""Logits: what two tokens may differ by and yet change places. Each of them moves by up to 0.15, as
+docs/concepts/scheduler.md has it for the shipped model, of a spread of 2.8."""
 
 SYSTEMS = ("You are one of many agents. " * 8, "You are one of many agents. " * 4 + "Be brief.", "")
 TASKS = ("Add 2 and 3.", "What is 17 * 23?", "Name a colour.", "Count to ten.", "List files. " * 20, "Why?")
@@ -183,7 +183,7 @@ class Hammer:
             backend.ready()
             for start in range(0, len(tokens), backend.limits.chunk):
                 part = tokens[start : start + backend.limits.chunk]
-                assert backend.evaluate([Piece(0, 0, start, part, last=start + len(part) == len(tokens))])
+                assert backend.evaluate([BatchPiece(0, 0, start, part, last=start + len(part) == len(tokens))])
             sampler = backend.sampler(favoured)
             try:
                 return bool(backend.sample(0, sampler) == other)

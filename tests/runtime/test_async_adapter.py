@@ -13,7 +13,7 @@ import pytest
 
 from cognition import ModelRequest, Usage
 from cognition.parsing import Output, TextDelta
-from runtime.async_adapter import ROOM, Bridge, reading
+from runtime.async_adapter import ROOM, Bridge, start_async
 from runtime.protocol.model import Done, Timings
 from runtime.threads.workers import Workers
 from tests.runtime.asking import ask
@@ -54,7 +54,7 @@ class Runtime:
 
 
 def bridge(reply: Counting) -> Bridge:
-    made = reading(Runtime(reply), ask())  # type: ignore[arg-type]  # all that is used of one
+    made = start_async(Runtime(reply), ask())  # type: ignore[arg-type]  # all that is used of one
     assert isinstance(made, Bridge)
     return made
 

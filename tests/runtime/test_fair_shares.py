@@ -45,7 +45,7 @@ def end_of(generation: Generation) -> Done:
 
 def open_requests(model: Any) -> OpenRequests:
     """Where a runtime counts them."""
-    counted: OpenRequests = getattr(model, "_open", None) or model._desk._open
+    counted: OpenRequests = getattr(model, "_open", None) or model._submitter._open
     return counted
 
 

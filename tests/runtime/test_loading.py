@@ -93,18 +93,18 @@ class TestForms:
 
     def test_the_shipped_model_is_there_for_both(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a spec: llama.cpp if it is installed, else MLX, or the one that is asked for."""
-        monkeypatch.setattr(runtime.models.specs, "installed", lambda _backend: True)
+        monkeypatch.setattr(runtime.models.specs, "is_installed", lambda _backend: True)
         assert resolve(None, None).backend == "llama"
         assert resolve(None, "mlx") == Source("mlx", SMALL_MODEL / "mlx")
 
-        monkeypatch.setattr(runtime.models.specs, "installed", lambda backend: backend == "mlx")
+        monkeypatch.setattr(runtime.models.specs, "is_installed", lambda backend: backend == "mlx")
         assert resolve(None, None).backend == "mlx"
 
 
 class TestExtras:
     def test_no_backend_at_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It names both install lines."""
-        monkeypatch.setattr(runtime.models.specs, "installed", lambda _backend: False)
+        monkeypatch.setattr(runtime.models.specs, "is_installed", lambda _backend: False)
 
         with pytest.raises(ExtraMissingError, match=r"pip install 'cogstep\[llama\]' .* or 'cogstep\[mlx\]'"):
             resolve(None, None)
@@ -114,7 +114,7 @@ class TestExtras:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, name: str
     ) -> None:
         """It names the install line of that backend."""
-        monkeypatch.setattr(runtime.models.specs, "installed", lambda _backend: False)
+        monkeypatch.setattr(runtime.models.specs, "is_installed", lambda _backend: False)
         path = gguf(tmp_path / "m.gguf") if backend == "llama" else mlx(tmp_path / "m")
 
         with pytest.raises(

@@ -16,7 +16,7 @@ from cognition import ConfigError, Failure, GenerationOptions, History, ModelReq
 from interpreters import Agent, AsyncAgent
 from interpreters.testing.fakes import FunctionModel, ScriptedModel
 from runtime import RequestRegistry, RuntimeClosedError, TextCounter, load_model
-from runtime.async_adapter import awaits
+from runtime.async_adapter import is_async
 from runtime.protocol.model import Done
 
 
@@ -192,7 +192,7 @@ def test_a_watched_runtime_is_the_runtime_with_all_that_it_has() -> None:
     with load_model() as model:
         watched = registry.watch(model)
         assert isinstance(watched, TextCounter)
-        assert not awaits(watched)
+        assert not is_async(watched)
         assert watched.describe() == model.describe()
         assert watched.count_tokens(request()) == model.count_tokens(request())
         with Agent(watched) as agent:
@@ -203,7 +203,7 @@ def test_a_watched_runtime_is_the_runtime_with_all_that_it_has() -> None:
         with pytest.raises(RuntimeClosedError):
             watched.submit(request())
     fake = registry.watch(ScriptedModel(["Hello."]))
-    assert awaits(fake)
+    assert is_async(fake)
     assert not isinstance(fake, TextCounter)
     assert fake.requests == []
 

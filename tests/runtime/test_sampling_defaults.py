@@ -16,7 +16,14 @@ from interpreters import Agent, replay
 from interpreters.testing.fakes import ScriptedModel
 from runtime import load_model
 from runtime.models.specs import SMALL_MODEL
-from runtime.protocol.sampling import DEFAULTS, LEFT_OPEN, chosen, said_by_gguf, said_by_json, with_own
+from runtime.protocol.sampling import (
+    DEFAULTS,
+    LEFT_OPEN,
+    options_from_gguf,
+    options_from_json,
+    resolve_sampling,
+    with_own,
+)
 
 OWN = GenerationOptions(temperature=0.6, top_k=20, top_p=0.95, min_p=0.0)
 
@@ -33,7 +40,7 @@ OWN = GenerationOptions(temperature=0.6, top_k=20, top_p=0.95, min_p=0.0)
     ],
 )
 def test_a_generation_config_is_read(said: dict[str, Any], expected: GenerationOptions) -> None:
-    assert said_by_json(said) == (expected, ())
+    assert options_from_json(said) == (expected, ())
 
 
 @pytest.mark.parametrize("key", ["temperature", "repetition_penalty", "top_k", "typical_p", "top_p", "min_p"])
@@ -44,7 +51,7 @@ def test_a_generation_config_is_read(said: dict[str, Any], expected: GenerationO
 )
 def test_what_can_not_be_is_left_out_with_a_sentence(key: str, value: Any) -> None:
     """Whatever stands there, a model is loaded with what holds; and a terminal gets no orders."""
-    found, warnings = said_by_json({key: value, "do_sample": True})
+    found, warnings = options_from_json({key: value, "do_sample": True})
 
     assert found == GenerationOptions()
     (sentence,) = warnings
@@ -58,9 +65,9 @@ def test_a_gguf_header_is_read_and_what_can_not_be_is_left_out() -> None:
     """llama.cpp gives the values as text, with the digits of a float of 32 bits."""
     header = {"general.sampling.temp": "0.600000", "general.sampling.top_k": "20", "general.sampling.top_p": "0.95"}
 
-    assert said_by_gguf(header) == (GenerationOptions(temperature=0.6, top_k=20, top_p=0.95), ())
+    assert options_from_gguf(header) == (GenerationOptions(temperature=0.6, top_k=20, top_p=0.95), ())
     for text in ("nan", "-inf", "a lot", "[0.1, 0.2]"):
-        found, (sentence,) = said_by_gguf({"general.sampling.temp": text, "general.sampling.min_p": ""})
+        found, (sentence,) = options_from_gguf({"general.sampling.temp": text, "general.sampling.min_p": ""})
         assert found == GenerationOptions()
         assert "general.sampling.temp" in sentence
 
@@ -69,9 +76,9 @@ def test_the_program_comes_first_then_the_files_then_the_defaults() -> None:
     options = with_own(GenerationOptions(temperature=0.0, top_k=5), OWN)
 
     assert (options.temperature, options.top_k, options.top_p) == (0.0, 5, 0.95)
-    assert (options.repeat_penalty, chosen(options).repeat_penalty) == (None, DEFAULTS.repeat_penalty)
+    assert (options.repeat_penalty, resolve_sampling(options).repeat_penalty) == (None, DEFAULTS.repeat_penalty)
     assert options is with_own(GenerationOptions(temperature=0.0, top_k=5), OWN)
-    assert chosen(GenerationOptions()) == DEFAULTS
+    assert resolve_sampling(GenerationOptions()) == DEFAULTS
     assert all(getattr(GenerationOptions(), name) is None for name in LEFT_OPEN)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from runtime.scheduling.plan import Piece
+from runtime.scheduling.plan import BatchPiece
 
-Batch = tuple[Piece, ...]
+Batch = tuple[BatchPiece, ...]
 Look = Callable[[Batch, Callable[[], bool]], bool]
 """Is given a batch and what evaluates it, and answers in its place."""
 
@@ -20,7 +20,7 @@ def watch(backend: Any, look: Look, patch: pytest.MonkeyPatch) -> None:
     evaluate, append_tokens = backend.evaluate, backend.append_tokens
     last: Batch = ()
 
-    def evaluated(batch: Sequence[Piece]) -> bool:
+    def evaluated(batch: Sequence[BatchPiece]) -> bool:
         nonlocal last
         last = tuple(batch)
         return look(last, lambda: bool(evaluate(batch)))

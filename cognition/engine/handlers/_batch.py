@@ -65,14 +65,14 @@ def begin_calls(
 ) -> None:
     """Start the calls of a reply. ``answer`` is the reply's text for the user; ``cut`` as in ``Acting``."""
     slots: list[CallSlot] = []
-    limit: LimitKind | None = draft.exhausted(now)
+    limit: LimitKind | None = draft.exhausted_limit(now)
     for call, mark, confirm in calls:
         draft.recent, draft.called = remember(draft.recent, mark), True
         status: CallStatus = PROPOSED
         if limit is None and cycle_length(draft.recent):
             limit = "loop"
         if limit is not None:
-            status = not_run(draft, limit)
+            status = refuse_over_limit(draft, limit)
         slots.append(CallSlot(call, status, confirm=confirm))
     advance(draft, Acting(tuple(slots), malformed, limit, answer, cut=cut), now)
 
@@ -90,7 +90,7 @@ def find(phase: Phase, status: Awaiting, effect_id: EffectId) -> Found | None:
     return None
 
 
-def take_up(setup: Setup, state: AgentState, phase: Acting, now: float) -> Draft:
+def draft_for_person(setup: Setup, state: AgentState, phase: Acting, now: float) -> Draft:
     """Return a draft for a person's answer; time spent only waiting for people does not count for the turn."""
     draft = Draft(setup, state)
     draft.now = now
@@ -99,7 +99,7 @@ def take_up(setup: Setup, state: AgentState, phase: Acting, now: float) -> Draft
     return draft
 
 
-def call_found(found: Found) -> ToolCall:
+def call_at(found: Found) -> ToolCall:
     phase, position = found
     return phase.slots[position].call
 
@@ -141,9 +141,9 @@ def advance(draft: Draft, phase: Acting, now: float, changed: list[CallSlot] | N
             break
         if isinstance(slot.status, Proposed):
             if limit is None:
-                limit = reached(draft, slot.call, now)
+                limit = reached_limit(draft, slot.call, now)
             if limit is not None:
-                status: CallStatus = not_run(draft, limit)
+                status: CallStatus = refuse_over_limit(draft, limit)
             elif (
                 open_call is not None and _is_worker(draft, slot.call) and waits_for_worker(slot.call, slots[:position])
             ):
@@ -169,7 +169,7 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
         return Settled(ToolResult(f"Error: {_unknown_tool(call.name, tuple(setup.tools))}", "error"))
     verdict = setup.config.policy.judge(call, tool, draft.remembered, draft.mode)
     if verdict.action == "deny":
-        tell(draft, call, verdict)
+        report_verdict(draft, call, verdict)
         return refuse(draft, "this call is not permitted", verdict.reason)
     slot = slots[position]
     if verdict.action == "allow" and verdict.rule is None and setup.asks is None and not slot.confirm:
@@ -180,7 +180,7 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
     if not (asks or slot.approved) and setup.asks is not None and not harmless:
         asks = setup.asks(call, draft.seal().next_state)
     if verdict.rule is not None and not slot.approved and verdict.action == ("ask" if asks else "allow"):
-        tell(draft, call, verdict)
+        report_verdict(draft, call, verdict)
     if asks:
         effect_id = draft.new_effect()
         draft.decide(AskApproval(effect_id, call, verdict.reason))
@@ -199,7 +199,7 @@ def run(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
     return Running(effect_id)
 
 
-def tell(draft: Draft, call: ToolCall, verdict: Verdict) -> None:
+def report_verdict(draft: Draft, call: ToolCall, verdict: Verdict) -> None:
     rule = "" if verdict.rule is None else verdict.rule.tool
     draft.decide(CallJudged(call.id, verdict.action, rule, verdict.reason))
 
@@ -209,7 +209,7 @@ def refuse(draft: Draft, what: str, reason: str) -> Settled:
     return Settled(ToolResult(f"Error: {what}{': ' + reason if reason else ''}", "refused"))
 
 
-def tell_malformed(draft: Draft, malformed: tuple[MalformedToolCall, ...]) -> None:
+def report_malformed(draft: Draft, malformed: tuple[MalformedToolCall, ...]) -> None:
     for item in malformed:
         raw = shorten(item.raw, draft.setup.result_limit)
         draft.note(MALFORMED_NOTE.format(reason=item.reason, raw=raw))
@@ -228,9 +228,9 @@ def _is_worker(draft: Draft, call: ToolCall) -> bool:
     return draft.setup.engine_tools.get(call.name) == SPAWN_WORKER.name
 
 
-def reached(draft: Draft, call: ToolCall, now: float) -> LimitKind | None:
+def reached_limit(draft: Draft, call: ToolCall, now: float) -> LimitKind | None:
     """Return the limit that prevents this call. Ask at each start: time passes and calls run."""
-    exhausted = draft.exhausted(now)
+    exhausted = draft.exhausted_limit(now)
     if exhausted is not None:
         return exhausted
     limits = draft.setup.config.limits
@@ -241,7 +241,7 @@ def reached(draft: Draft, call: ToolCall, now: float) -> LimitKind | None:
     return None
 
 
-def not_run(draft: Draft, limit: LimitKind) -> Settled:
+def refuse_over_limit(draft: Draft, limit: LimitKind) -> Settled:
     return Settled(ToolResult(f"Not run: {draft.limit_detail(limit)}.", "error"))
 
 
@@ -262,9 +262,9 @@ def _conclude(
 ) -> None:
     """Append the results of all calls to history, in call order, and continue with the model."""
     draft.record_results([(slot.call, result, slot.context) for slot, result in zip(slots, results, strict=True)])
-    tell_malformed(draft, phase.malformed)
+    report_malformed(draft, phase.malformed)
     if phase.cut:
-        draft.stop_cut(phase.cut, phase.answer)
+        draft.stop_truncated(phase.cut, phase.answer)
         return
     if phase.answer and all(result.status == "ok" for result in results) and not phase.malformed:
         draft.append(AssistantMessage(draft.new_message_id(), phase.answer))

@@ -47,7 +47,7 @@ def fall_back(draft: Draft, task: ModelTask, model: str, number: int, kind: Erro
         return False
     phase = draft.phase
     between_turns = isinstance(phase, Compacting) and phase.attempt is None
-    if not between_turns and draft.exhausted(event.at) is not None:
+    if not between_turns and draft.exhausted_limit(event.at) is not None:
         return False
     given_up = (*draft.given_up, model)
     last = not worth_another and task != "summary"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cognition.context.recalled_memory import recalled, share_of_memory
+from cognition.context.recalled_memory import fit_notes, share_of_memory
 from cognition.engine.draft import Draft, Setup
-from cognition.engine.handlers._batch import Awaiting, Found, call_found, find, settle, take_up
+from cognition.engine.handlers._batch import Awaiting, Found, call_at, draft_for_person, find, settle
 from cognition.engine.handlers._context_choice import newest_size
 from cognition.engine.handlers.engine_calls import set_mode
 from cognition.engine.handlers.rejection import reject
@@ -53,7 +53,7 @@ def on_plan_reviewed(setup: Setup, state: AgentState, event: PlanReviewed) -> Tr
     found = _find(setup, state, AwaitingAnswer, SUBMIT_PLAN.name, event)
     if found is None:
         return reject(state, event, "no plan awaits a review")
-    draft = take_up(setup, state, found[0], event.at)
+    draft = draft_for_person(setup, state, found[0], event.at)
     if event.approved:
         draft.plan = read_plan(_arguments(setup, found))
         draft.decide(PlanChanged(draft.plan))
@@ -70,7 +70,7 @@ def on_memory_recalled(setup: Setup, state: AgentState, event: MemoryRecalled) -
     if isinstance(state.phase, Recalling) and state.phase.effect_id == event.effect_id:
         draft = Draft(setup, state)
         if event.items:
-            _tell_notes(draft, event)
+            _note_memory(draft, event)
         draft.next_model_call(event.at, FIRST_ATTEMPT)
         return draft.seal()
     found = _find(setup, state, Running, RECALL.name, event)
@@ -81,30 +81,30 @@ def on_memory_recalled(setup: Setup, state: AgentState, event: MemoryRecalled) -
     return _settle(setup, state, found, result, event)
 
 
-def _tell_notes(draft: Draft, event: MemoryRecalled) -> None:
+def _note_memory(draft: Draft, event: MemoryRecalled) -> None:
     """Add a note with the memory's findings for the user's message, within its room and the memory's share."""
     setup = draft.setup
     room = min(setup.budget, MOST_TOKENS) / draft.scale - draft.fixed
     most = min(room * share_of_memory(setup.config.sections), room - newest_size(draft))
-    told = recalled(event.items, event.tokens, draft.costs, most)
+    told = fit_notes(event.items, event.tokens, draft.costs, most)
     if told is not None:
         draft.note(*told)
 
 
 def on_worker_finished(setup: Setup, state: AgentState, event: WorkerFinished) -> Transition:
-    return _worker_ended(setup, state, event, ToolResult(event.text, tokens=event.tokens))
+    return _end_worker(setup, state, event, ToolResult(event.text, tokens=event.tokens))
 
 
 def on_worker_failed(setup: Setup, state: AgentState, event: WorkerFailed) -> Transition:
-    return _worker_ended(setup, state, event, ToolResult(f"Error: the worker failed: {event.message}", "error"))
+    return _end_worker(setup, state, event, ToolResult(f"Error: the worker failed: {event.message}", "error"))
 
 
 def on_worker_stalled(setup: Setup, state: AgentState, event: WorkerStalled) -> Transition:
     message = event.message or "it made no progress"
-    return _worker_ended(setup, state, event, ToolResult(f"Error: the worker stalled: {message}", "error"))
+    return _end_worker(setup, state, event, ToolResult(f"Error: the worker stalled: {message}", "error"))
 
 
-def _worker_ended(
+def _end_worker(
     setup: Setup, state: AgentState, event: WorkerFinished | WorkerFailed | WorkerStalled, result: ToolResult
 ) -> Transition:
     found = _find(setup, state, Running, SPAWN_WORKER.name, event)
@@ -118,17 +118,17 @@ def _worker_ended(
 
 def _find(setup: Setup, state: AgentState, status: Awaiting, name: str, event: EffectAnswer) -> Found | None:
     found = find(state.phase, status, event.effect_id)
-    fits = found is not None and setup.engine_tools.get(call_found(found).name) == name
+    fits = found is not None and setup.engine_tools.get(call_at(found).name) == name
     return found if fits else None
 
 
 def _arguments(setup: Setup, found: Found) -> Mapping[str, Any]:
     """Return the arguments of a started call, which are therefore readable."""
-    call = call_found(found)
+    call = call_at(found)
     return own_arguments(call.name, call.arguments, setup.config.names)
 
 
 def _settle(setup: Setup, state: AgentState, found: Found, result: ToolResult, event: EffectAnswer) -> Transition:
-    draft = take_up(setup, state, found[0], event.at)
+    draft = draft_for_person(setup, state, found[0], event.at)
     settle(draft, *found, result, event.at)
     return draft.seal()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition.context.summaries import with_summary
-from cognition.context.window import scale_overflowed
+from cognition.context.window import scale_after_overflow
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers._fallback import fall_back, note_failure, note_reply
 from cognition.engine.handlers.model import ANOTHER_CALL, ANOTHER_TIMER, wait_before
@@ -37,24 +37,24 @@ def on_compaction_asked(setup: Setup, state: AgentState, event: CompactionAsked)
     draft.given_up = ()  # those of the turn before
     until = len(draft.history)
     if draft.first == until:
-        _tell_not(draft, NOTHING_NEW if draft.summary.text else NOTHING)
+        _report_failure(draft, NOTHING_NEW if draft.summary.text else NOTHING)
     elif not draft.ask_summary(None, until, setup.config.limits.seconds, event.at):
-        _tell_not(draft, NO_ROOM.format(budget=setup.budget))
+        _report_failure(draft, NO_ROOM.format(budget=setup.budget))
     return draft.seal()
 
 
 def on_summary(setup: Setup, state: AgentState, event: ModelReplied) -> Transition:
-    phase = _awaiting(state, event)
+    phase = _awaiting_phase(state, event)
     if phase is None:
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     draft.steps += phase.attempt is not None
     note_reply(draft, phase.model)
-    use(draft, phase, event.usage)
-    problem = _take(draft, phase, event)
+    count_usage(draft, phase, event.usage)
+    problem = _apply_summary(draft, phase, event)
     if problem:
-        _tell_not(draft, problem)
-    _go_on(draft, phase, event.at)
+        _report_failure(draft, problem)
+    _continue_turn(draft, phase, event.at)
     return draft.seal()
 
 
@@ -62,11 +62,11 @@ def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tr
     """Repeat the call if the failure may pass; otherwise continue without a summary. The turn will meet the model's
     problem.
     """
-    phase = _awaiting(state, event)
+    phase = _awaiting_phase(state, event)
     if phase is None:
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
-    use(draft, phase, event.usage)
+    count_usage(draft, phase, event.usage)
     kind, number, left = classify(event.failure), phase.number + 1, _seconds_left(draft, phase, event.at)
     note_failure(draft, phase.model, kind, event)
     if fall_back(draft, "summary", phase.model, phase.number, kind, event) and _ask_again(
@@ -78,18 +78,18 @@ def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tr
         draft.phase = evolve(phase, effect_id=effect_id, number=number, waiting=True)
         return draft.seal()
     if kind == "context_overflow" and (asking := draft.summary_request(phase.until)) is not None:
-        draft.scale = scale_overflowed(draft.scale, asking[1], setup.budget, event.failure)
-    _tell_not(draft, f"the model call for the summary failed: {event.failure.message}")
-    _go_on(draft, phase, event.at)
+        draft.scale = scale_after_overflow(draft.scale, asking[1], setup.budget, event.failure)
+    _report_failure(draft, f"the model call for the summary failed: {event.failure.message}")
+    _continue_turn(draft, phase, event.at)
     return draft.seal()
 
 
 def on_summary_interrupted(setup: Setup, state: AgentState, event: ModelInterrupted) -> Transition:
-    phase = _awaiting(state, event)
+    phase = _awaiting_phase(state, event)
     if phase is None:
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
-    use(draft, phase, event.usage)
+    count_usage(draft, phase, event.usage)
     if phase.attempt is None:
         end_without(draft, "the model call for the summary was interrupted")
     elif event.late and setup.config.limits.seconds is not None:
@@ -100,20 +100,20 @@ def on_summary_interrupted(setup: Setup, state: AgentState, event: ModelInterrup
 
 
 def on_summary_due(setup: Setup, state: AgentState, event: TimerFired) -> Transition:
-    phase = _awaiting(state, event)
+    phase = _awaiting_phase(state, event)
     if phase is None:
         return reject(state, event, ANOTHER_TIMER)
     draft = Draft(setup, state)
-    exhausted = None if phase.attempt is None else draft.exhausted(event.at)
+    exhausted = None if phase.attempt is None else draft.exhausted_limit(event.at)
     if exhausted is not None:
         draft.stop_at(exhausted)
     elif not _ask_again(draft, phase, phase.number, event.at):
-        _tell_not(draft, NO_ROOM.format(budget=setup.budget))
-        _go_on(draft, phase, event.at)
+        _report_failure(draft, NO_ROOM.format(budget=setup.budget))
+        _continue_turn(draft, phase, event.at)
     return draft.seal()
 
 
-def _awaiting(
+def _awaiting_phase(
     state: AgentState, event: ModelReplied | ModelFailed | ModelInterrupted | TimerFired
 ) -> Compacting | None:
     """Return the phase if a summary awaits this event: the end of its model call, or of the wait before a retry."""
@@ -123,7 +123,7 @@ def _awaiting(
     return phase if phase.waiting == isinstance(event, TimerFired) else None
 
 
-def use(draft: Draft, phase: Compacting, usage: Usage) -> None:
+def count_usage(draft: Draft, phase: Compacting, usage: Usage) -> None:
     """Count a summary's usage for the turn, or between turns for the session."""
     if phase.attempt is None:
         draft.total += usage
@@ -132,7 +132,7 @@ def use(draft: Draft, phase: Compacting, usage: Usage) -> None:
 
 
 def end_without(draft: Draft, reason: str) -> None:
-    _tell_not(draft, reason)
+    _report_failure(draft, reason)
     draft.phase = IDLE
 
 
@@ -145,7 +145,7 @@ def _ask_again(draft: Draft, phase: Compacting, number: int, now: float) -> bool
     return draft.ask_summary(phase.attempt, phase.until, _seconds_left(draft, phase, now), now, number)
 
 
-def _take(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
+def _apply_summary(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
     """Show the summary from now on; return the reason if that is impossible, else an empty text."""
     if event.finish_reason not in ("stop", "tool_calls"):
         return WAS_CUT
@@ -163,13 +163,13 @@ def _take(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
     return ""
 
 
-def _tell_not(draft: Draft, reason: str) -> None:
+def _report_failure(draft: Draft, reason: str) -> None:
     """Report a failed summary, and delay the next automatic request."""
     draft.summary = evolve(draft.summary, tried=len(draft.history))
     draft.decide(NotCompacted(reason))
 
 
-def _go_on(draft: Draft, phase: Compacting, now: float) -> None:
+def _continue_turn(draft: Draft, phase: Compacting, now: float) -> None:
     if phase.attempt is None:
         draft.phase = IDLE
     else:

@@ -6,7 +6,7 @@ from cognition.base.display import shown_name
 from cognition.engine.draft import UNSPENT, Draft, Setup
 from cognition.engine.handlers._context_choice import choose_context
 from cognition.engine.handlers._counting import count_by
-from cognition.engine.handlers.compaction import end_without, use
+from cognition.engine.handlers.compaction import count_usage, end_without
 from cognition.engine.handlers.engine_calls import set_mode
 from cognition.engine.handlers.hooks import open_turn
 from cognition.engine.handlers.rejection import reject
@@ -22,6 +22,7 @@ from cognition.steps.inputs import (
     UserSpoke,
 )
 from cognition.steps.phases import (
+    FIRST_ATTEMPT,
     Acting,
     AwaitingHook,
     CallSlot,
@@ -78,14 +79,18 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
         draft.note(RETURNS_NOTE.format(schema=draft.returns))
     if (event.context or draft.briefing is not None) and not choose_context(draft, event):
         return draft.seal()
-    open_turn(draft, event.text, event.at)
+    config = setup.config
+    if config.hooks or config.recall_first:
+        open_turn(draft, event.text, event.at)
+    else:
+        draft.next_model_call(event.at, FIRST_ATTEMPT)
     return draft.seal()
 
 
 def on_cancel(setup: Setup, state: AgentState, event: CancelAsked) -> Transition:
     draft = Draft(setup, state)
     if isinstance(state.phase, Compacting):  # what there is of a summary is no answer
-        use(draft, state.phase, event.usage)
+        count_usage(draft, state.phase, event.usage)
         text = ""
     else:
         draft.usage += event.usage

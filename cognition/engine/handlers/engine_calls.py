@@ -118,7 +118,7 @@ def _spawn_worker(draft: Draft, arguments: Mapping[str, Any], before: tuple[Call
     effect_id = draft.new_effect()
     draft.workers += 1
     given = evolve(worker, tools=worker.tools or own)
-    draft.decide(SpawnWorker(effect_id, given, context, _left(draft), draft.remembered, draft.mode))
+    draft.decide(SpawnWorker(effect_id, given, context, _remaining_limits(draft), draft.remembered, draft.mode))
     return Running(effect_id)
 
 
@@ -162,7 +162,7 @@ def _worker_name(call: ToolCall, names: Vocabulary) -> object:
     return name if isinstance(name, str) else None
 
 
-def _left(draft: Draft) -> Limits:
+def _remaining_limits(draft: Draft) -> Limits:
     """Return the rest of the turn's budgets for a worker; each is at least the smallest amount."""
     limits, usage, seconds = draft.setup.config.limits, draft.usage, draft.seconds_left(draft.now)
 

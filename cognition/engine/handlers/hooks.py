@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition.engine.draft import Draft, Setup
-from cognition.engine.handlers._batch import advance, find, judge, not_run, reached, refuse, with_slot
+from cognition.engine.handlers._batch import advance, find, judge, reached_limit, refuse, refuse_over_limit, with_slot
 from cognition.engine.handlers.rejection import reject
 from cognition.steps.decisions import Recall, RunHook
 from cognition.steps.inputs import HookReturned
@@ -23,7 +23,7 @@ from cognition.steps.phases import (
 from cognition.steps.state import AgentState
 from cognition.steps.transition import Transition
 from cognition.values.features import HookPoint
-from cognition.values.messages import ToolCall, ToolResult, UserMessage, unusable
+from cognition.values.messages import ToolCall, ToolResult, UserMessage, find_unusable
 from cognition.values.outcomes import Cancelled, Completed, LimitKind
 
 OPENING: tuple[HookPoint, ...] = ("session_start", "user_message")
@@ -89,14 +89,18 @@ def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned
     context = "\n".join(part for part in (slot.context, event.context) if part)
     limit: LimitKind | None = None
     if before:
-        changed, limit, problem = slot.call, reached(draft, slot.call, event.at), ""
+        changed, limit, problem = slot.call, reached_limit(draft, slot.call, event.at), ""
         if event.arguments_json is not None:
             given = ToolCall(changed.id, changed.name, event.arguments_json)
-            problem = unusable(given)  # such a call stands nowhere: others may look at its arguments
+            problem = find_unusable(given)  # such a call stands nowhere: others may look at its arguments
             changed = changed if problem else given
         left = evolve(slot, call=changed, context=context)
         phase = with_slot(phase, position, left.now(PROPOSED))
-        status = not_run(draft, limit) if limit is not None else _before_call(draft, phase, position, event, problem)
+        status = (
+            refuse_over_limit(draft, limit)
+            if limit is not None
+            else _before_call(draft, phase, position, event, problem)
+        )
     else:
         left, status = evolve(slot, context=context), _after_call(slot, event)
     advance(draft, with_slot(phase, position, left.now(status), limit), event.at)

@@ -7,10 +7,10 @@ from attrs import evolve
 from cognition.base.ids import EffectId
 from cognition.base.repetition import fingerprint
 from cognition.base.strict_json import DECODER
-from cognition.context.window import scale_overflowed
+from cognition.context.window import scale_after_overflow
 from cognition.engine.draft import Draft, Setup
-from cognition.engine.handlers._batch import ReadCall, begin_calls, tell_malformed
-from cognition.engine.handlers._counting import take_measure
+from cognition.engine.handlers._batch import ReadCall, begin_calls, report_malformed
+from cognition.engine.handlers._counting import apply_measurement
 from cognition.engine.handlers._fallback import after_wait, fall_back, note_failure, note_reply
 from cognition.engine.handlers.rejection import reject
 from cognition.parsing.text_protocol import RETRY_NOTE, answer_so_far, read_text
@@ -42,29 +42,29 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
     note_reply(draft, attempt.model)
     _count_reply(draft, event.usage, calibrate=attempt.purpose != "final_answer")
     if attempt.limit is not None:  # the final answer: tools were not offered, so calls in it mean nothing
-        _keep(draft, event, event.reasoning, cut=cut)
+        _append_reply(draft, event, event.reasoning, cut=cut)
         if cut:
-            draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
+            draft.stop_truncated(_cut_detail(draft, event), _readable_answer(draft, event.text))
         else:
-            draft.finish(LimitReached(attempt.limit, _to_read(draft, event.text)))
+            draft.finish(LimitReached(attempt.limit, _readable_answer(draft, event.text)))
         return draft.seal()
     if setup.config.options.tool_choice == "none":  # nor do they where the program wants none
         event = evolve(event, calls=(), malformed=())
     native = setup.config.protocol == "native"
-    reply = event if native else _as_calls(draft, event)
-    calls, malformed = _readable(draft, reply) if reply.calls else ((), reply.malformed)
+    reply = event if native else _parse_protocol(draft, event)
+    calls, malformed = _parse_calls(draft, reply) if reply.calls else ((), reply.malformed)
     if calls:
         draft.repairs = 0
         asked = tuple([call for call, _, _ in calls])
-        _keep(draft, event, reply.reasoning, asked, cut=cut)
+        _append_reply(draft, event, reply.reasoning, asked, cut=cut)
         answer = "" if native and not cut else reply.text  # a text protocol may give one beside its calls
         begin_calls(draft, calls, malformed, answer, event.at, _cut_detail(draft, event) if cut else "")
     elif cut:
-        _stop_cut(draft, event, reply, malformed)
+        _stop_truncated(draft, event, reply, malformed)
     elif malformed:
         _send_back(draft, reply, malformed)
     elif reply.text.strip():
-        _keep(draft, event, reply.reasoning)
+        _append_reply(draft, event, reply.reasoning)
         if event.objection and draft.corrections < setup.config.limits.corrections:
             draft.corrections += 1
             draft.note(CORRECTION_NOTE.format(objection=event.objection))
@@ -86,11 +86,11 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
     note_failure(draft, attempt.model, kind, event)
     if event.partial_text:  # the user has read it; a second, different answer would contradict it
         draft.keep_partial(event.partial_text)
-        draft.finish(Failed(kind, event.failure.message, _to_read(draft, event.partial_text)))
+        draft.finish(Failed(kind, event.failure.message, _readable_answer(draft, event.partial_text)))
     elif kind == "context_overflow" and not attempt.trimmed:
         _trim_and_retry(draft, attempt, event)
     elif fall_back(draft, draft.task, attempt.model, attempt.number, kind, event):
-        draft.ask_model(evolve(attempt, number=1), event.at, new_step=False)
+        draft.next_model_call(event.at, evolve(attempt, number=1), again=True)
     elif kind in RETRIED and attempt.number < setup.config.retry.attempts:
         _plan_retry(draft, attempt, kind, event)
     else:
@@ -108,9 +108,9 @@ def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupte
     draft.usage += event.usage
     draft.keep_partial(event.partial_text)
     if event.late and setup.config.limits.seconds is not None:
-        draft.stop_at("seconds", _to_read(draft, event.partial_text))
+        draft.stop_at("seconds", _readable_answer(draft, event.partial_text))
     else:
-        draft.finish(Cancelled("the model call was interrupted", _to_read(draft, event.partial_text)))
+        draft.finish(Cancelled("the model call was interrupted", _readable_answer(draft, event.partial_text)))
     return draft.seal()
 
 
@@ -119,15 +119,15 @@ def on_timer_fired(setup: Setup, state: AgentState, event: TimerFired) -> Transi
     if not isinstance(phase, Waiting) or phase.effect_id != event.effect_id:
         return reject(state, event, ANOTHER_TIMER)
     draft = Draft(setup, state)
-    exhausted = draft.exhausted(event.at)
+    exhausted = draft.exhausted_limit(event.at)
     if exhausted is not None:
         draft.stop_at(exhausted)
     else:
-        draft.ask_model(after_wait(draft, phase, event.at), event.at, new_step=False)
+        draft.next_model_call(event.at, after_wait(draft, phase, event.at), again=True)
     return draft.seal()
 
 
-def _keep(
+def _append_reply(
     draft: Draft, event: ModelReplied, reasoning: str, calls: tuple[ToolCall, ...] = (), *, cut: bool = False
 ) -> None:
     draft.append(
@@ -135,15 +135,17 @@ def _keep(
     )
 
 
-def _stop_cut(draft: Draft, event: ModelReplied, reply: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
+def _stop_truncated(
+    draft: Draft, event: ModelReplied, reply: ModelReplied, malformed: tuple[MalformedToolCall, ...]
+) -> None:
     """End the turn with the partial text of a reply without calls, cut at its token limit.
 
     The model is not called again: the next reply would be cut too.
     """
     if event.text or reply.reasoning:
-        _keep(draft, event, reply.reasoning, cut=True)
-    tell_malformed(draft, malformed)
-    draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
+        _append_reply(draft, event, reply.reasoning, cut=True)
+    report_malformed(draft, malformed)
+    draft.stop_truncated(_cut_detail(draft, event), _readable_answer(draft, event.text))
 
 
 def _cut_detail(draft: Draft, event: ModelReplied) -> str:
@@ -157,7 +159,7 @@ def _cut_detail(draft: Draft, event: ModelReplied) -> str:
     )
 
 
-def _to_read(draft: Draft, text: str) -> str:
+def _readable_answer(draft: Draft, text: str) -> str:
     setup = draft.setup
     return answer_so_far(setup.config.protocol, text, setup.tools)
 
@@ -166,10 +168,10 @@ def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
     draft.steps += 1
     draft.usage += usage
     if calibrate and usage.input_tokens > 0:
-        take_measure(draft, usage.input_tokens)
+        apply_measurement(draft, usage.input_tokens)
 
 
-def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
+def _parse_protocol(draft: Draft, event: ModelReplied) -> ModelReplied:
     reading = read_text(draft.setup.config.protocol, event.text, draft.setup.tools, event.finish_reason)
     for text in reading.remember:
         draft.decide(Remember(text))
@@ -177,7 +179,7 @@ def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
     return evolve(event, text=reading.answer, reasoning=reasoning, calls=reading.calls, malformed=reading.malformed)
 
 
-def _readable(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], tuple[MalformedToolCall, ...]]:
+def _parse_calls(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], tuple[MalformedToolCall, ...]]:
     """Return the reply's calls with their ids and fingerprints, and its unreadable calls.
 
     Arguments that are not a JSON object, or that repeat a key, count as unreadable under every parser.
@@ -199,14 +201,14 @@ def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedTool
     """Answer a reply with only unreadable calls: send the model its calls and their errors."""
     draft.repairs += 1
     if draft.repairs > REPAIRS:
-        _keep(draft, event, event.reasoning)
+        _append_reply(draft, event, event.reasoning)
         draft.finish(
             Failed("bad_output", f"the model's tool calls stayed unreadable: {malformed[0].reason}", event.text)
         )
         return
     if draft.setup.config.protocol == "native":
-        _keep(draft, event, event.reasoning)
-        tell_malformed(draft, malformed)
+        _append_reply(draft, event, event.reasoning)
+        report_malformed(draft, malformed)
     else:  # the convention itself was missed: repeating the bad reply would teach it
         draft.note(RETRY_NOTE.format(reason=malformed[0].reason))
     draft.next_model_call(event.at, ModelAttempt("repair"))
@@ -228,21 +230,21 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
 
     If there is nothing left to leave out, try the next model: it may have a longer context or count differently.
     """
-    exhausted = draft.exhausted(event.at)
+    exhausted = draft.exhausted_limit(event.at)
     if exhausted is not None:
         draft.stop_at(exhausted)
         return
     failure, scale, slack = event.failure, draft.scale, draft.slack
-    corrected = scale_overflowed(scale, max(draft.fixed + draft.size, 1.0), draft.setup.budget, failure)
+    corrected = scale_after_overflow(scale, max(draft.fixed + draft.size, 1.0), draft.setup.budget, failure)
     draft.scale, draft.slack = corrected, 0.0
     if not draft.has_room():
         draft.scale, draft.slack = scale, slack
         if fall_back(draft, draft.task, attempt.model, attempt.number, "context_overflow", event):
-            draft.ask_model(evolve(attempt, number=1), event.at, new_step=False)
+            draft.next_model_call(event.at, evolve(attempt, number=1), again=True)
             return
         draft.scale, draft.slack = corrected, 0.0
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
-    draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), event.at, new_step=False)
+    draft.next_model_call(event.at, evolve(attempt, number=attempt.number + 1, trimmed=True), again=True)
 
 
 def _plan_retry(draft: Draft, attempt: ModelAttempt, kind: ErrorKind, event: ModelFailed) -> None:

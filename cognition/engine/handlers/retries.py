@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition.engine.draft import Draft, Setup
-from cognition.engine.handlers._batch import advance, find, judge, reached, settle, with_slot
+from cognition.engine.handlers._batch import advance, find, judge, reached_limit, settle, with_slot
 from cognition.engine.handlers.rejection import reject
 from cognition.steps.decisions import RetryPlanned, StartTimer
 from cognition.steps.inputs import TimerFired, ToolFailed, error_text
@@ -39,7 +39,7 @@ def on_retry_due(setup: Setup, state: AgentState, event: TimerFired) -> Transiti
     slot = phase.slots[position]
     draft = Draft(setup, state)
     draft.now = event.at
-    limit = phase.limit or reached(draft, slot.call, event.at)
+    limit = phase.limit or reached_limit(draft, slot.call, event.at)
     if limit is None:
         status = judge(draft, phase.slots, position)
         if isinstance(status, Settled):
@@ -60,7 +60,7 @@ def _wait(draft: Draft, phase: Acting, slot: CallSlot, event: ToolFailed) -> flo
     """Return the seconds until the next attempt; None if no attempt is left, or the turn would be over by then."""
     tool = draft.setup.tools.get(slot.call.name)
     plan = () if tool is None else tool.retries
-    if not event.transient or slot.failed >= len(plan) or (phase.limit or reached(draft, slot.call, event.at)):
+    if not event.transient or slot.failed >= len(plan) or (phase.limit or reached_limit(draft, slot.call, event.at)):
         return None
     seconds, left = plan[slot.failed], draft.seconds_left(event.at)
     return seconds if left is None or seconds < left else None

@@ -10,15 +10,15 @@ from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers._batch import (
     Found,
     advance,
-    call_found,
+    call_at,
+    draft_for_person,
     find,
-    not_run,
-    reached,
+    reached_limit,
     refuse,
+    refuse_over_limit,
+    report_verdict,
     run,
     settle,
-    take_up,
-    tell,
     with_slot,
 )
 from cognition.engine.handlers.rejection import reject
@@ -28,7 +28,7 @@ from cognition.steps.inputs import ApprovalGiven, ApprovalRefused, ToolFailed, T
 from cognition.steps.phases import AwaitingApproval, CallSlot, CallStatus, Running, Settled
 from cognition.steps.state import AgentState
 from cognition.steps.transition import Transition
-from cognition.values.messages import ToolCall, ToolResult, unusable
+from cognition.values.messages import ToolCall, ToolResult, find_unusable
 
 EDITED_NOTE = "The user changed the arguments of this call to {arguments}"
 
@@ -58,20 +58,20 @@ def on_approval_given(setup: Setup, state: AgentState, event: ApprovalGiven) -> 
     if found is None:
         return reject(state, event, "no call awaits this approval")
     phase, position = found
-    draft, slot = take_up(setup, state, phase, event.at), phase.slots[position]
+    draft, slot = draft_for_person(setup, state, phase, event.at), phase.slots[position]
     problem, draft.refusals = "", 0
     if event.arguments_json is not None and event.arguments_json != slot.call.arguments_json:
         edited = ToolCall(slot.call.id, slot.call.name, event.arguments_json)
-        problem = unusable(edited)
+        problem = find_unusable(edited)
         if not problem:
-            slot = _edited(draft, slot, edited)
+            slot = _apply_edits(draft, slot, edited)
             phase = with_slot(phase, position, slot)
     slot = evolve(slot, approved=True)
     if event.always and not problem:
         _remember(draft, "allow", event.rule, slot.call)
-    limit = reached(draft, slot.call, event.at)
+    limit = reached_limit(draft, slot.call, event.at)
     if limit is not None:
-        status: CallStatus = not_run(draft, limit)
+        status: CallStatus = refuse_over_limit(draft, limit)
     elif problem:
         status = Settled(ToolResult(f"Error: the user gave unusable arguments, and nothing ran: {problem}", "error"))
     else:
@@ -87,7 +87,7 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
     if found is None:
         return reject(state, event, "no call awaits this approval")
     phase, position = found
-    draft, slot = take_up(setup, state, phase, event.at), phase.slots[position]
+    draft, slot = draft_for_person(setup, state, phase, event.at), phase.slots[position]
     if event.always:
         _remember(draft, "deny", event.rule, slot.call, event.reason)
     status = refuse(draft, "the user refused this call", event.reason)
@@ -97,7 +97,7 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
     return draft.seal()
 
 
-def _edited(draft: Draft, slot: CallSlot, call: ToolCall) -> CallSlot:
+def _apply_edits(draft: Draft, slot: CallSlot, call: ToolCall) -> CallSlot:
     """Return the call with the user's arguments, and a note to the model, since its reply shows its own arguments."""
     note = EDITED_NOTE.format(arguments=shorten(call.arguments_json, draft.setup.result_limit))
     return evolve(slot, call=call, context="\n".join(part for part in (slot.context, note) if part))
@@ -119,7 +119,7 @@ def _run_as_approved(draft: Draft, slots: tuple[CallSlot, ...], position: int) -
     call = slots[position].call
     verdict = draft.setup.config.policy.judge(call, draft.setup.tools[call.name], draft.remembered, draft.mode)
     if verdict.action == "deny":
-        tell(draft, call, verdict)
+        report_verdict(draft, call, verdict)
         return refuse(draft, "this call is not permitted any more", verdict.reason)
     return run(draft, slots, position)
 
@@ -129,4 +129,4 @@ def _find_running(setup: Setup, state: AgentState, event: ToolReturned | ToolFai
     found = find(state.phase, Running, event.effect_id)
     if found is None or not setup.engine_tools:
         return found
-    return None if call_found(found).name in setup.engine_tools else found
+    return None if call_at(found).name in setup.engine_tools else found

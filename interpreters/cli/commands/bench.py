@@ -51,7 +51,7 @@ def bench(options: argparse.Namespace) -> int:
         if not options.json:
             out().write_line(f"{figure.name:<18} {figure.value:>15}   {figure.note}".rstrip())
 
-    with Interrupts(restore=err().is_terminal).installed():
+    with Interrupts(restore=err().is_terminal).install():
         try:
             report = measure(options, show, status)
         finally:

@@ -98,7 +98,7 @@ def answer(session: Session, message: str) -> None:
 
 
 def _in_a_turn(session: Session, run: Callable[[], object]) -> None:
-    from interpreters.cli.session.answers import waiting_lines
+    from interpreters.cli.session.answers import pending_lines
     from interpreters.loop.errors import PendingError
 
     try:
@@ -106,7 +106,7 @@ def _in_a_turn(session: Session, run: Callable[[], object]) -> None:
     except KeyboardInterrupt:  # in the moment before the turn began or after it ended
         session.output.note("! cancelled", "warning")
     except PendingError:
-        for line in waiting_lines(session.agent.pending, session.person, session.agent.config.offered):
+        for line in pending_lines(session.agent.pending, session.person, session.agent.config.offered):
             session.output.note(line, "warning")
 
 
@@ -175,7 +175,7 @@ def _compact(session: Session, _: str) -> None:
     from cognition import CogstepError
 
     try:
-        session.guarded(session.agent.compact)
+        session.guard(session.agent.compact)
     except CogstepError as error:
         session.output.note(f"! {error}", "warning")
 
@@ -190,7 +190,7 @@ def _undo(session: Session, text: str) -> None:
 
 def _put_back(session: Session, which: dict[str, Any]) -> None:
     from cognition import CogstepError
-    from interpreters.cli.commands.undo import restored_lines, restored_to
+    from interpreters.cli.commands.undo import restored_lines, summarize_restored
 
     try:
         done = session.agent.undo(**which)
@@ -198,7 +198,7 @@ def _put_back(session: Session, which: dict[str, Any]) -> None:
         session.output.note(f"! {error}", "warning")
         return
     lines = list(restored_lines(done))
-    notes(session.output, [*lines, restored_to(done)])
+    notes(session.output, [*lines, summarize_restored(done)])
     if lines:
         names = ", ".join(line[2:] for line in lines)
         told = f"[With /undo or /redo the user has put files back: {names}. Read them again before you go on.]"

@@ -68,7 +68,7 @@ def add(commands: Any) -> None:
 
 
 def step_name(text: str) -> str:
-    """Check the name of a request, as in ``recorded_requests.request_named``."""
+    """Check the name of a request, as in ``recorded_requests.find_requests``."""
     if NAME.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(f"expected a number from 1, TURN.STEP such as 3.2, or last, not {text!r}")
     return text
@@ -83,7 +83,7 @@ def context(options: argparse.Namespace) -> int:
     if options.model is not None and not options.prompt:
         raise CommandError("--model is for --prompt: it says whose chat template writes it")
     with RecordedRequests(options.file, load_engine(options.engine)) as requests:
-        shown = _all if options.diff is None and options.step is None and not options.prompt else _chosen
+        shown = _show_all if options.diff is None and options.step is None and not options.prompt else _show_chosen
         last = shown(requests, options)
         for warning in requests.warnings:
             err().write_line(f"cogstep: warning: {warning}")
@@ -95,7 +95,7 @@ def context(options: argparse.Namespace) -> int:
         return ANSWERED
 
 
-def _all(requests: RecordedRequests, options: argparse.Namespace) -> int:
+def _show_all(requests: RecordedRequests, options: argparse.Namespace) -> int:
     """Show all requests, one line each, and the last one in full. Returns the number of the last record shown."""
     from interpreters.cli.reports.context_report import request_lines, row_cells, row_data, table_lines
     from interpreters.recording.context_report import report_of
@@ -114,29 +114,29 @@ def _all(requests: RecordedRequests, options: argparse.Namespace) -> int:
     else:
         out().write_lines((line, "plain") for line in table_lines(rows))
         out().write("\n")
-        report = report_of(newest, requests.config, requests.long_results.hidden)
+        report = report_of(newest, requests.config)
         out().write_lines(request_lines(report, newest.number))
     return requests.records
 
 
-def _chosen(requests: RecordedRequests, options: argparse.Namespace) -> int:
+def _show_chosen(requests: RecordedRequests, options: argparse.Namespace) -> int:
     """Show one request, its prompt, or the difference between two requests. Returns the number of the last record
     shown.
     """
     from interpreters.cli.reports.context_report import change_lines, changes_data, report_data, request_lines
     from interpreters.recording.context_report import changes_between, report_of
-    from interpreters.recording.recorded_requests import request_named
+    from interpreters.recording.recorded_requests import find_requests
 
     if options.diff is not None:
-        before, after = request_named(requests, *options.diff)
-        changes = changes_between(before, after, requests.config, requests.long_results.hidden)
+        before, after = find_requests(requests, *options.diff)
+        changes = changes_between(before, after, requests.config)
         if options.json:
             out().write_json({"file": requests.path, "session": requests.session, **changes_data(changes)})
         else:
             out().write_lines(change_lines(changes))
         return max(before.record, after.record)
-    (request,) = request_named(requests, options.step or "last")
-    report = report_of(request, requests.config, requests.long_results.hidden)
+    (request,) = find_requests(requests, options.step or "last")
+    report = report_of(request, requests.config)
     data = {"file": requests.path, "session": requests.session, **report_data(report)}
     if options.prompt:
         from interpreters.cli.reports.prompt_text import prompt_of

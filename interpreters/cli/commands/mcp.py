@@ -96,9 +96,9 @@ def add(commands: Any) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from interpreters.cli.options.mcp_servers import opened_servers
+    from interpreters.cli.options.mcp_servers import open_servers
 
-    servers = opened_servers(options)
+    servers = open_servers(options)
     if servers is None:
         raise CommandError("no server is named; write --mcp NAME=COMMAND, --mcp NAME=http://..., or --mcp FILE.json")
     servers.tools()
@@ -214,13 +214,13 @@ def _as_of_a_session(options: argparse.Namespace) -> None:
 
 def _agents(options: argparse.Namespace, tools: Any, approve: Any) -> Callable[[Any], Agent]:
     from interpreters.agents.agent import Agent
-    from interpreters.cli.options.program_options import brought, program_options
+    from interpreters.cli.options.program_options import program_options, runtime_options
     from interpreters.cli.session.session import new_options, protect
 
     given: Any = new_options(options)
     given.pop("journal", None)
     protect(given, tools)
-    more = {**brought(options), "approve": approve}
+    more = {**runtime_options(options), "approve": approve}
     system = program_options(options).get("system", "") if options.system is None else options.system
 
     def make(model: Any) -> Agent:

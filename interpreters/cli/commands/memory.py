@@ -109,7 +109,7 @@ def _add_source(command: Any) -> None:
     command.add_argument("--source", choices=SOURCES, action="append", help="only of this one; may be repeated")
 
 
-def _opened(options: argparse.Namespace) -> MemoryFolder:
+def _open_folder(options: argparse.Namespace) -> MemoryFolder:
     """Open an existing memory. Reading never creates one."""
     from runtime import MemoryFolder
 
@@ -123,7 +123,7 @@ def _opened(options: argparse.Namespace) -> MemoryFolder:
 def _search(options: argparse.Namespace) -> int:
     from attrs import asdict
 
-    with _opened(options) as memory:
+    with _open_folder(options) as memory:
         found = memory.search(
             options.query,
             limit=options.limit,
@@ -169,7 +169,7 @@ def _add(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     from attrs import asdict
 
-    with _opened(options) as memory:
+    with _open_folder(options) as memory:
         files = [one for one in memory.files() if one.source in (options.source or SOURCES)]
     for one in files:
         if options.json:
@@ -183,7 +183,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _rebuild(options: argparse.Namespace) -> int:
-    with _opened(options) as memory:
+    with _open_folder(options) as memory:
         count = memory.rebuild()
         files = len(memory.files())
     out().write_line(f"{count} passages of {files} files")

@@ -41,9 +41,9 @@ def parse(options: argparse.Namespace) -> int:
     """Parse, print the result, and return the exit code."""
     from interpreters.cli.reports.parse_report import (
         find_format,
+        output_data,
+        output_lines,
         parse_text,
-        parsed_data,
-        parsed_lines,
         read_text,
         read_tools,
     )
@@ -52,7 +52,7 @@ def parse(options: argparse.Namespace) -> int:
     tools = None if options.tools is None else read_tools(options.tools)
     parsed = parse_text(spec, read_text(options.file), tools, options.finish_reason)
     if options.json:
-        out().write_json(parsed_data(parsed))
+        out().write_json(output_data(parsed))
     else:
-        out().write_lines(parsed_lines(parsed), whole=True)
+        out().write_lines(output_lines(parsed), whole=True)
     return ANSWERED if parsed.readable else UNANSWERED

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED
-from interpreters.cli.commands.replay import complain, counted
+from interpreters.cli.commands.replay import complain, format_count
 from interpreters.cli.options.arguments import add_agent_option, add_command, add_mcp_option, add_own_tools_option
 from interpreters.cli.options.store_option import add_store_option
 from interpreters.cli.screen.terminal import out
@@ -44,17 +44,17 @@ def rehearse(options: argparse.Namespace) -> int:
     """Run, compare, print the findings, and return the exit code."""
     from interpreters.cli.options.program_options import program_options
     from interpreters.cli.options.tool_options import directory, read_header, recorded_tools
-    from interpreters.cli.options.user_modules import aside
-    from interpreters.recording.journal import why_foreign
+    from interpreters.cli.options.user_modules import redirect_output
+    from interpreters.recording.journal import explain_foreign
     from interpreters.recording.rehearsal import rehearse as run_again
 
     cwd = None if options.cwd is None else directory(options)
-    why_foreign(options.file, "rehearsed as it is", allowed=options.foreign)  # before a module is imported for it
+    explain_foreign(options.file, "rehearsed as it is", allowed=options.foreign)  # before a module is imported for it
     tools = partial(recorded_tools, read_header(options.file), options.file, options)
     given: dict[str, Any] = {
         name: value for name, value in program_options(options).items() if name in ("deps", "redact", "policy")
     }
-    with aside():
+    with redirect_output():
         report = run_again(options.file, tools, cwd=cwd, foreign=options.foreign, **given)
     if options.json:
         out().write_json(report_data(report))
@@ -62,8 +62,8 @@ def rehearse(options: argparse.Namespace) -> int:
         complain(report)
         for difference in report.differences:
             out().write(f"{difference}\n")
-        count, different = counted(report.calls, "call"), len(report.differences)
-        differ = f"{counted(different, 'result')} {'differs' if different == 1 else 'differ'}"
+        count, different = format_count(report.calls, "call"), len(report.differences)
+        differ = f"{format_count(different, 'result')} {'differs' if different == 1 else 'differ'}"
         verdict = "every result is the same" if report.same else differ
         skipped = f"; {report.skipped} not run, for want of a secret" if report.skipped else ""
         skipped += f"; {report.refused} not run, since they would ask" if report.refused else ""

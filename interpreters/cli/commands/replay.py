@@ -109,10 +109,10 @@ def changed_engine(options: argparse.Namespace, header: Header) -> Any:
 
     from cognition import LLMEngine
     from interpreters.cli.options.tool_options import choose_tools
-    from interpreters.cli.session.session import configured
+    from interpreters.cli.session.session import configure
 
     make = load_engine(options.engine)
-    changes: dict[str, Any] = dict(configured(options, header.config))
+    changes: dict[str, Any] = dict(configure(options, header.config))
     if options.system is not None:
         changes["system"] = options.system
     if options.context is not None:
@@ -138,16 +138,16 @@ def report_text(report: ReplayReport, *, every: bool = False) -> str:
     if report.divergence is not None:
         shown = [f"{path}: {divergence}" for divergence in report.divergences]
         if every:
-            shown.append(f"{path}: {len(shown)} of {counted(report.records, 'record')} differ")
+            shown.append(f"{path}: {len(shown)} of {format_count(report.records, 'record')} differ")
         return "\n".join(shown)
     counts = ", ".join(
-        counted(count, name)
+        format_count(count, name)
         for count, name in ((report.records, "record"), (report.turns, "turn"), (report.decisions, "decision"))
     )
     return f"{path}: every decision is the same ({counts})"
 
 
-def counted(count: int, name: str) -> str:
+def format_count(count: int, name: str) -> str:
     return f"{count} {name}{'' if count == 1 else 's'}"
 
 

@@ -116,24 +116,24 @@ def resume(options: argparse.Namespace) -> int:
     """Hand in the answers, finish an interrupted turn, then send the prompt; return the exit code."""
     from cognition import AskApproval
     from interpreters.agents.agent import Agent
-    from interpreters.cli.options.program_options import brought
+    from interpreters.cli.options.program_options import runtime_options
     from interpreters.cli.options.tool_options import directory, read_header, recorded_tools
-    from interpreters.cli.session.answers import read_answer, waiting_lines
+    from interpreters.cli.session.answers import pending_lines, read_answer
     from interpreters.cli.session.session import check_notes, exit_code, open_session
-    from interpreters.loop.program.pending import waiting_under
-    from interpreters.recording.journal import why_foreign
+    from interpreters.loop.program.pending import find_pending
+    from interpreters.recording.journal import explain_foreign
 
     ids = [effect_id for effect_id, _ in options.answer or ()]
     if twice := [effect_id for effect_id in ids if ids.count(effect_id) > 1]:
         raise CommandError(f"--answer: {twice[0]} is answered twice; leave out the answer that does not hold")
     prompt = None if options.prompt is None else read_prompt(options.prompt)
-    why_foreign(options.file, "resumed")  # looked at before a model is loaded for it
+    explain_foreign(options.file, "resumed")  # looked at before a model is loaded for it
     header = read_header(options.file)
     tools = recorded_tools(header, options.file, options, directory(options))
     options.fallback = None if header.config is None else header.config.models
     if header.config is not None:
         check_notes(options, ("memory",) if header.config.recall_first else header.config.features)
-        missing = [point for point in header.config.hooks if point not in (brought(options).get("hooks") or ())]
+        missing = [point for point in header.config.hooks if point not in (runtime_options(options).get("hooks") or ())]
         if missing:
             raise CommandError(
                 f"{name_of(options.file)} was recorded with hooks of its program ({', '.join(missing)}), which guard "
@@ -143,18 +143,18 @@ def resume(options: argparse.Namespace) -> int:
     with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
         code, agent, output = ANSWERED, session.agent, session.output
         for effect_id, text in options.answer or ():
-            answer = read_answer(waiting_under(effect_id, agent.pending), text, agent.config.offered)
+            answer = read_answer(find_pending(effect_id, agent.pending), text, agent.config.offered)
             code = exit_code(session.turn(partial(agent.answer, effect_id, answer)).outcome)
-        judged = session.person.is_here or options.approve is not None or "approve" in brought(options)
+        judged = session.person.is_here or options.approve is not None or "approve" in runtime_options(options)
         if not judged and not options.answer and any(isinstance(effect, AskApproval) for effect in agent.pending):
             # It would be refused now, for good, without anybody's word.
             code = UNANSWERED
-            for line in waiting_lines(agent.pending, session.person, agent.config.offered):
+            for line in pending_lines(agent.pending, session.person, agent.config.offered):
                 output.note(line, "warning")
         elif agent.unfinished and (not options.answer or session.person.is_here):
             waits = "what waits for an answer is asked again" if agent.pending else ""
             output.note(waits or "the turn that was interrupted goes on", "dim")
-            code = exit_code(session.turn(agent.go_on).outcome)
+            code = exit_code(session.turn(agent.resume_turn).outcome)
         elif prompt is None and not options.answer:
             output.note(f"no turn of {name_of(options.file)} was interrupted; give a PROMPT to go on", "dim")
         if prompt is not None and code == ANSWERED:
@@ -168,10 +168,10 @@ def fork(options: argparse.Namespace) -> int:
     from interpreters.cli.options.program_options import program_options
     from interpreters.cli.options.tool_options import choose_tools, directory, read_header, recorded_tools
     from interpreters.cli.session.session import check_recording, exit_code, new_options, open_session, protect
-    from interpreters.recording.journal import why_foreign
+    from interpreters.recording.journal import explain_foreign
 
     prompt = read_prompt(options.prompt)
-    foreign = why_foreign(options.file, "forked as it is", allowed=options.foreign)
+    foreign = explain_foreign(options.file, "forked as it is", allowed=options.foreign)
     header = read_header(options.file)
     chosen = options.no_tools or options.tools is not None or foreign or "tools" in program_options(options)
     tools = choose_tools(options) if chosen else recorded_tools(header, options.file, options, directory(options))

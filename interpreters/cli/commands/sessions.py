@@ -5,23 +5,49 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError, reason_of
-from interpreters.cli.commands import _sessions_copy as moving
 from interpreters.cli.commands.replay import load_engine
 from interpreters.cli.options.arguments import add_command, add_engine_option
 from interpreters.cli.options.numbers import TURN
-from interpreters.cli.options.store_option import add_store_option, name_of
+from interpreters.cli.options.store_option import EXAMPLES, IS_URL, add_store_option, name_of, store_at
 from interpreters.cli.screen.columns import columns
 from interpreters.cli.screen.terminal import err, in_pieces, json_parts, out
 
 if TYPE_CHECKING:
-    from interpreters.recording.collections import Place
+    from interpreters.recording.collections import Place, Recording
     from interpreters.recording.sessions import BadFile, Hit, SessionInfo, Transcript
+
+
+COPY = """\
+Copy recordings from files to a database, or back: every line as it is, to the byte.
+
+PLACE is a recording or a directory of them, and with --store the name of a session. FILE.jsonl is called FILE in a
+database, and the other way round; --as names it otherwise. Nothing is ever overwritten. A copy is as old as what it is
+a copy of.
+
+examples:
+  cogstep sessions copy session.jsonl --to sqlite:///sessions.db
+  cogstep sessions copy ada --store postgresql://user@host/agents --to ~/sessions
+"""
+
+MOVE = """\
+Move recordings from files to a database, or back: every line as it is, to the byte.
+
+As `cogstep sessions copy`, and then the recording is deleted where it was. One that a session has open stays, and so
+does one with something beside it that would be lost, such as what `cogstep undo` puts back.
+
+examples:
+  cogstep sessions move session.jsonl --to sqlite:///sessions.db
+  cogstep sessions move ada --store sqlite:///sessions.db --to . --as monday
+"""
+
+SUFFIX = ".jsonl"
 
 SESSIONS = """\
 List, read, search, export, prune, copy and move recordings.
@@ -140,7 +166,7 @@ def add(commands: Any) -> None:
     prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     prune.add_argument("--json", action="store_true", help="print one object a line")
 
-    moving.add(actions, _add_places)
+    add_moves(actions)
 
 
 def _add_places(command: Any) -> None:
@@ -170,13 +196,22 @@ def _list(options: argparse.Namespace) -> int:
     found = list(list_sessions(*_places(options), newest=options.newest))
     if options.json:
         for one in found:
-            out().write_json({"bad": isinstance(one, BadFile), **_plain(one)})
+            out().write_json({"bad": isinstance(one, BadFile), **_to_plain_data(one)})
         return _code(found)
     good = [one for one in found if isinstance(one, SessionInfo)]
     what = "file" if options.store is None else "session"
     rows = [("written", "status", "turns", "size", what, "first words")]
     for one in sorted(good, key=lambda one: -one.changed):
-        rows.append((_when(one.changed), _status(one), str(one.turns), _size(one.bytes), one.name, _title(one.title)))
+        rows.append(
+            (
+                _format_time(one.changed),
+                _format_status(one),
+                str(one.turns),
+                _format_size(one.bytes),
+                one.name,
+                _format_title(one.title),
+            )
+        )
     if good:
         for line in columns(rows, right=(2, 3)):
             out().write_line(line)
@@ -206,17 +241,17 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _search(options: argparse.Namespace) -> int:
-    from interpreters.recording.sessions import BadFile, search
+    from interpreters.recording.sessions import BadFile, search_sessions
 
     found = False
-    for one in search(options.text, *_places(options), regex=options.regex, case=options.case):
+    for one in search_sessions(options.text, *_places(options), regex=options.regex, case=options.case):
         if isinstance(one, BadFile):
             if not options.json:
                 _complain(one.name, one.reason)
             continue
         found = True
         if options.json:
-            out().write_json(_plain(one))
+            out().write_json(_to_plain_data(one))
         else:
             out().write_line(_hit_text(one))
     return ANSWERED if found else UNANSWERED
@@ -229,7 +264,7 @@ def _export(options: argparse.Namespace) -> int:
         raise CommandError("--reasoning is for --format openai; the other formats always have it")
     transcript = _read(options)
     # Half a surrogate pair has no form in UTF-8.
-    pieces = (piece.encode("utf-8", "replace") for piece in in_pieces(_exported(transcript, options)))
+    pieces = (piece.encode("utf-8", "replace") for piece in in_pieces(_export_parts(transcript, options)))
     if options.output is None:
         for piece in pieces:
             out().write(piece.decode())
@@ -244,26 +279,26 @@ def _export(options: argparse.Namespace) -> int:
     return ANSWERED
 
 
-def _exported(transcript: Transcript, options: argparse.Namespace) -> Iterator[str]:
-    from interpreters.recording.sessions import as_data, as_openai, markdown_parts
+def _export_parts(transcript: Transcript, options: argparse.Namespace) -> Iterator[str]:
+    from interpreters.recording.sessions import markdown_parts, transcript_to_data, transcript_to_openai
 
     if options.format == "json":
-        yield from json_parts(as_data(transcript))
+        yield from json_parts(transcript_to_data(transcript))
         yield "\n"
     elif options.format == "markdown":
         for part in markdown_parts(transcript):
             yield f"{part}\n"
     else:
-        for body in as_openai(transcript, reasoning=options.reasoning):
+        for body in transcript_to_openai(transcript, reasoning=options.reasoning):
             yield from json_parts(body)
             yield "\n"
 
 
 def _prune(options: argparse.Namespace) -> int:
-    from interpreters.recording.sessions import prune
+    from interpreters.recording.sessions import prune_sessions
 
     freed = count = 0
-    for one in prune(
+    for one in prune_sessions(
         *_places(options),
         older=options.older_than,
         keep=options.keep,
@@ -273,12 +308,12 @@ def _prune(options: argparse.Namespace) -> int:
         if not one.kept:
             freed, count = freed + one.bytes, count + 1
         if options.json:
-            out().write_json(_plain(one))
+            out().write_json(_to_plain_data(one))
         else:
             done = f"kept, because {one.kept}" if one.kept else "would go" if options.dry_run else "deleted"
-            out().write_line(f"{one.name}: {done} ({one.reason}, {_size(one.bytes)})")
+            out().write_line(f"{one.name}: {done} ({one.reason}, {_format_size(one.bytes)})")
     if not options.json:
-        what = f"{count} recording{'' if count == 1 else 's'}, {_size(freed)}"
+        what = f"{count} recording{'' if count == 1 else 's'}, {_format_size(freed)}"
         out().write_line(f"{'to delete' if options.dry_run else 'deleted'}: {what}")
     return ANSWERED
 
@@ -309,20 +344,20 @@ def _hit_text(hit: Hit) -> str:
     return f"{place}: {hit.before}{' '.join(hit.found.split())}{hit.after}"
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def _to_plain_data(value: Any) -> dict[str, Any]:
     from attrs import asdict
 
     return asdict(value, value_serializer=lambda _owner, _field, item: str(item) if isinstance(item, Path) else item)
 
 
-def _when(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):  # a disk may say anything of a file
         return "?"
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     size = float(count)
     for unit in ("B", "KB", "MB"):
         if size < 1000:
@@ -331,10 +366,83 @@ def _size(count: int) -> str:
     return f"{size:.1f} GB"
 
 
-def _status(info: SessionInfo) -> str:
+def _format_status(info: SessionInfo) -> str:
     return f"{info.status}, foreign" if info.foreign else info.status
 
 
-def _title(text: str) -> str:
+def _format_title(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= TITLE else f"{line[: TITLE - 1]}…"
+
+
+def add_moves(actions: Any) -> None:
+    for name, summary, page in (
+        ("copy", "copy recordings between files and a database", COPY),
+        ("move", "move recordings between files and a database", MOVE),
+    ):
+        command = add_command(actions, name, summary, page, partial(_copy_or_move, moves=name == "move"))
+        _add_places(command)
+        command.add_argument("--to", metavar="TO", required=True, help=f"a directory, or a database: {EXAMPLES}")
+        command.add_argument("--as", dest="name", metavar="NAME", help="what it is called there, of one recording")
+        command.add_argument("--json", action="store_true", help="print one object a line")
+
+
+def _copy_or_move(options: argparse.Namespace, *, moves: bool) -> int:
+    from cognition import CogstepError
+    from interpreters.recording.sessions import copy_session, journals_in, move_session
+
+    target = _targets(options.to)
+    places: list[Place] = options.places or ["."]
+    found = list(journals_in(places))
+    if options.name is not None and len(found) != 1:
+        raise CommandError(f"--as names one recording, and there are {len(found)}")
+    code = ANSWERED
+    for recording in found:
+        to = None
+        try:
+            to = target(options.name or _name(recording))
+            copied = (move_session if moves else copy_session)(recording, to)
+        except (CogstepError, CommandError, OSError) as error:
+            code = UNANSWERED
+            if options.json:
+                out().write_json({"name": recording.name, "to": to and to.name, "problem": str(error)})
+            else:
+                err().write_line(str(error))
+            continue
+        for warning in copied.warnings:
+            err().write_line(f"cogstep: warning: {warning}")
+        if options.json:
+            told = {"records": copied.records, "bytes": copied.bytes, "problem": ""}
+            out().write_json({"name": recording.name, "to": to.name, **told})
+        else:
+            records = f"{copied.records} record{'' if copied.records == 1 else 's'}"
+            out().write_line(f"{recording.name}: {'moved' if moves else 'copied'} to {_format_name(to)} ({records})")
+    return code
+
+
+def _targets(to: str) -> Callable[[str], Recording]:
+    from interpreters.recording.sessions import FileRecording
+
+    if IS_URL.match(to):
+        store = store_at(to)
+        next(store.names(), None)  # what is wrong with it is told once, and not of each recording
+        return store.recording
+    folder = Path(to)
+    if not folder.is_dir():
+        raise CommandError(f"--to {to} is no directory; create it, or give the URL of a database such as {EXAMPLES}")
+
+    def place(name: str) -> Recording:
+        if "/" in name:
+            raise CommandError(f"{name} can't be the name of a file; give it another one with --as")
+        return FileRecording(folder / (name if name.endswith(SUFFIX) else f"{name}{SUFFIX}"))
+
+    return place
+
+
+def _name(recording: Recording) -> str:
+    return Path(recording.name).name.removesuffix(SUFFIX) if isinstance(recording.where, Path) else recording.name
+
+
+def _format_name(recording: Recording) -> str:
+    where = recording.where
+    return str(where) if isinstance(where, Path) else str(getattr(where, "name", where))

@@ -56,21 +56,21 @@ def undo(options: argparse.Namespace) -> int:
     done = put_back(options.file, options.turn, redo=options.redo, force=options.force, dry_run=options.dry_run)
     for line in restored_lines(done):
         out().write(f"{line}\n")
-    err().write_line(f"cogstep: {restored_to(done, dry_run=options.dry_run)}")
+    err().write_line(f"cogstep: {summarize_restored(done, dry_run=options.dry_run)}")
     return ANSWERED
 
 
 def restored_lines(done: Restored) -> Iterator[str]:
     """Yield a line per file: a letter for the action, and the path, relative if it is inside the working directory."""
-    from interpreters.toolbox.root_directory import listed
+    from interpreters.toolbox.root_directory import format_path
 
     here = os.getcwd()
     for one in done.files:
         inside = os.path.commonpath((here, one.path)) == here
-        yield f"{LETTERS[one.how]} {listed(os.path.relpath(one.path, here) if inside else one.path)}"
+        yield f"{LETTERS[one.how]} {format_path(os.path.relpath(one.path, here) if inside else one.path)}"
 
 
-def restored_to(done: Restored, *, dry_run: bool = False) -> str:
+def summarize_restored(done: Restored, *, dry_run: bool = False) -> str:
     """Return a summary sentence."""
     what = "before the newest undo" if done.turn is None else f"when turn {done.turn} began"
     if not done.files:

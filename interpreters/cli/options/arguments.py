@@ -74,7 +74,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(UNUSABLE)
 
 
-class Version(argparse.Action):
+class PrintVersion(argparse.Action):
     """Prints the version. Not argparse's own action, because the lookup costs more than all other parsing together."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
@@ -232,8 +232,9 @@ def add_notes_option(group: Any) -> None:
         "happened is written down; see cogstep memory",
     )
     notes.add_argument("--notes", metavar="FILE", help="the same with one SQLite file, for notes alone")
+    group.add_argument("--workspace", dest="context_files", help=argparse.SUPPRESS)  # its name before
     group.add_argument(
-        "--workspace",
+        "--context-files",
         metavar="DIR",
         help="a directory of which BOOTSTRAP.md, AGENTS.md, MEMORY.md and daily notes (memory/2026-11-25.md) are read "
         "anew for each message: what the model is told beside the conversation",

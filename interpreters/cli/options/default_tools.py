@@ -63,23 +63,23 @@ def usual_features(options: argparse.Namespace) -> tuple[Feature, ...]:
     """
     if options.command != "chat":
         return ()
-    return IN_A_CHAT if somebody_is_here(options) else ALONE
+    return IN_A_CHAT if has_user(options) else ALONE
 
 
-def somebody_is_here(options: argparse.Namespace) -> bool:
+def has_user(options: argparse.Namespace) -> bool:
     """Return whether a user reads the command's output and can type at its terminal."""
     return not options.json and sys.stdin.isatty() and err().is_terminal
 
 
-def meant_by(names: Iterable[str], recording: Where | None) -> tuple[str, ...]:
+def expand_groups(names: Iterable[str], recording: Where | None) -> tuple[str, ...]:
     """Replace group words by the names of their tools."""
     found: list[str] = []
     for name in names:
-        found += _all_there_are(recording) if name == ALL else GROUPS.get(name, (name,))
+        found += _list_all(recording) if name == ALL else GROUPS.get(name, (name,))
     return tuple(dict.fromkeys(found))
 
 
-def _all_there_are(recording: Where | None) -> list[str]:
+def _list_all(recording: Where | None) -> list[str]:
     from interpreters.toolbox.shell.environment import shell_program
 
     shell = SHELL if shell_program() is not None else ()

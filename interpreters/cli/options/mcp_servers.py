@@ -14,7 +14,7 @@ from typing import Any
 from attrs import evolve
 
 from cognition import ConfigError, ToolSpec
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from interpreters.cli._errors import CommandError
 from interpreters.cli.options.user_modules import load_named
 from interpreters.mcp.client import MCPServers
@@ -24,7 +24,7 @@ from interpreters.tools.tool import Tool
 NAMED = re.compile(r"([A-Za-z0-9_-]+)=(.*)", re.DOTALL)
 
 
-def named_servers(options: argparse.Namespace) -> tuple[MCPServer, ...]:
+def find_servers(options: argparse.Namespace) -> tuple[MCPServer, ...]:
     """Return the servers in ``--mcp``, in order.
 
     Each call of their tools asks for approval, unless the file sets ``approval``. The session continues without an
@@ -45,7 +45,7 @@ def _servers_of(text: str) -> Iterator[MCPServer]:
     named = NAMED.fullmatch(text)
     try:
         if named is not None:
-            yield _one(*named.groups())
+            yield _read_one(*named.groups())
         elif text.endswith(".json") or "/" in text or Path(text).is_file():
             yield from read_servers(text)
         elif ":" in text:
@@ -58,7 +58,7 @@ def _servers_of(text: str) -> Iterator[MCPServer]:
         raise CommandError(f"--mcp: {error}") from error
 
 
-def _one(name: str, way: str) -> MCPServer:
+def _read_one(name: str, way: str) -> MCPServer:
     if way.startswith(("http://", "https://")):
         return MCPServer(name, url=way)
     try:
@@ -72,11 +72,11 @@ def _of_module(text: str) -> Iterable[MCPServer]:
     found: Any = load_named("--mcp", text)
     listed = (found,) if isinstance(found, MCPServer) else tuple(found) if isinstance(found, list | tuple) else None
     if listed is None or not all(isinstance(one, MCPServer) for one in listed):
-        raise CommandError(f"--mcp {text} has to be an MCPServer or a list of them, not {shown(found)}")
+        raise CommandError(f"--mcp {text} has to be an MCPServer or a list of them, not {show(found)}")
     return listed
 
 
-def opened_servers(options: argparse.Namespace) -> MCPServers | None:
+def open_servers(options: argparse.Namespace) -> MCPServers | None:
     """Return the servers, connected once per command; None without ``--mcp``. ``options.opened`` closes them."""
     if not getattr(options, "mcp", None):
         return None
@@ -84,11 +84,11 @@ def opened_servers(options: argparse.Namespace) -> MCPServers | None:
     if known is None:
         logging.getLogger("cogstep").addHandler(logging.NullHandler())  # what it would print is told as a warning
         options.opened = stack = ExitStack()
-        known = options.mcp_opened = stack.enter_context(MCPServers(named_servers(options)))
+        known = options.mcp_opened = stack.enter_context(MCPServers(find_servers(options)))
     return known
 
 
 def server_tools(options: argparse.Namespace, recorded: Iterable[ToolSpec] = ()) -> tuple[Tool[..., Any], ...]:
     """Return the tools of the servers, as they are now or as recorded."""
-    servers = opened_servers(options)
+    servers = open_servers(options)
     return () if servers is None else servers.tools(recorded)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cognition.base.checking import nearest
-from interpreters.agents.options import AgentOptions, ProgramOptions, declared
+from interpreters.agents.options import AgentOptions, ProgramOptions, declared_options
 from interpreters.cli._errors import CommandError
-from interpreters.cli.options.user_modules import called, load_named
+from interpreters.cli.options.user_modules import call_user_function, load_named
 from interpreters.tools.tool import Tool
 
 NOT_HERE = {
@@ -34,29 +34,29 @@ def program_options(options: argparse.Namespace) -> Mapping[str, Any]:
     """
     known: Mapping[str, Any] | None = getattr(options, "program", None)
     if known is None:
-        known = options.program = {} if options.agent is None else _loaded(options.agent)
+        known = options.program = {} if options.agent is None else _load(options.agent)
     return known
 
 
-def brought(options: argparse.Namespace) -> dict[str, Any]:
+def runtime_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options about carrying out a session. All others stay as recorded."""
-    names = declared(ProgramOptions)
+    names = declared_options(ProgramOptions)
     return {name: value for name, value in program_options(options).items() if name in names}
 
 
-def configuring(options: argparse.Namespace) -> dict[str, Any]:
+def configuration_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the configuration for a new session, without tools and system prompt."""
-    beside = {*declared(ProgramOptions), "tools", "system"}
+    beside = {*declared_options(ProgramOptions), "tools", "system"}
     return {name: value for name, value in program_options(options).items() if name not in beside}
 
 
-def _loaded(name: str) -> Mapping[str, Any]:
+def _load(name: str) -> Mapping[str, Any]:
     found = load_named("--agent", name)
     if inspect.isroutine(found) and not isinstance(found, Tool):
-        found = called("--agent", name, found)
+        found = call_user_function("--agent", name, found)
     if not isinstance(found, Mapping):
         raise CommandError(f"--agent {name} has to be a dict of options of Agent, or a function that gives one")
-    allowed = ("tools", "system", *(one for one in declared(AgentOptions) if one not in NOT_HERE))
+    allowed = ("tools", "system", *(one for one in declared_options(AgentOptions) if one not in NOT_HERE))
     for key in found:
         if key in NOT_HERE:
             raise CommandError(f"--agent {name} has {key!r} in it, and {NOT_HERE[key]}; leave it out")

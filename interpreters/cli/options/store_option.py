@@ -27,7 +27,7 @@ def add_store_option(group: Any, what: str) -> None:
     group.add_argument("--store", metavar="URL", help=f"{what} in this database: {EXAMPLES}")
 
 
-def in_store(options: argparse.Namespace) -> None:
+def resolve_in_store(options: argparse.Namespace) -> None:
     """Replace the names in the options by sessions of the store. Does nothing without ``--store``.
 
     Raises:
@@ -60,7 +60,7 @@ def name_of(where: Where) -> str:
     return where if isinstance(where, str) else str(getattr(where, "name", where))
 
 
-def typed(where: Where, options: argparse.Namespace) -> str:
+def quote_for_command(where: Where, options: argparse.Namespace) -> str:
     """Return a recording's name for another command, quoted for a shell."""
     store = getattr(options, "store", None)
     if store is None:

@@ -21,13 +21,13 @@ from interpreters.cli.options.default_tools import (
     GROUPS,
     READ_ON,
     SHELL,
+    expand_groups,
     is_shipped,
-    meant_by,
     offers_all,
 )
 from interpreters.cli.options.program_options import program_options
 from interpreters.cli.options.store_option import name_of
-from interpreters.cli.options.user_modules import called, load_named
+from interpreters.cli.options.user_modules import call_user_function, load_named
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.recording.output_tool import output_tool
 from interpreters.recording.recorder import Where
@@ -55,7 +55,7 @@ def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     Cogstep's tools always have their usual order, since models learn it. The user's own keep the order of the command
     line.
     """
-    return (*_chosen(options), *_of_servers(options))
+    return (*_choose(options), *_of_servers(options))
 
 
 def _of_servers(options: argparse.Namespace, recorded: Iterable[ToolSpec] = ()) -> tuple[AnyTool, ...]:
@@ -74,7 +74,7 @@ def tool_warnings(options: argparse.Namespace) -> tuple[str, ...]:
     return () if servers is None else tuple(map(str, servers.problems))
 
 
-def _chosen(options: argparse.Namespace) -> tuple[AnyTool, ...]:
+def _choose(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     root = directory(options)
     if options.no_tools:
         return ()
@@ -85,11 +85,11 @@ def _chosen(options: argparse.Namespace) -> tuple[AnyTool, ...]:
             return program
         if not offers_all(options):
             return _standard(root)
-    names = meant_by((ALL,) if options.tools is None else options.tools, recording)
+    names = expand_groups((ALL,) if options.tools is None else options.tools, recording)
     ours = {tool.spec.name: tool for tool in _standard(root)}
     if not set(names).isdisjoint(EDITING) or not is_shipped(getattr(options, "model", None)):
         ours |= _files(root)
-    ours |= _beside(root, names, recording)
+    ours |= _tools_on_demand(root, names, recording)
     for name in names:
         if ":" not in name and name not in ours:
             there = dict.fromkeys((*ours, *EDITING, *SHELL, READ_ON))
@@ -97,7 +97,7 @@ def _chosen(options: argparse.Namespace) -> tuple[AnyTool, ...]:
                 f"--tools: there is no tool {name!r}; there are {', '.join(there)}, MODULE:NAME for your own, and "
                 f"{', '.join(GROUPS)} and {ALL} for several"
             )
-    return _unlike((*(tool for name, tool in ours.items() if name in names), *own_tools(options, root)))
+    return _drop_duplicates((*(tool for name, tool in ours.items() if name in names), *own_tools(options, root)))
 
 
 def recorded_tools(header: Header, path: Where, options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
@@ -113,14 +113,11 @@ def recorded_tools(header: Header, path: Where, options: argparse.Namespace, roo
     named |= {tool.spec.name: tool for tool in _of_servers(options, header.config.tools)}
     recorded = {spec.name: spec for spec in header.config.tools}
     missing = {name: spec for name, spec in recorded.items() if name not in named}
-    ours = {tool.spec.name: tool for tool in _standard(root)}
-    if any(name not in ours or ours[name].spec != spec for name, spec in missing.items()):
-        edits = not missing.keys().isdisjoint(EDITING)
-        for name, tool in _files(root).items():
-            spec = missing.get(name)
-            if spec is not None and (name not in ours or tool.spec == spec or (edits and ours[name].spec != spec)):
-                ours[name] = tool
-    ours |= _beside(root, missing, getattr(options, "record", None) or path, missing.get("Bash"))
+    standard = {tool.spec.name: tool for tool in _standard(root)}
+    ours = {name: tool for name, tool in standard.items() if tool.spec == missing.get(name)}
+    if not missing.keys() <= ours.keys():
+        ours = {**standard, **_files(root), **ours}
+    ours |= _tools_on_demand(root, missing, getattr(options, "record", None) or path, missing.get("Bash"))
     foreign = [name for name in missing if name not in ours]
     if foreign:
         there = f"; of those named there are only {', '.join(named)}" if named else ""
@@ -145,7 +142,7 @@ def own_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
     if options.tools is None:
         return _program_tools(options, root) or ()
     without = "give --no-tools" if "no_tools" in options else "leave the option out"
-    return _unlike(tool for name in options.tools if ":" in name for tool in _tools_of(name, root, without))
+    return _drop_duplicates(tool for name in options.tools if ":" in name for tool in _tools_of(name, root, without))
 
 
 def _standard(root: Path) -> tuple[AnyTool, ...]:
@@ -163,7 +160,7 @@ def _files(root: Path) -> dict[str, AnyTool]:
     return {tool.spec.name: tool for tool in (*toolbox.file_tools(root), *toolbox.search_tools(root))}
 
 
-def _beside(
+def _tools_on_demand(
     root: Path, names: Collection[str], recording: Where | None, bash: ToolSpec | None = None
 ) -> dict[str, AnyTool]:
     """Return the tools that are created only on demand: those of a shell, and ``ReadOutput``.
@@ -192,7 +189,7 @@ def _beside(
     return {tool.spec.name: tool for tool in made}
 
 
-def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
+def _drop_duplicates(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
     """Remove duplicates. Two different tools of the same name are an error."""
     found: dict[str, AnyTool] = {}
     for tool in tools:
@@ -205,19 +202,19 @@ def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
 def _program_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...] | None:
     """Return the tools of ``--agent``; None if it sets no tools."""
     found = program_options(options).get("tools")
-    return None if found is None else _unlike(_listed("--agent", options.agent, found, root))
+    return None if found is None else _drop_duplicates(_check_tools("--agent", options.agent, found, root))
 
 
 def _tools_of(name: str, root: Path, without: str) -> tuple[AnyTool, ...]:
-    found = _listed("--tools", name, load_named("--tools", name), root)
+    found = _check_tools("--tools", name, load_named("--tools", name), root)
     if not found:
         raise CommandError(f"--tools {name} is empty, and offers no tool; put one in it, or {without}")
     return found
 
 
-def _listed(option: str, name: str, found: Any, root: Path) -> tuple[AnyTool, ...]:
-    if is_function(found) and (arguments := _called_with(found, root)) is not None:
-        found = called(option, name, found, *arguments)
+def _check_tools(option: str, name: str, found: Any, root: Path) -> tuple[AnyTool, ...]:
+    if is_function(found) and (arguments := _arguments_for(found, root)) is not None:
+        found = call_user_function(option, name, found, *arguments)
     listed: tuple[Any, ...]
     if isinstance(found, Tool | ToolSpec) or is_function(found):
         listed = (found,)
@@ -226,11 +223,11 @@ def _listed(option: str, name: str, found: Any, root: Path) -> tuple[AnyTool, ..
             found.close()
         raise CommandError(f"{option} {name} is {_kind(found)}; {WANTED}")
     else:
-        listed = called(option, name, tuple, found)
+        listed = call_user_function(option, name, tuple, found)
     for one in listed:
         if not isinstance(one, Tool | ToolSpec) and (isinstance(one, type) or not callable(one)):
             raise CommandError(f"{option} {name} holds something that is {_kind(one)}; {WANTED}")
-    return tuple(called(option, name, as_tools, listed, what="making tools of it"))
+    return tuple(call_user_function(option, name, as_tools, listed, what="making tools of it"))
 
 
 WANTED = "it has to be a list of functions, tools or ToolSpecs, one of these, or a function that gives them"
@@ -247,7 +244,7 @@ def is_function(value: object) -> bool:
     return not isinstance(value, Tool) and (inspect.isroutine(value) or isinstance(value, partial))
 
 
-def _called_with(function: Callable[..., Any], root: Path) -> tuple[Any, ...] | None:
+def _arguments_for(function: Callable[..., Any], root: Path) -> tuple[Any, ...] | None:
     """Return the arguments to call a tool-making function with. None for a function that is itself a tool.
 
     A function makes tools if its return annotation is a tool type; it may then take the directory. Without a return

@@ -38,11 +38,11 @@ def load_named(option: str, name: str) -> Any:
         raise CommandError(f"{option} {name!r} names a file, and what is imported is a module; {FORM}")
     if not all(part.isidentifier() for part in (*module.split("."), *parts)):
         raise CommandError(f"{option} {name!r} is no name in a module; {FORM}")
-    with _told(option, name, f"importing {module}", module):
-        found: Any = _imported(module)
+    with _explain_errors(option, name, f"importing {module}", module):
+        found: Any = _import(module)
     place = getattr(found, "__file__", None) or module
     for part in parts:
-        with _told(option, name, f"reading {attribute} of {module}"):
+        with _explain_errors(option, name, f"reading {attribute} of {module}"):
             try:
                 found = getattr(found, part)
             except AttributeError as error:
@@ -52,45 +52,48 @@ def load_named(option: str, name: str) -> Any:
     return found
 
 
-def called(option: str, name: str, function: Callable[..., Any], *arguments: Any, what: str = "calling it") -> Any:
+def call_user_function(
+    option: str, name: str, function: Callable[..., Any], *arguments: Any, what: str = "calling it"
+) -> Any:
     """Call a function of the user. Its errors are reported like those of an import."""
-    with _told(option, name, what):
+    with _explain_errors(option, name, what):
         return function(*arguments)
 
 
 @contextlib.contextmanager
-def aside() -> Iterator[None]:
+def redirect_output() -> Iterator[None]:
     """Redirect the output of the user's own code to stderr, since stdout is for the model's text."""
     with contextlib.redirect_stdout(cast("TextIO", err())):
         yield
 
 
 @contextlib.contextmanager
-def _told(option: str, name: str, what: str, module: str = "") -> Iterator[None]:
+def _explain_errors(option: str, name: str, what: str, module: str = "") -> Iterator[None]:
     """Turn any exception into one sentence, except those that ask the command to end."""
-    here = _here()
+    here = _import_working_directory()
     try:
-        with aside():
+        with redirect_output():
             yield
-        if _here() != here:
+        if _import_working_directory() != here:
             os.chdir(here)
             raise CommandError(f"{option} {name}: {what} changed the working directory, where files are looked for")
     except (KeyboardInterrupt, Terminated, CommandError):
         raise
     except SystemExit as error:
         raise CommandError(
-            f"{option} {name}: {what} ended the program{where(error)}; what it does when it is run has to stand "
+            f"{option} {name}: {what} ended the program{error_location(error)}; what it does when it is run has to "
+            "stand "
             'behind: if __name__ == "__main__":'
         ) from error
     except BaseException as error:  # whatever the user's code raises
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-            reason = f"there is no module {error.name!r} in {_here()}, and none is installed"
+            reason = f"there is no module {error.name!r} in {_import_working_directory()}, and none is installed"
             raise CommandError(f"{option} {name}: {reason}; {FORM}") from error
-        raise CommandError(f"{option} {name}: {what} failed: {_message(error)}{where(error)}") from error
+        raise CommandError(f"{option} {name}: {what} failed: {_message(error)}{error_location(error)}") from error
 
 
-def _imported(module: str) -> ModuleType:
-    here = _here()
+def _import(module: str) -> ModuleType:
+    here = _import_working_directory()
     top = module.partition(".")[0]
     if here not in sys.path:
         sys.path.append(here)
@@ -106,7 +109,7 @@ def _imported(module: str) -> ModuleType:
     return import_module(module)
 
 
-def _here() -> str:
+def _import_working_directory() -> str:
     try:
         return os.getcwd()
     except OSError as error:
@@ -123,7 +126,7 @@ def _message(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
-def where(error: BaseException) -> str:
+def error_location(error: BaseException) -> str:
     """Return the innermost line of the user's own code in the traceback."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return ""  # its own text says the file and the line

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any, Literal, cast
 from attrs import frozen
 
 from cognition.base.display import LONGEST_LINE, shown_name
+from runtime.children.ending import signal_name
 
 QUESTION = "What is 17 * 23?"
 ANSWER = "391"
@@ -72,7 +72,7 @@ def understand(code: int, out: bytes, err: bytes) -> Finding:
             return Finding(**line["found"])
     doing = DOING[_stage(out)]
     if code < 0:
-        return Finding(False, f"its process was killed by {_signal_name(-code)} while {doing}")
+        return Finding(False, f"its process was killed by {signal_name(-code)} while {doing}")
     said = err.decode("utf-8", "replace").strip().splitlines()
     return Finding(False, f"its process ended with code {code} while {doing}{': ' + said[-1] if said else ''}")
 
@@ -93,13 +93,6 @@ def _stage(out: bytes) -> Stage:
     return cast("Stage", next((line["stage"] for line in reversed(_lines(out)) if "stage" in line), "import"))
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def child(backend: Literal["llama", "mlx"]) -> None:
     """Run the test in the child process and print the finding. Exceptions become a finding too."""
     try:
@@ -107,22 +100,22 @@ def child(backend: Literal["llama", "mlx"]) -> None:
     except Exception as error:
         message = shown_name(str(error), LONGEST_LINE)
         found = {"works": False, "problem": message if " " in message else f"{type(error).__name__}: {message}"}
-    _say({"found": found})
+    _print_json({"found": found})
 
 
 def _try(backend: Literal["llama", "mlx"]) -> dict[str, Any]:
-    _say({"stage": "import"})
+    _print_json({"stage": "import"})
     from interpreters.agents.agent import Agent
     from interpreters.toolbox import standard_tools
     from runtime import load_model
     from runtime.models.devices import device_of
 
     device = device_of(backend)
-    _say({"stage": "load"})
+    _print_json({"stage": "load"})
     begun = time.monotonic()
     model = load_model(backend=backend)
     loaded = time.monotonic()
-    _say({"stage": "answer"})
+    _print_json({"stage": "answer"})
     with (
         model,
         tempfile.TemporaryDirectory() as empty,
@@ -143,6 +136,6 @@ def _try(backend: Literal["llama", "mlx"]) -> dict[str, Any]:
     }
 
 
-def _say(value: dict[str, Any]) -> None:
+def _print_json(value: dict[str, Any]) -> None:
     # Straight to the descriptor: what stands in a buffer when native code crashes is lost.
     os.write(1, (json.dumps(value) + "\n").encode())

@@ -212,7 +212,10 @@ def _facts(report: ContextReport) -> Iterator[tuple[str, str]]:
             f"{budget:,} tokens for the prompt, of a context of {report.context_tokens:,}; the reply has the rest",
         )
     if used is not None and budget is not None:
-        yield "used", f"{_about(report)} {used:,} tokens ({_share(_ratio(used, budget))}), {_count(remaining)} remain"
+        yield (
+            "used",
+            f"{_describe(report)} {used:,} tokens ({_share(_ratio(used, budget))}), {_count(remaining)} remain",
+        )
     usage, ending = report.ending.usage, report.ending
     detail = f": {ending.detail}" if ending.detail and ending.ended != "replied" else ""
     ended = "no answer is recorded" if ending.ended == "open" else f"{ending.ended}{detail}"
@@ -226,21 +229,20 @@ def _facts(report: ContextReport) -> Iterator[tuple[str, str]]:
         yield "measured", f"not counted; {ended}"
     count = len(report.tools)
     tools = f"{count} tool{'' if count == 1 else 's'}: {', '.join(report.tools)}" if count else "tools (none)"
-    system = (
-        f"{_about(report)} {report.system_tokens:,} tokens for the system prompt, {report.tools_tokens:,} for {tools}"
-    )
+    prompts = f"{report.system_tokens:,} tokens for the system prompt, {report.tools_tokens:,} for {tools}"
+    system = f"{_describe(report)} {prompts}"
     yield "before", f"{system}{f', {report.sections_tokens:,} for sections' if report.sections_tokens else ''}"
     if report.sections:
         yield "sections", ", ".join(f"{one.name} {one.tokens:,} of {one.budget:,}" for one in report.sections)
-    text = _sum(report.shown, _about(report))
+    text = _sum(report.shown, _describe(report))
     for fate in NOT_SHOWN:
         found = report.of(fate)
         if found:
-            text += f"; {FATES[fate]}: {_sum(found, _about(report))} ({_turns(found)})"
+            text += f"; {FATES[fate]}: {_sum(found, _describe(report))} ({_turns(found)})"
     yield "messages", text
 
 
-def _about(report: ContextReport) -> str:
+def _describe(report: ContextReport) -> str:
     return "at most" if report.counted else "about"
 
 
@@ -314,7 +316,7 @@ def change_lines(changes: ContextChanges) -> Iterator[Line]:
     before, after = changes.before, changes.after
     names = [f"{one.number} (step {one.effect_id.rpartition('.')[0]}, {one.purpose})" for one in (before, after)]
     yield f"from request {names[0]} to request {names[1]}", "call"
-    yield f"  tokens   {_about(after)} {_count(before.used)} and {_count(after.used)}", "plain"
+    yield f"  tokens   {_describe(after)} {_count(before.used)} and {_count(after.used)}", "plain"
     same = [name for name in ("system", "tools", "options") if name not in changes.parts]
     words = {"system": "the system prompt", "tools": "the tools", "options": "the options"}
     if changes.parts:
@@ -323,7 +325,7 @@ def change_lines(changes: ContextChanges) -> Iterator[Line]:
         yield f"  the same {', '.join(words[name] for name in same)}", "plain"
     first = f"the first {changes.kept_messages:,}" if changes.kept_messages else "none"
     yield (
-        f"  kept     {first} of {len(before.shown):,} messages; with what stands before them {_about(before)} "
+        f"  kept     {first} of {len(before.shown):,} messages; with what stands before them {_describe(before)} "
         f"{changes.kept_tokens:,} tokens, {_share(changes.share)} of the first request",
         "plain",
     )

@@ -21,7 +21,7 @@ from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import StatusLine
 from interpreters.toolbox.shell.sandbox import shell_report
 from runtime.files import state_directory
-from runtime.models.specs import PACKAGES, BackendName, installed
+from runtime.models.specs import PACKAGES, BackendName, is_installed
 from runtime.programs.installed_programs import InstalledProgram, installed_programs
 
 NAMES: Mapping[BackendName, str] = {"llama": "llama.cpp", "mlx": "MLX"}
@@ -87,13 +87,13 @@ def llama_line(machine: Machine) -> InstallLine:
     if machine.metal:
         if wheels:
             return _from_index("metal", "with Metal")
-        return _compiled("METAL", "with Metal")
+        return _build_line("METAL", "with Metal")
     if machine.nvidia:
         fitting = [version for version in CUDA_WHEELS if machine.cuda is not None and version <= machine.cuda]
         if wheels and fitting:
             major, minor = fitting[-1]
             return _from_index(f"cu{major}{minor}", f"with CUDA {major}.{minor}")
-        return _compiled("CUDA", "with CUDA, whose toolkit (nvcc) has to be installed")
+        return _build_line("CUDA", "with CUDA, whose toolkit (nvcc) has to be installed")
     return _from_index("cpu", "for the CPU; without the index it is compiled, which takes minutes")
 
 
@@ -102,7 +102,7 @@ def _from_index(index: str, note: str) -> InstallLine:
     return InstallLine("llama", f"pip install 'cogstep[llama]' --prefer-binary --extra-index-url {WHEELS}{index}", note)
 
 
-def _compiled(option: str, note: str) -> InstallLine:
+def _build_line(option: str, note: str) -> InstallLine:
     return InstallLine("llama", f"CMAKE_ARGS=-DGGML_{option}=on pip install 'cogstep[llama]'", f"compiled, {note}")
 
 
@@ -138,12 +138,12 @@ def _nvidia() -> tuple[tuple[str, ...], tuple[int, int] | None]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return (), None
-    names = _said_by(program, "--query-gpu=name", "--format=csv,noheader")
-    match = re.search(r"CUDA Version: (\d+)\.(\d+)", _said_by(program))
+    names = _run_program(program, "--query-gpu=name", "--format=csv,noheader")
+    match = re.search(r"CUDA Version: (\d+)\.(\d+)", _run_program(program))
     return tuple(names.splitlines()), (int(match[1]), int(match[2])) if match else None
 
 
-def _said_by(*command: str) -> str:
+def _run_program(*command: str) -> str:
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=NVIDIA_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -170,7 +170,7 @@ class BackendReport:
 
 
 @frozen
-class Place:
+class DirectoryReport:
     """A directory that cogstep uses or will use."""
 
     path: str
@@ -180,7 +180,7 @@ class Place:
 
 
 @frozen
-class Report:
+class EnvironmentReport:
     """All findings of the doctor."""
 
     cogstep: str
@@ -190,8 +190,8 @@ class Report:
     backends: tuple[BackendReport, ...]
     hub_version: str | None
     """Version of huggingface_hub; None if it is not installed."""
-    hub_cache: Place
-    state: Place
+    hub_cache: DirectoryReport
+    state: DirectoryReport
     install: tuple[InstallLine, ...]
     shell: str = ""
     """The shell of the tool ``Bash``, and whether it can be confined."""
@@ -205,30 +205,30 @@ class Report:
         return any(report.works for report in self.backends)
 
 
-def examine(seconds: float, status: StatusLine) -> Report:
+def examine(seconds: float, status: StatusLine) -> EnvironmentReport:
     """Examine the machine. Each installed backend is tried for at most ``seconds``."""
     status.spin("looking at this machine")
     machine = this_machine()
     backends = []
     for backend in PACKAGES:
         finding = None
-        if installed(backend):
+        if is_installed(backend):
             status.spin(f"trying {NAMES[backend]}")
             finding = probe(backend, seconds)
         versions = {name: found for name in DISTRIBUTIONS[backend] if (found := _version(name)) is not None}
-        backends.append(BackendReport(backend, installed(backend), versions, finding))
+        backends.append(BackendReport(backend, is_installed(backend), versions, finding))
     status.spin("trying the shell")
     shell_found, shell = shell_report()
     status.spin("asking claude and codex for their versions")
-    return Report(
+    return EnvironmentReport(
         own_version(),
         f"{platform.python_version()} ({platform.python_implementation()})",
         platform.platform(),
         machine,
         tuple(backends),
         _version("huggingface_hub"),
-        place(hub_cache()),
-        place(state_directory()),
+        examine_directory(hub_cache()),
+        examine_directory(state_directory()),
         install_lines(machine),
         shell,
         shell_found,
@@ -247,15 +247,15 @@ def hub_cache(environment: Mapping[str, str] | None = None) -> Path:
     return Path(caches).expanduser() / "huggingface" / "hub"
 
 
-def place(path: Path) -> Place:
+def examine_directory(path: Path) -> DirectoryReport:
     """Check a directory, without creating anything."""
     anchor = path
     try:
         while not anchor.exists() and anchor != anchor.parent:  # where creating it would begin
             anchor = anchor.parent
     except OSError:  # a name that no disk can have, or a loop of links
-        return Place(shown_name(str(path)), False, False)
-    return Place(str(path), path.is_dir(), anchor.is_dir() and os.access(anchor, os.W_OK | os.X_OK))
+        return DirectoryReport(shown_name(str(path)), False, False)
+    return DirectoryReport(str(path), path.is_dir(), anchor.is_dir() and os.access(anchor, os.W_OK | os.X_OK))
 
 
 def _version(distribution: str) -> str | None:
@@ -270,7 +270,7 @@ def _version(distribution: str) -> str | None:
 GOOD, BAD, NEUTRAL = "✓", "✗", "·"
 
 
-def report_lines(report: Report) -> Iterator[tuple[str, Style]]:
+def report_lines(report: EnvironmentReport) -> Iterator[tuple[str, Style]]:
     yield f"{NEUTRAL} cogstep {report.cogstep}, Python {report.python}, {report.platform}", "plain"
     for backend in report.backends:
         yield _backend_line(backend)
@@ -328,7 +328,7 @@ def _gpu_text(machine: Machine) -> str:
     return "none seen (neither an NVIDIA driver nor Metal)"
 
 
-def _place_line(name: str, where: Place, more: str) -> tuple[str, Style]:
+def _place_line(name: str, where: DirectoryReport, more: str) -> tuple[str, Style]:
     if not where.writable:
         return f"{BAD} {name}: {where.path} can't be written; see to its permissions{more}", "error"
     return (

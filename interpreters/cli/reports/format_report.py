@@ -70,7 +70,7 @@ def sample_of(template: ChatTemplate) -> Sample:
     return Sample("", (refusal,))
 
 
-def supported(template: ChatTemplate) -> Mapping[str, bool]:
+def supported_features(template: ChatTemplate) -> Mapping[str, bool]:
     """Return which features the template supports, by the names in ``--json``."""
     found = template.derivation
     return {
@@ -102,7 +102,7 @@ def format_data(file: TemplateFile, template: ChatTemplate, sample: Sample, note
         "source": file.origin,
         "format": to_data(found.spec),
         "found_by": list(found.evidence),
-        "supported": dict(supported(template)),
+        "supported": dict(supported_features(template)),
         "text_arguments": found.text_arguments,
         "reasoning_key": found.reasoning_key,
         "no_thinking": None if found.switch is None else str(found.switch),
@@ -129,7 +129,7 @@ def format_lines(
         yield f"  {sentence}", "plain"
     yield "", "plain"
     yield "What is supported:", "plain"
-    for name, there in supported(template).items():
+    for name, there in supported_features(template).items():
         yield f"  {'✓' if there else '·'} {MEANING[name]}{'' if there else ': no'}", "plain" if there else "dim"
     if found.switch is not None:
         little = ", which asks for little of it: the template can't ask for none" if found.switch.weak else ""
@@ -152,17 +152,17 @@ def spec_lines(spec: FormatSpec) -> Iterator[tuple[str, str]]:
     r"""Yield the parts of a format with their markers as in a reply; line breaks as ``\n``."""
     if spec.reasoning is not None:
         opened = ", begun by the prompt" if spec.reasoning.opened else ""
-        yield "reasoning", f"{_shown(spec.reasoning.start)} ... {_shown(spec.reasoning.end)}{opened}"
+        yield "reasoning", f"{_escape(spec.reasoning.start)} ... {_escape(spec.reasoning.end)}{opened}"
     if spec.calls is not None:
-        yield "calls", _shown(_around(spec.calls))
+        yield "calls", _escape(_around(spec.calls))
         for start in spec.calls.more_starts:
-            yield "", f"may begin with {_shown(start)}"
+            yield "", f"may begin with {_escape(start)}"
     if spec.dropped:
-        yield "dropped", "  ".join(map(_shown, spec.dropped))
+        yield "dropped", "  ".join(map(_escape, spec.dropped))
     if spec.stops:
-        yield "stops", "  ".join(map(_shown, spec.stops))
+        yield "stops", "  ".join(map(_escape, spec.stops))
     if spec.prompted:
-        yield "prompted", _shown(spec.prompted)
+        yield "prompted", _escape(spec.prompted)
     if spec.reasoning is None and spec.calls is None and not spec.dropped and not spec.stops:
         yield "", "no markers: all of a reply is text"
 
@@ -195,5 +195,5 @@ def _picture(calls: CallFormat) -> str:
             return f"{calls.name_start}N{{K:{calls.quotes[0]}V{calls.quotes[0]}}}"
 
 
-def _shown(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\n", "\\n")

@@ -72,7 +72,7 @@ def peak_memory() -> int | None:
 
 
 @frozen
-class Report:
+class MeasurementReport:
     """All measured values. Rates are in tokens per second, times in seconds, memory in bytes."""
 
     model: str
@@ -104,7 +104,7 @@ class Report:
     """Peak memory of the whole process, including Python; None if the system does not report it."""
 
 
-def measure(options: argparse.Namespace, show: Callable[[Figure], None], status: StatusLine) -> Report:
+def measure(options: argparse.Namespace, show: Callable[[Figure], None], status: StatusLine) -> MeasurementReport:
     """Load the model and measure every figure, in display order."""
 
     def progress(progress: LoadProgress) -> None:
@@ -116,7 +116,7 @@ def measure(options: argparse.Namespace, show: Callable[[Figure], None], status:
     try:
         info = model.describe()
         show(Figure("loading", f"{loaded:.2f} s", f"{info.name}, {info.backend} ({info.backend_version})"))
-        measured = Measured(model, options.prompt, options.tokens, options.rounds, status)
+        measured = Measurement(model, options.prompt, options.tokens, options.rounds, status)
         cold, warm = measured.first_tokens()
         prompt = round(median(done.usage.input_tokens for done in cold))
         rate = median(
@@ -148,13 +148,13 @@ def measure(options: argparse.Namespace, show: Callable[[Figure], None], status:
     finally:
         status.clear()
         model.close()
-    return Report(
+    return MeasurementReport(
         info.name, info.backend, info.backend_version, info.context_tokens, loaded, prompt, rate, decoded,
         decoded / seconds, first, second, again, reused, options.sessions, together, alone, info.weight_bytes, peak,
     )  # fmt: skip
 
 
-class Measured:
+class Measurement:
     """Measures replies of a model."""
 
     def __init__(self, model: Runtime, prompt: int, tokens: int, rounds: int, status: StatusLine) -> None:

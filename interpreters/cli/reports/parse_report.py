@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,6 +11,7 @@ from attrs import frozen
 
 from cognition.base.display import shown_json, shown_name
 from cognition.base.errors import CodecError, ConfigError
+from cognition.base.strict_json import LENIENT
 from cognition.parsing import FORMATS, CallFinished, CallMalformed, FormatSpec, Output, Parser, collect
 from cognition.steps.codec import from_data
 from cognition.values.outcomes import FinishReason
@@ -19,7 +19,7 @@ from cognition.values.tools import ToolSpec
 from interpreters.cli._errors import CommandError, reason_of
 from interpreters.cli.screen.line_input import read_stdin
 from interpreters.cli.screen.styled import Style
-from interpreters.tools.tool_listing import Listed, decode_listing, read_listing
+from interpreters.tools.tool_listing import ListedDefinition, decode_listing, read_listing
 from runtime.files import read_regular
 from runtime.templates.files import find_template, open_template
 
@@ -28,7 +28,7 @@ LONGEST = 1 << 26
 
 
 @frozen
-class Parsed:
+class ParsedOutput:
     """A parsed output."""
 
     format: str
@@ -42,11 +42,11 @@ class Parsed:
         return not any(isinstance(output, CallMalformed) for output in self.outputs)
 
 
-def parse_text(spec: FormatSpec, text: str, tools: Sequence[ToolSpec] | None, reason: FinishReason) -> Parsed:
+def parse_text(spec: FormatSpec, text: str, tools: Sequence[ToolSpec] | None, reason: FinishReason) -> ParsedOutput:
     """Parse a whole text."""
     parser = Parser(spec, tools or ())
     outputs = (*parser.feed(text), *parser.finish(reason))
-    return Parsed(spec.name, outputs, None if tools is None else tuple(tool.name for tool in tools))
+    return ParsedOutput(spec.name, outputs, None if tools is None else tuple(tool.name for tool in tools))
 
 
 # ------------------------------------------------------------------------------------------------- what is read with
@@ -92,7 +92,7 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
     return tuple(tool.spec for tool in found if tool.spec is not None)
 
 
-def list_tools(path: str) -> tuple[Listed, ...]:
+def list_tools(path: str) -> tuple[ListedDefinition, ...]:
     """Return the tools in a file, including the unusable ones."""
     try:
         return read_listing(_read_json(path, decode_listing))
@@ -100,7 +100,7 @@ def list_tools(path: str) -> tuple[Listed, ...]:
         raise CommandError(f"{path} holds {error}") from error
 
 
-def _read_json(path: str, decode: Callable[[str], Any] = json.loads) -> Any:
+def _read_json(path: str, decode: Callable[[str], Any] = LENIENT.decode) -> Any:
     try:
         return decode(_read(path).removeprefix("\ufeff"))  # which some editors put before a text
     except (ValueError, RecursionError) as error:
@@ -133,7 +133,7 @@ def unknown_tool(name: str, known: Sequence[str] | None) -> str:
     return f"there is no tool {shown_name(repr(name))}" + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 
-def parsed_data(parsed: Parsed) -> dict[str, Any]:
+def output_data(parsed: ParsedOutput) -> dict[str, Any]:
     reply = collect(parsed.outputs)
     return {
         "format": parsed.format,
@@ -142,7 +142,7 @@ def parsed_data(parsed: Parsed) -> dict[str, Any]:
         "calls": [
             {
                 "name": output.call.name,
-                "arguments": json.loads(output.call.arguments_json),
+                "arguments": LENIENT.decode(output.call.arguments_json),
                 "repairs": list(output.call.repairs),
                 "terminated": output.terminated,
                 "problem": unknown_tool(output.call.name, parsed.known),
@@ -154,7 +154,7 @@ def parsed_data(parsed: Parsed) -> dict[str, Any]:
     }
 
 
-def parsed_lines(parsed: Parsed) -> Iterator[tuple[str, Style]]:
+def output_lines(parsed: ParsedOutput) -> Iterator[tuple[str, Style]]:
     reply = collect(parsed.outputs)
     yield f"format {parsed.format}", "dim"
     for title, text, style in (("reasoning", reply.reasoning, "dim"), ("text", reply.text, "plain")):

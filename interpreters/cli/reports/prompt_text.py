@@ -10,7 +10,7 @@ from datetime import datetime
 from attrs import frozen
 
 from cognition import AssistantMessage, Message, ModelRequest, ToolMessage, UserMessage
-from cognition.values.content import shown_parts
+from cognition.values.content import text_with_placeholders
 from interpreters.cli.reports.format_report import NO_TEMPLATE
 from interpreters.recording.recorded_requests import RecordedRequest
 from interpreters.recording.redactor import PLACEHOLDER
@@ -92,7 +92,7 @@ def _part(heading: str, text: str) -> Iterator[str]:
 def _plain(message: Message) -> tuple[str, str]:
     match message:
         case UserMessage(text=text, origin=origin, parts=parts):
-            return origin, shown_parts(text, parts)
+            return origin, text_with_placeholders(text, parts)
         case AssistantMessage(text=text, reasoning=reasoning, calls=calls):
             thought = f"(reasoning) {reasoning}" if reasoning else ""
             called = (f"(call {call.id}) {call.name} {call.arguments_json}" for call in calls)

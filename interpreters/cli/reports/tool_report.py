@@ -15,7 +15,7 @@ from interpreters.cli.reports.parse_report import list_tools
 from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import out
 from interpreters.tools.tool import Tool
-from interpreters.tools.tool_listing import Listed
+from interpreters.tools.tool_listing import ListedDefinition
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.tools import read_tool
 
@@ -44,7 +44,7 @@ def doctor_tools(path: str, *, as_json: bool) -> int:
     return ANSWERED if usable else UNANSWERED
 
 
-def examine_tool(listed: Listed) -> ToolReport:
+def examine_tool(listed: ListedDefinition) -> ToolReport:
     """Check whether one tool can be offered."""
     if listed.spec is None:
         return ToolReport(listed.place, listed.name, listed.problem, ())

@@ -26,10 +26,10 @@ LONGEST_INPUT = 1 << 26
 
 def read_stdin() -> str:
     """Read all of stdin. Raises CommandError if it is not text or longer than ``LONGEST_INPUT``."""
-    return _bounded(sys.stdin.read)
+    return _read_bounded(sys.stdin.read)
 
 
-def _bounded(read: Callable[[int], str]) -> str:
+def _read_bounded(read: Callable[[int], str]) -> str:
     try:
         text = read(LONGEST_INPUT + 1)
     except UnicodeDecodeError as error:
@@ -68,12 +68,12 @@ def line_reader(history: Path) -> Iterator[ReadLine]:
     elif not out().is_terminal:  # input() would write its prompts to stdout, among the answers
         yield _read_prompting
     else:
-        with _history_kept(history):
+        with _keep_history(history):
             yield _read_editing
 
 
 def _read_plain(_prompt: str) -> str | None:
-    line = _bounded(sys.stdin.readline)
+    line = _read_bounded(sys.stdin.readline)
     return line.removesuffix("\n") if line else None
 
 
@@ -93,7 +93,7 @@ def _read_editing(prompt: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _history_kept(path: Path) -> Iterator[None]:
+def _keep_history(path: Path) -> Iterator[None]:
     """Load the history of earlier chats, and save it at the end. Creates the directory only then."""
     try:
         import readline

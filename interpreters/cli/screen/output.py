@@ -10,12 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cognition import to_data
 from cognition.base.display import LONGEST_LINE, shown_name
-from interpreters.cli.screen._jsonl import event_line
 from interpreters.cli.screen.render import render
-from interpreters.cli.screen.styled import Piece, Style, View, end_line
-from interpreters.cli.screen.terminal import StatusLine, Terminal
+from interpreters.cli.screen.styled import DisplayState, Piece, Style, end_line
+from interpreters.cli.screen.terminal import StatusLine, Terminal, json_text
 from interpreters.observing import events
+from interpreters.observing.events import Event
 
 if TYPE_CHECKING:
     from interpreters.observing.events import Event
@@ -76,7 +77,7 @@ class Screen(Output):
     def __init__(self, answer: Terminal, trace: Terminal, *, verbose: bool = False) -> None:
         super().__init__()
         on_terminal = trace.is_terminal or verbose
-        self._view = View(thinking=on_terminal, summary=on_terminal, whole=verbose)
+        self._view = DisplayState(thinking=on_terminal, summary=on_terminal, whole=verbose)
         self._channels = {"answer": answer, "trace": trace}
         self._status = StatusLine(trace)
         self._label = ""
@@ -131,3 +132,8 @@ class JsonLines(Output):
 
     def _show(self, event: Event) -> None:
         self._out.write(event_line(event) + "\n")
+
+
+def event_line(event: Event) -> str:
+    """Return one event as a line without its newline, readable by ``from_data``. Omits fields with default values."""
+    return json_text(to_data(event), separators=(",", ":"), allow_nan=False)

@@ -40,7 +40,7 @@ def is_cut(preview: Preview) -> bool:
 def preview_rows(preview: Preview, columns: int, *, whole: bool = False) -> Rows:
     """Yield the rows of a preview."""
     if preview.note:
-        for row in wrapped(shown_name(preview.note, LONGEST_LINE), "  ", columns):
+        for row in wrap(shown_name(preview.note, LONGEST_LINE), "  ", columns):
             yield row, "dim"
     lines, left = preview.lines, len(preview.lines) - HEAD - TAIL
     if whole or left <= 0:
@@ -62,13 +62,13 @@ def _rows_of(line: str, in_diff: bool, columns: int, longest: int | None) -> Row
     elif in_diff:
         style = "dim" if line[:1] in ("@", "\\") else "call"
     as_style: Style = style  # type: ignore[assignment]  # each of them is one
-    tabs = _with_arrows(text)
-    for row in wrapped(sign + shown_name(tabs, longest), BAR, columns):
+    tabs = _show_tabs(text)
+    for row in wrap(sign + shown_name(tabs, longest), BAR, columns):
         yield row, as_style
     if sign != " " and not _is_plain(text):
         cut = text if longest is None or len(text) <= longest else text[:longest]
         more = "" if len(cut) == len(text) else f" and {len(text) - len(cut)} more characters"
-        for row in wrapped(f"{json.dumps(cut)}{more}", ASCII, columns):
+        for row in wrap(f"{json.dumps(cut)}{more}", ASCII, columns):
             yield row, as_style
 
 
@@ -77,7 +77,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.replace("\t", "").isprintable() and not text.endswith((" ", "\t"))
 
 
-def _with_arrows(text: str) -> str:
+def _show_tabs(text: str) -> str:
     if "\t" not in text:
         return text
     pieces = text.split("\t")
@@ -88,7 +88,7 @@ def _with_arrows(text: str) -> str:
     return made + pieces[-1]
 
 
-def wrapped(text: str, bar: str, columns: int) -> Iterator[str]:
+def wrap(text: str, bar: str, columns: int) -> Iterator[str]:
     """Split text into rows that fit the terminal. The first row has the prefix ``bar``, the others ``ON``."""
     room = max(columns, NARROWEST) - len(ON)
     if text.isascii():

@@ -14,15 +14,15 @@ from cognition.steps.inputs import INPUT_TYPES
 from cognition.values.messages import ResultStatus
 from interpreters.cli.screen.feature_lines import FEATURES, is_shown
 from interpreters.cli.screen.styled import (
+    DisplayState,
     Piece,
     Pieces,
     Rendered,
     Style,
-    View,
-    aside,
     block,
     end_line,
     note,
+    note_in_answer,
     result_text,
 )
 from interpreters.observing import events
@@ -32,7 +32,7 @@ LONGEST_ARGUMENT = 120
 """Characters shown of one argument. A file to be written may have thousands."""
 
 
-def render(view: View, event: Event) -> Rendered:
+def render(view: DisplayState, event: Event) -> Rendered:
     """Return the new view and the pieces to show. Events without a renderer show nothing."""
     value = event.value
     if event.session != view.session:
@@ -45,12 +45,12 @@ def render(view: View, event: Event) -> Rendered:
     return (view, ()) if renderer is None else renderer(view, value)
 
 
-def _of_worker(view: View, event: Event) -> Rendered:
+def _of_worker(view: DisplayState, event: Event) -> Rendered:
     """Render a worker's event behind its name. Its text is shown when it ends, and is not part of the answer."""
     renderer = RENDERERS.get(type(event.value)) if isinstance(event.value, SHOWN_OF_WORKERS) else None
     if renderer is None:
         return view, ()
-    before = view.workers.get(event.session, View(thinking=False, whole=view.whole))
+    before = view.workers.get(event.session, DisplayState(thinking=False, whole=view.whole))
     after, shown = renderer(before, event.value)
     view = evolve(view, workers={**view.workers, event.session: after})
     text = "".join(piece.text for piece in shown if piece.channel == "trace").removesuffix("\n")
@@ -66,12 +66,12 @@ def call_text(call: ToolCall, *, whole: bool = False) -> str:
     try:
         arguments = [(_key(key), _json(value)) for key, value in call.arguments.items()]
     except (ValueError, RecursionError):
-        return f"{name}({shortened(shown_name(call.arguments_json, None), whole)})"
-    shown = ", ".join(f"{key}={shortened(value, whole)}" for key, value in arguments)
+        return f"{name}({shorten(shown_name(call.arguments_json, None), whole)})"
+    shown = ", ".join(f"{key}={shorten(value, whole)}" for key, value in arguments)
     return f"{name}({shown if whole else shown_name(shown, LONGEST_LINE)})"
 
 
-def shortened(text: str, whole: bool = False) -> str:
+def shorten(text: str, whole: bool = False) -> str:
     """Cut a text that is too long for a line."""
     if whole or len(text) <= LONGEST_ARGUMENT:
         return text
@@ -117,7 +117,7 @@ def outcome_note(outcome: object) -> tuple[str, Style] | None:
 # --------------------------------------------------------------------------------------------------------- the parts
 
 
-def _text(view: View, output: events.TextDelta) -> Rendered:
+def _text(view: DisplayState, output: events.TextDelta) -> Rendered:
     text = output.text if view.said else output.text.lstrip("\n")  # the blank lines that follow the reasoning
     if not text:
         return view, ()
@@ -128,7 +128,7 @@ def _text(view: View, output: events.TextDelta) -> Rendered:
     return evolve(view, line=line, said=True, latest=""), (*pieces, Piece("answer", text))
 
 
-def _reasoning(view: View, output: events.ReasoningDelta) -> Rendered:
+def _reasoning(view: DisplayState, output: events.ReasoningDelta) -> Rendered:
     text = output.text if view.thought else output.text.lstrip("\n")
     if not view.thinking or not text:
         return view, ()
@@ -139,25 +139,25 @@ def _reasoning(view: View, output: events.ReasoningDelta) -> Rendered:
     return evolve(view, line=line, thought=True, latest=""), (*pieces, Piece("trace", text, "dim"))
 
 
-def _user_spoke(view: View, _: events.UserSpoke) -> Rendered:
-    fresh = View(view.thinking, view.summary, view.whole, view.line, session=view.session)
+def _user_spoke(view: DisplayState, _: events.UserSpoke) -> Rendered:
+    fresh = DisplayState(view.thinking, view.summary, view.whole, view.line, session=view.session)
     return evolve(fresh, at=view.at, dropped=view.dropped), ()
 
 
-def _session_reset(view: View, _: events.SessionReset) -> Rendered:
+def _session_reset(view: DisplayState, _: events.SessionReset) -> Rendered:
     return evolve(view, dropped=0), ()
 
 
-def _model_called(view: View, called: events.ModelCalled) -> Rendered:
+def _model_called(view: DisplayState, called: events.ModelCalled) -> Rendered:
     return evolve(view, said=False, thought=False, asked={**view.asked, called.effect_id: view.at}), ()
 
 
-def _call_started(view: View, _: events.CallStarted) -> Rendered:
+def _call_started(view: DisplayState, _: events.CallStarted) -> Rendered:
     return end_line(view)
 
 
-def _call_malformed(view: View, output: events.CallMalformed) -> Rendered:
-    raw = shortened(shown_name(" ".join(output.malformed.raw.split()), None), view.whole)
+def _call_malformed(view: DisplayState, output: events.CallMalformed) -> Rendered:
+    raw = shorten(shown_name(" ".join(output.malformed.raw.split()), None), view.whole)
     reason = shown_name(output.malformed.reason, LONGEST_LINE)
     return block(view, f"✗ the model wrote a call that can't be read ({reason}): {raw}", "error")
 
@@ -165,7 +165,7 @@ def _call_malformed(view: View, output: events.CallMalformed) -> Rendered:
 ReplyEnd = events.ModelReplied | events.ModelFailed | events.ModelInterrupted | events.CancelEffect
 
 
-def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
+def _reply_ended(view: DisplayState, end: ReplyEnd) -> Rendered:
     """Handle the end of a reply for any reason. A cancelled effect may also be something other than a reply."""
     if end.effect_id not in view.asked:
         return view, ()
@@ -175,12 +175,12 @@ def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
     return evolve(view, asked=asked, replies=view.replies + 1, seconds=view.seconds + seconds), pieces
 
 
-def _assistant_message(view: View, message: events.AssistantMessage) -> Rendered:
+def _assistant_message(view: DisplayState, message: events.AssistantMessage) -> Rendered:
     """Remember the calls for later policy decisions. The text was already shown as it was written."""
     return evolve(view, proposed={call.id: call.name for call in message.calls}), ()
 
 
-def _call_judged(view: View, judged: events.CallJudged) -> Rendered:
+def _call_judged(view: DisplayState, judged: events.CallJudged) -> Rendered:
     """Show a denial, whose reason would otherwise reach only the model. With -v also show the allowing rule."""
     does = {"deny": "denies", "allow": "allows" if view.whole and judged.rule else ""}.get(judged.action)
     if not does:
@@ -190,7 +190,7 @@ def _call_judged(view: View, judged: events.CallJudged) -> Rendered:
     return note(view, f"• policy {does} {call}{rule}{f': {judged.reason}' if judged.reason else ''}", "dim")
 
 
-def _tool_called(view: View, effect: events.CallTool) -> Rendered:
+def _tool_called(view: DisplayState, effect: events.CallTool) -> Rendered:
     call = effect.call
     text = call_text(call, whole=view.whole)
     view, pieces = block(view, f"→ {text}", "call")
@@ -198,9 +198,9 @@ def _tool_called(view: View, effect: events.CallTool) -> Rendered:
     return evolve(view, calls=calls, running=running, latest=call.id), pieces
 
 
-def _tool_progress(view: View, progress: events.ToolProgress) -> Rendered:
+def _tool_progress(view: DisplayState, progress: events.ToolProgress) -> Rendered:
     newest = progress.text.strip().rpartition("\n")[2]  # of a command's output, which is told as it is printed
-    return aside(view, f"  {shown_name(progress.call.name)}: {newest}", "dim")
+    return note_in_answer(view, f"  {shown_name(progress.call.name)}: {newest}", "dim")
 
 
 RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
@@ -212,15 +212,15 @@ RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
 """Prefix and style of a result by status. The prefix identifies the status without colour."""
 
 
-def _tool_returned(view: View, answer: events.ToolReturned) -> Rendered:
+def _tool_returned(view: DisplayState, answer: events.ToolReturned) -> Rendered:
     return _tool_ended(view, answer.effect_id, "ok", answer.content)
 
 
-def _tool_failed(view: View, answer: events.ToolFailed) -> Rendered:
+def _tool_failed(view: DisplayState, answer: events.ToolFailed) -> Rendered:
     return _tool_ended(view, answer.effect_id, "error", answer.message)
 
 
-def _tool_ended(view: View, effect_id: EffectId, status: ResultStatus, content: str) -> Rendered:
+def _tool_ended(view: DisplayState, effect_id: EffectId, status: ResultStatus, content: str) -> Rendered:
     """Show a result as soon as it arrives, even if the history adds it later, after other results."""
     call_id = view.running.get(effect_id)
     if call_id is None:
@@ -229,7 +229,7 @@ def _tool_ended(view: View, effect_id: EffectId, status: ResultStatus, content: 
     return _result(view, call_id, view.calls.get(call_id, ""), status, content)
 
 
-def _tool_message(view: View, message: events.ToolMessage) -> Rendered:
+def _tool_message(view: DisplayState, message: events.ToolMessage) -> Rendered:
     """Show a result that was not shown before: of a call that never ran, or was cancelled."""
     content = message.content.removeprefix("Error: ")
     if message.call_id in view.ended or is_shown(view, message, content):
@@ -237,7 +237,7 @@ def _tool_message(view: View, message: events.ToolMessage) -> Rendered:
     return _result(view, message.call_id, message.name, message.status, content)
 
 
-def _result(view: View, call_id: str, name: str, status: ResultStatus, content: str) -> Rendered:
+def _result(view: DisplayState, call_id: str, name: str, status: ResultStatus, content: str) -> Rendered:
     call = view.calls.get(call_id)
     # Right under its own call a result stands alone; elsewhere, and where the call never ran, it says whose it is.
     whose = "" if call is not None and view.latest == call_id else f"{call or shown_name(name)}: "
@@ -247,44 +247,48 @@ def _result(view: View, call_id: str, name: str, status: ResultStatus, content: 
     return evolve(view, calls={key: value for key, value in view.calls.items() if key != call_id}), pieces
 
 
-def _retry_planned(view: View, retry: events.RetryPlanned) -> Rendered:
+def _retry_planned(view: DisplayState, retry: events.RetryPlanned) -> Rendered:
     when = f"in {retry.seconds:g} s" if retry.seconds else "now"
     whose = f"{view.calls.get(retry.call_id, retry.call_id)}: " if retry.call_id else ""
     return note(view, f"! {whose}{retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
 
 
-def _fell_back(view: View, turned: events.FellBack) -> Rendered:
-    return note(view, f"! {turned.message}; {named(turned.to)} answers now instead of {named(turned.model)}", "warning")
+def _fell_back(view: DisplayState, turned: events.FellBack) -> Rendered:
+    return note(
+        view,
+        f"! {turned.message}; {format_model_name(turned.to)} answers now instead of {format_model_name(turned.model)}",
+        "warning",
+    )
 
 
-def _breaker_opened(view: View, opened: events.BreakerOpened) -> Rendered:
-    told = f"{named(opened.model)} is not called for {opened.seconds:g} s, as long as another model works"
+def _breaker_opened(view: DisplayState, opened: events.BreakerOpened) -> Rendered:
+    told = f"{format_model_name(opened.model)} is not called for {opened.seconds:g} s, as long as another model works"
     return note(view, f"! {opened.message}; {told}", "dim")
 
 
-def _breaker_closed(view: View, closed: events.BreakerClosed) -> Rendered:
-    return note(view, f"• {named(closed.model)} answers again", "dim")
+def _breaker_closed(view: DisplayState, closed: events.BreakerClosed) -> Rendered:
+    return note(view, f"• {format_model_name(closed.model)} answers again", "dim")
 
 
-def named(model: str) -> str:
+def format_model_name(model: str) -> str:
     """Return a model's name within the agent, for a sentence."""
     return shown_name(model, 80) if model else "the agent's own model"
 
 
-def _limit_hit(view: View, hit: events.LimitHit) -> Rendered:
+def _limit_hit(view: DisplayState, hit: events.LimitHit) -> Rendered:
     return note(view, f"! {hit.detail}", "warning")
 
 
-def _compacted(view: View, done: events.Compacted) -> Rendered:
+def _compacted(view: DisplayState, done: events.Compacted) -> Rendered:
     told = f"{done.messages} messages are summarised: a prompt of about {done.before} tokens has {done.after} now"
     return note(evolve(view, dropped=view.dropped + done.messages), f"• {told}", "dim")
 
 
-def _not_compacted(view: View, failed: events.NotCompacted) -> Rendered:
+def _not_compacted(view: DisplayState, failed: events.NotCompacted) -> Rendered:
     return note(view, f"! no summary was made: {failed.reason}", "dim")
 
 
-def _context_assembled(view: View, context: events.ContextAssembled) -> Rendered:
+def _context_assembled(view: DisplayState, context: events.ContextAssembled) -> Rendered:
     told = []
     if context.shortened > view.shortened:
         told.append(f"{context.shortened} results of tools are shortened")
@@ -294,18 +298,18 @@ def _context_assembled(view: View, context: events.ContextAssembled) -> Rendered
     return note(view, f"! for want of room {' and '.join(told)}", "dim") if told else (view, ())
 
 
-def _warning_raised(view: View, warning: events.WarningRaised) -> Rendered:
-    return aside(view, f"! {warning.message}", "warning")
+def _warning_raised(view: DisplayState, warning: events.WarningRaised) -> Rendered:
+    return note_in_answer(view, f"! {warning.message}", "warning")
 
 
-def _tool_weakened(view: View, weakened: events.ToolWeakened) -> Rendered:
+def _tool_weakened(view: DisplayState, weakened: events.ToolWeakened) -> Rendered:
     keywords = ", ".join(dict.fromkeys(one.keyword for one in weakened.keywords))
-    return aside(
+    return note_in_answer(
         view, f"! calls of {shown_name(weakened.tool)} are checked for {keywords} after they were written", "dim"
     )
 
 
-def _turn_finished(view: View, turn: events.TurnFinished) -> Rendered:
+def _turn_finished(view: DisplayState, turn: events.TurnFinished) -> Rendered:
     view, pieces = end_line(view)
     outcome = turn.outcome
     if isinstance(outcome, Completed | LimitReached) and outcome.text and not view.said:
@@ -318,7 +322,7 @@ def _turn_finished(view: View, turn: events.TurnFinished) -> Rendered:
     return evolve(view, calls={}, latest="", said=False, thought=False), pieces
 
 
-RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
+RENDERERS: Mapping[type, Callable[[DisplayState, Any], Rendered]] = {
     events.UserSpoke: _user_spoke,
     events.SessionReset: _session_reset,
     events.ModelCalled: _model_called,

@@ -32,7 +32,7 @@ Pieces = tuple[Piece, ...]
 
 
 @frozen
-class View:
+class DisplayState:
     """The state of the display, as far as later output depends on it."""
 
     thinking: bool = True
@@ -71,7 +71,7 @@ class View:
     """Number of shortened tool results in the requests."""
     session: str = ""
     """The displayed session. Other sessions are its workers."""
-    workers: Mapping[str, View] = field(factory=dict)
+    workers: Mapping[str, DisplayState] = field(factory=dict)
     """The display state of each worker, by session."""
     names: Mapping[str, str] = field(factory=dict)
     """Names of the workers, by session."""
@@ -79,13 +79,13 @@ class View:
     """Results of this turn's workers, not shown again as the result of a call."""
 
 
-Rendered = tuple[View, Pieces]
+Rendered = tuple[DisplayState, Pieces]
 
 LONGEST_RESULT = (6, 400)
 """Lines and characters shown of a result; -v shows all."""
 
 
-def end_line(view: View) -> Rendered:
+def end_line(view: DisplayState) -> Rendered:
     """End the open line. An answer's line ends on the answer channel, so that a file receives whole lines."""
     if not view.line:
         return view, ()
@@ -93,17 +93,17 @@ def end_line(view: View) -> Rendered:
     return evolve(view, line=""), (Piece(channel, "\n"),)
 
 
-def note(view: View, text: str, style: Style) -> Rendered:
+def note(view: DisplayState, text: str, style: Style) -> Rendered:
     return block(view, shown_name(text, LONGEST_LINE), style)
 
 
-def block(view: View, text: str, style: Style) -> Rendered:
+def block(view: DisplayState, text: str, style: Style) -> Rendered:
     """Show escaped text of one or several lines."""
     view, pieces = end_line(view)
     return evolve(view, latest=""), (*pieces, Piece("trace", f"{text}\n", style))
 
 
-def aside(view: View, text: str, style: Style) -> Rendered:
+def note_in_answer(view: DisplayState, text: str, style: Style) -> Rendered:
     """Show a line in the middle of an answer, without adding a line break to the answer."""
     line_break = (Piece("trace", "\n"),) if view.line else ()
     line = Piece("trace", f"{shown_name(text, LONGEST_LINE)}\n", style)

@@ -83,11 +83,11 @@ class Terminal:
     def __init__(self, stream: TextIO, environment: Mapping[str, str] | None = None) -> None:
         environment = os.environ if environment is None else environment
         self.stream = stream
-        self.is_terminal = stream.isatty()
+        self.is_terminal: bool = stream.isatty()
         dumb = environment.get("TERM") == "dumb"
-        self.moves = self.is_terminal and not dumb
+        self.moves: bool = self.is_terminal and not dumb
         """Whether a line can be redrawn in place."""
-        self.colours = self.moves and not environment.get("NO_COLOR")  # https://no-color.org: set and not empty
+        self.colours: bool = self.moves and not environment.get("NO_COLOR")  # https://no-color.org: set and not empty
         self._before = ""
         """The end of the previous output, since some characters change their meaning after others."""
         self._held = ""
@@ -102,8 +102,8 @@ class Terminal:
         """
         from cognition.base.display import shown_text
 
-        whole = self._whole(text)
-        self._coloured(shown_text(whole, self._before), style)
+        whole = self._complete_text(text)
+        self._colour(shown_text(whole, self._before), style)
         self._before = (self._before + whole)[-2:]
         return len(text)
 
@@ -146,12 +146,12 @@ class Terminal:
     def errors(self) -> str:
         return self.stream.errors or "strict"
 
-    def _whole(self, text: str) -> str:
+    def _complete_text(self, text: str) -> str:
         whole = self._held + text
         self._held = "\r" if whole.endswith("\r") else ""
         return whole.removesuffix("\r")
 
-    def _coloured(self, text: str, style: Style) -> None:
+    def _colour(self, text: str, style: Style) -> None:
         colour = COLOURS[style] if self.colours else ""
         body = text.rstrip("\n")
         if colour and body:  # the line break stays outside: a colour that is on when a line is scrolled in fills it

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from cognition import ConfigError, ToolCall, ToolSpec
 from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.policy import proposed_rules, remembered_rule
 from cognition.values.messages import json_object_text
-from interpreters.cli.screen.preview_lines import is_cut, preview_rows, wrapped
+from interpreters.cli._errors import CommandError
+from interpreters.cli.options.user_modules import load_named
+from interpreters.cli.screen.preview_lines import is_cut, preview_rows, wrap
 from interpreters.cli.screen.render import call_text
 from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import err
-from interpreters.cli.session._call_editor import edited_arguments
-from interpreters.cli.session._prompt import Person
-from interpreters.loop.program.approvals import Approval, ApprovalRequest
+from interpreters.cli.session._call_editor import edit_arguments
+from interpreters.cli.session._prompt import Prompt
+from interpreters.loop.program.approvals import NOBODY, Approval, ApprovalRequest, Approve
+from interpreters.loop.program.pending import LATER
 from interpreters.tools.previews import Preview
 
 QUESTION = "[y]es, [n]o, [a]lways, ne[v]er, [e]dit, [h]elp: "
@@ -53,10 +57,10 @@ LONGEST_CALL = 2000
 """Characters of a call shown until the user asks for the whole call."""
 
 
-class Decision:
+class ApprovalDialog:
     """One question, until it is answered."""
 
-    def __init__(self, request: ApprovalRequest, person: Person) -> None:
+    def __init__(self, request: ApprovalRequest, person: Prompt) -> None:
         self._request = request
         self._person = person
         self._tool = request.tool or ToolSpec(request.call.name)
@@ -75,7 +79,7 @@ class Decision:
         """
         self._person.output.clear()
         self._show()
-        return self._person.asked(
+        return self._person.ask(
             "the call",
             lambda: SHOW_ALL + QUESTION if self._is_cut else QUESTION,
             self._read,
@@ -90,7 +94,7 @@ class Decision:
         if self._preview is not None:
             self._is_cut = is_cut(self._preview) or call_text(self._call) != whole or self._is_cut
         self._write()
-        self._person.forget_typed()
+        self._person.discard_typed()
 
     def _write(self, *, whole: bool = False) -> None:
         longest = None if whole else LONGEST_CALL
@@ -98,7 +102,7 @@ class Decision:
         lines = question_lines(self._call, reason, longest, brief=self._preview is not None and not whole)
         columns = self._person.columns
         rows: list[Iterator[tuple[str, Style]]] = [
-            ((row, style) for line, style in lines for row in wrapped(line, "", columns))
+            ((row, style) for line, style in lines for row in wrap(line, "", columns))
         ]
         if self._preview is not None:
             rows.append(preview_rows(self._preview, columns, whole=whole))
@@ -111,7 +115,7 @@ class Decision:
             case "y":
                 return Approval(True, arguments=self._arguments)
             case "a" | "v" as letter:
-                return self._from_now_on(allowed=letter == "a")
+                return self._ask_for_rule(allowed=letter == "a")
             case "e":
                 self._edit()
             case "s" if self._is_cut:
@@ -129,7 +133,7 @@ class Decision:
         return None
 
     def _edit(self) -> None:
-        made = edited_arguments(self._call.arguments, self._person)
+        made = edit_arguments(self._call.arguments, self._person)
         if made is None:
             self._person.tell("the arguments are as they were", "dim")
             return
@@ -139,7 +143,7 @@ class Decision:
         self._call = call if back else ToolCall(call.id, call.name, json_object_text(made))
         self._show()
 
-    def _from_now_on(self, *, allowed: bool) -> Approval | None:
+    def _ask_for_rule(self, *, allowed: bool) -> Approval | None:
         """Ask for a rule that applies from now on. Returns None to go back to the question."""
         rules = proposed_rules(self._call, self._tool)
         for text in rule_lines(rules, self._tool.name):
@@ -190,3 +194,45 @@ def question_lines(
     if not whole.isascii():
         plain = (text if not text.isascii() else whole).encode("ascii", "backslashreplace").decode()
         yield f"  in ASCII: {shown_name(plain, longest)}", "warning"
+
+
+def approver(chosen: str | None, person: Prompt) -> Approve | None:
+    """Return the ``approve`` function for ``--approve``; None to refuse such calls.
+
+    Raises:
+        CommandError: the choice can't be used.
+    """
+    match chosen:
+        case "all":
+            return lambda _request: True
+        case "none":
+            return None
+        case "later" if person.recording is None:
+            raise CommandError("--approve later lets calls wait in the recording; give --record FILE too")
+        case "later":
+            return lambda _request: LATER
+        case "ask" if not person.is_here:
+            raise CommandError("--approve ask needs a terminal to ask at, and no --json; or let --approve later wait")
+        case None | "ask":
+            return (
+                (lambda request: ApprovalDialog(request, person).ask()) if person.is_here else partial(_refuse, person)
+            )
+        case name:
+            found = load_named("--approve", name)
+            if not callable(found) or isinstance(found, type):
+                raise CommandError(f"--approve {name} is no function of a request; it has to return True or False")
+            return found  # type: ignore[no-any-return]  # what it returns is checked where it is read
+
+
+def _refuse(person: Prompt, request: ApprovalRequest) -> Approval:
+    person.unasked.setdefault(request.call.name)
+    return Approval(False, NOBODY)
+
+
+def refused_lines(person: Prompt) -> Iterator[str]:
+    """Describe the calls refused in a turn because no user was there to ask, and how to allow them."""
+    if person.unasked:
+        names = ", ".join(shown_name(name) for name in person.unasked)
+        person.unasked.clear()
+        lets_run = "--approve all lets such calls run, later lets them wait, and MODULE:NAME decides"
+        yield f"! a call was refused, since nobody was here to approve it; {lets_run}: {names}"

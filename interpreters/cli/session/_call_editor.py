@@ -15,11 +15,11 @@ from attrs import frozen
 
 from cognition.base.display import shown_name
 from cognition.base.strict_json import DECODER
-from cognition.values.messages import ToolCall, json_object_text, unusable
+from cognition.values.messages import ToolCall, find_unusable, json_object_text
 from interpreters.cli._errors import Terminated, reason_of
 from interpreters.cli.screen.line_input import LONGEST_INPUT
 from interpreters.cli.screen.terminal import err, json_text, out
-from interpreters.cli.session._prompt import Person
+from interpreters.cli.session._prompt import Prompt
 from interpreters.cli.session.interrupts import Interrupts
 from runtime.files import PRIVATE_FILE
 
@@ -37,7 +37,7 @@ class Editor:
 
     words: tuple[str, ...]
 
-    def edited(self, text: str, interrupts: Interrupts) -> str:
+    def edit(self, text: str, interrupts: Interrupts) -> str:
         """Return a text after the user has edited it.
 
         Raises:
@@ -64,7 +64,7 @@ class Editor:
     def _run(self, path: Path, interrupts: Interrupts) -> None:
         screen = out() if out().is_terminal else err()  # an editor draws on a terminal, wherever the answer goes
         try:
-            with interrupts.elsewhere():
+            with interrupts.give_to_program():
                 process = subprocess.Popen([*self.words, str(path)], stdout=screen.fileno())
                 try:
                     code = process.wait()
@@ -91,39 +91,39 @@ def editor() -> Editor | None:
     return None
 
 
-def edited_arguments(arguments: Mapping[str, Any], person: Person) -> dict[str, Any] | None:
+def edit_arguments(arguments: Mapping[str, Any], person: Prompt) -> dict[str, Any] | None:
     """Let the user edit the arguments. Returns None to leave them unchanged.
 
     Raises:
-        EOFError, KeyboardInterrupt, Terminated: as in ``Person.line``.
+        EOFError, KeyboardInterrupt, Terminated: as in ``Prompt.line``.
     """
     chosen = editor()
     if chosen is None:
-        return _typed(arguments, person)
+        return _type_arguments(arguments, person)
     text = f"{json_text(arguments, indent=2)}\n"
     while True:
         try:
-            text = chosen.edited(text, person.interrupts)
-            return unlike(arguments, read_arguments(text))
+            text = chosen.edit(text, person.interrupts)
+            return find_changes(arguments, read_arguments(text))
         except EditError as error:
             person.tell(f"! {error}", "warning")
         if person.line(AGAIN):
             return None
 
 
-def _typed(arguments: Mapping[str, Any], person: Person) -> dict[str, Any] | None:
+def _type_arguments(arguments: Mapping[str, Any], person: Prompt) -> dict[str, Any] | None:
     person.tell(json_text(arguments), "plain")
     while True:
         line = person.line(ON_A_LINE)
         if not line:
             return None
         try:
-            return unlike(arguments, read_arguments(line))
+            return find_changes(arguments, read_arguments(line))
         except EditError as error:
             person.tell(f"! {error}", "warning")
 
 
-def unlike(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:
+def find_changes(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:
     """Return the edited arguments, or None if they are unchanged."""
     return None if json_object_text(after) == json_object_text(before) else after
 
@@ -146,7 +146,7 @@ def read_arguments(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise EditError('arguments are a JSON object, such as {"path": "a.txt"}')
     try:
-        problem = unusable(ToolCall("", "", found))
+        problem = find_unusable(ToolCall("", "", found))
     except (ValueError, TypeError, RecursionError) as error:
         raise EditError(f"these can't be the arguments of a call: {shown_name(str(error))}") from error
     if problem:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cognition import AgentState, CallTool, CancelEffect, ContextAssembled, ContextChosen, LLMEngine
-from cognition.base.ids import EffectId
-from cognition.values.messages import ToolCall
+from cognition import AgentState, CancelEffect, ContextAssembled, ContextChosen, LLMEngine
 from interpreters.agents.agent import Agent
 from interpreters.cli.reports.context_report import Line, request_lines
 from interpreters.observing.events import (
@@ -13,13 +11,10 @@ from interpreters.observing.events import (
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
-    ToolFailed,
-    ToolMessage,
-    ToolReturned,
     UserSpoke,
 )
 from interpreters.recording.context_report import report
-from interpreters.recording.recorded_requests import OPEN, LongResults, ending_of
+from interpreters.recording.recorded_requests import OPEN, ending_of
 
 
 class LastRequest:
@@ -41,18 +36,13 @@ class LastRequest:
         self._chosen: ContextChosen | None = None
         self._ending = OPEN
         self._count = 0
-        self._running: dict[EffectId, ToolCall] = {}
-        self._long: LongResults | None = None
 
     def __call__(self, event: Event) -> None:
         agent = self.agent
         if agent is None or event.session != agent.session:  # a worker has a context of its own
             return
-        if self._long is None:
-            self._long = LongResults(agent.config)
         match event.value:
             case UserSpoke():
-                self._running.clear()
                 self._chosen = None
             case ContextChosen() as chosen:
                 self._chosen = chosen
@@ -65,12 +55,6 @@ class LastRequest:
             case ModelReplied() | ModelFailed() | ModelInterrupted() | CancelEffect() as answer:
                 if self._called is not None:
                     self._ending = ending_of(self._called.effect_id, answer, self._ending)
-            case CallTool(effect_id=effect_id, call=call):
-                self._running[effect_id] = call
-            case ToolReturned() | ToolFailed() as answer if answer.effect_id in self._running:
-                self._long.returned(self._running.pop(answer.effect_id), answer)
-            case ToolMessage() as message:
-                self._long.came(message)
             case _:
                 pass
 
@@ -89,6 +73,5 @@ class LastRequest:
             assembled=self._shown,
             chosen=self._chosen,
             ending=self._ending,
-            hidden={} if self._long is None else self._long.hidden,
         )
         return list(request_lines(found))

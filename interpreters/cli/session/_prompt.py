@@ -15,10 +15,10 @@ from typing import TypeVar
 
 from cognition.base.display import shown_name
 from interpreters.cli._errors import Terminated
-from interpreters.cli.options.default_tools import somebody_is_here
-from interpreters.cli.options.store_option import name_of, typed
+from interpreters.cli.options.default_tools import has_user
+from interpreters.cli.options.store_option import name_of, quote_for_command
 from interpreters.cli.screen.output import Output
-from interpreters.cli.screen.preview_lines import columns_of, wrapped
+from interpreters.cli.screen.preview_lines import columns_of, wrap
 from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import err
 from interpreters.cli.session.interrupts import Interrupts
@@ -26,21 +26,21 @@ from interpreters.cli.session.interrupts import Interrupts
 T = TypeVar("T")
 
 
-class Person:
+class Prompt:
     """The user who reads a command's output and types at its terminal, if there is one."""
 
     def __init__(self, options: argparse.Namespace, output: Output, interrupts: Interrupts) -> None:
         recording = options.file if options.command == "resume" else options.record
-        self.recording = None if recording is None else name_of(recording)
+        self.recording: str | None = None if recording is None else name_of(recording)
         """Name of the recording that keeps unanswered questions; None without a recording."""
-        self.typed = "" if recording is None else typed(recording, options)
+        self.typed: str = "" if recording is None else quote_for_command(recording, options)
         """Its name for another command, quoted for a shell."""
-        self.is_here: bool = somebody_is_here(options)
+        self.is_here: bool = has_user(options)
         self.unasked: dict[str, None] = {}
         """The tools whose calls were refused in this turn because no user is there."""
         self.output = output
         self.interrupts = interrupts
-        self.goes_on = options.command == "chat"
+        self.goes_on: bool = options.command == "chat"
         """Whether the command returns to a prompt."""
 
     @property
@@ -50,19 +50,19 @@ class Person:
 
     def tell(self, text: str, style: Style) -> None:
         """Show a line of any length between questions. None of its rows can imitate a question."""
-        rows = wrapped(shown_name(text, None), "", self.columns)
+        rows = wrap(shown_name(text, None), "", self.columns)
         self.output.attempt(lambda: err().write_lines(((row, style) for row in rows), whole=True))
 
-    def forget_typed(self) -> None:
+    def discard_typed(self) -> None:
         """Discard input typed before a question is shown: it can't be an answer to an unseen question."""
         with contextlib.suppress(OSError, ValueError, AttributeError, termios.error):  # no terminal that can do it
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
     def line(self, prompt: str) -> str:
-        """Read a line after a prompt, stripped. For additional input within ``asked``.
+        """Read a line after a prompt, stripped. For additional input within ``ask``.
 
         Raises:
-            EOFError: the input has ended. KeyboardInterrupt, Terminated: as caught by ``asked``.
+            EOFError: the input has ended. KeyboardInterrupt, Terminated: as caught by ``ask``.
         """
         err().write(prompt)
         line = sys.stdin.readline()
@@ -70,7 +70,7 @@ class Person:
             raise EOFError
         return line.strip()
 
-    def asked(
+    def ask(
         self, what: str, prompt: str | Callable[[], str], read: Callable[[str], T | None], *, nobody: T, stopped: T
     ) -> T:
         """Ask until the user gives a valid answer.

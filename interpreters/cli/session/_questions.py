@@ -9,7 +9,7 @@ from cognition import Plan, Question
 from cognition.base.display import LONGEST_LINE, shown_name
 from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import err
-from interpreters.cli.session._prompt import Person
+from interpreters.cli.session._prompt import Prompt
 from interpreters.loop.program.pending import LATER, Later
 from interpreters.loop.program.questions import (
     Asked,
@@ -26,7 +26,7 @@ NOTHING: tuple[str, ...] = ()
 NOBODY = PlanAnswer(False, "nobody is here to review it")
 
 
-def questioner(person: Person) -> AskQuestions:
+def questioner(person: Prompt) -> AskQuestions:
     """Return the function that answers the model's questions.
 
     Without a terminal the questions wait in the recording. Without a recording they stay unanswered, which cancels the
@@ -37,7 +37,7 @@ def questioner(person: Person) -> AskQuestions:
     return lambda request: ask_all(request, person)
 
 
-def reviewer(person: Person) -> ReviewPlans:
+def reviewer(person: Prompt) -> ReviewPlans:
     """Return the function that reviews the model's plans.
 
     Without a terminal the plans wait in the recording. Without a recording they are refused.
@@ -47,7 +47,7 @@ def reviewer(person: Person) -> ReviewPlans:
     return lambda request: review(request, person)
 
 
-def ask_all(request: QuestionRequest, person: Person) -> Asked:
+def ask_all(request: QuestionRequest, person: Prompt) -> Asked:
     """Ask all questions in order. Returns None if a question gets no answer."""
     answers: list[tuple[str, ...]] = []
     count = len(request.questions)
@@ -56,18 +56,18 @@ def ask_all(request: QuestionRequest, person: Person) -> Asked:
         which = f"({number} of {count}) " if count > 1 else ""
         _show(person, question_lines(question, which))
         read = partial(read_choice, question)
-        chosen = person.asked("the question", choice_prompt(question), read, nobody=NOTHING, stopped=NOTHING)
+        chosen = person.ask("the question", choice_prompt(question), read, nobody=NOTHING, stopped=NOTHING)
         if not chosen:
             return None
         answers.append(chosen)
     return answers
 
 
-def review(request: PlanRequest, person: Person) -> PlanAnswer | Later:
+def review(request: PlanRequest, person: Prompt) -> PlanAnswer | Later:
     """Ask whether the model may carry its plan out."""
     person.output.clear()
     _show(person, review_lines(request.plan))
-    return person.asked(
+    return person.ask(
         "the plan", REVIEW, read_review, nobody=NOBODY, stopped=PlanAnswer(False, "the user asked to stop")
     )
 
@@ -130,7 +130,7 @@ def read_review(line: str) -> PlanAnswer | None:
             return PlanAnswer(False, line.strip())
 
 
-def _show(person: Person, lines: Iterator[tuple[str, Style]]) -> None:
+def _show(person: Prompt, lines: Iterator[tuple[str, Style]]) -> None:
     write: Callable[[], object] = lambda: err().write_lines(lines, whole=True)  # noqa: E731 - typed, for the checker
     person.output.attempt(write)
-    person.forget_typed()
+    person.discard_typed()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cognition import AskApproval, AskUser, ConfigError, ReviewPlan, ToolCall, ToolSpec
 from cognition.base.display import LONGEST_LINE, shown_name
+from cognition.base.strict_json import LENIENT
 from cognition.policy import proposed_rules, remembered_rule
 from cognition.policy.rules import Action
 from interpreters.cli._errors import CommandError
 from interpreters.cli.screen.render import call_text
-from interpreters.cli.session._call_editor import EditError, read_arguments, unlike
-from interpreters.cli.session._prompt import Person
+from interpreters.cli.session._call_editor import EditError, find_changes, read_arguments
+from interpreters.cli.session._prompt import Prompt
 from interpreters.cli.session._questions import read_choice, read_review
 from interpreters.loop.program.approvals import Approval
 from interpreters.loop.program.pending import Postponable
@@ -92,7 +92,7 @@ def _rule(action: Action, text: str, call: ToolCall, tools: Iterable[ToolSpec]) 
 def _arguments(call: ToolCall, text: str) -> dict[str, Any] | None:
     """Return the typed arguments, or None if they are the same as before."""
     try:
-        return unlike(call.arguments, read_arguments(text))
+        return find_changes(call.arguments, read_arguments(text))
     except EditError as error:
         raise CommandError(
             f'takes all arguments as JSON behind edit, such as: edit {{"path": "a.txt"}}; {error}'
@@ -105,16 +105,16 @@ def _tool(call: ToolCall, tools: Iterable[ToolSpec]) -> ToolSpec:
 
 def _lines(text: str) -> list[str]:
     try:
-        found = json.loads(text)
+        found = LENIENT.decode(text)
     except (ValueError, RecursionError):
         return []
     return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else []
 
 
-def waiting_lines(pending: tuple[Postponable, ...], person: Person, tools: Iterable[ToolSpec] = ()) -> Iterator[str]:
+def pending_lines(pending: tuple[Postponable, ...], person: Prompt, tools: Iterable[ToolSpec] = ()) -> Iterator[str]:
     """Describe the pending effects of an open turn, and how to answer them."""
     for effect in pending:
-        yield f"! {effect.effect_id} waits for {_wanted(effect)}"
+        yield f"! {effect.effect_id} waits for {_describe_answer(effect)}"
     if not pending:
         return
     can_be_answered = person.goes_on or person.recording is not None
@@ -133,18 +133,18 @@ def waiting_lines(pending: tuple[Postponable, ...], person: Person, tools: Itera
         yield f"! go on with: cogstep resume {person.typed}, or --answer ID=ANSWER"
 
 
-def _wanted(effect: Postponable) -> str:
+def _describe_answer(effect: Postponable) -> str:
     match effect:
         case AskApproval(call=call):
             return f"your approval of {call_text(call)}"
         case ReviewPlan(plan=plan):
-            return f"your word on its plan: {_listed(plan.steps)}"
+            return f"your word on its plan: {_join_texts(plan.steps)}"
         case AskUser(questions=questions):
-            asked = (f"{question.text} ({_listed(question.options)})" for question in questions)
-            return f"your answer: {_listed(asked)}"
+            asked = (f"{question.text} ({_join_texts(question.options)})" for question in questions)
+            return f"your answer: {_join_texts(asked)}"
         case _:
             return f"the result of {call_text(effect.call)}"
 
 
-def _listed(texts: Any) -> str:
+def _join_texts(texts: Any) -> str:
     return shown_name(" / ".join(texts), LONGEST_LINE)

@@ -21,7 +21,7 @@ class Interrupts:
     """The signals of one command."""
 
     def __init__(self, *, restore: bool = False) -> None:
-        self.terminated = False
+        self.terminated: bool = False
         """SIGTERM has arrived: the command ends after the turn."""
         self._cancel: Callable[[], bool] | None = None
         self._asked = 0
@@ -34,7 +34,7 @@ class Interrupts:
         """Whether stderr is a terminal whose colour and last line must be reset on exit."""
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator[Interrupts]:
+    def install(self) -> Iterator[Interrupts]:
         """Handle signals until the end of the block."""
         before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -63,7 +63,7 @@ class Interrupts:
             self._asking = False
 
     @contextlib.contextmanager
-    def elsewhere(self) -> Iterator[None]:
+    def give_to_program(self) -> Iterator[None]:
         """In this block another program, such as an editor, handles Ctrl-C. SIGTERM is raised."""
         self._elsewhere = True
         try:

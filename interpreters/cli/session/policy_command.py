@@ -49,9 +49,9 @@ def policy_lines(agent: Agent) -> Iterator[str]:
     rules: Policy = agent.config.policy
     guarded = {rule for tool in agent.config.tools if tool.command for rule in shell_protections(tool.name)}
     yield f"mode: {agent.state.mode}"
-    yield from _ruled("policy", rules, [rule for rule in rules.rules if rule not in guarded])
+    yield from _rule_lines("policy", rules, [rule for rule in rules.rules if rule not in guarded])
     for number, layer in enumerate(rules.layers, 1):
-        yield from _ruled(f"layer {number} below it", layer, layer.rules)
+        yield from _rule_lines(f"layer {number} below it", layer, layer.rules)
     protections = [rule for rule in rules.rules if rule in guarded]
     if protections:
         yield "protections, which no answer lifts:"
@@ -67,7 +67,7 @@ def policy_lines(agent: Agent) -> Iterator[str]:
         yield "/policy forget N takes one back, /policy forget all takes back all"
 
 
-def _ruled(name: str, ruled: Policy | Layer, rules: Iterable[Rule]) -> Iterator[str]:
+def _rule_lines(name: str, ruled: Policy | Layer, rules: Iterable[Rule]) -> Iterator[str]:
     listed = list(rules)
     yield f"{name}: what no rule is for is {OTHERWISE[ruled.default]}{':' if listed or ruled.allow_only else ''}"
     yield from map(_rule, listed)

@@ -16,24 +16,24 @@ from attrs import evolve
 from cognition import AgentConfig, Cancelled, Completed, Outcome, Policy, shell_protections
 from cognition.values.features import Feature
 from interpreters.agents.agent import Agent
-from interpreters.agents.options import Configuring, ProgramOptions, Recording, Routing
+from interpreters.agents.options import ConfigOptions, NewSessionOptions, ProgramOptions, RoutingOptions
 from interpreters.agents.results import RunResult, Suspended
 from interpreters.cli._errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.options.arguments import FEATURES
 from interpreters.cli.options.default_tools import is_shipped, offers_all, usual_features
 from interpreters.cli.options.model_options import load_options
-from interpreters.cli.options.program_options import brought, configuring, program_options
+from interpreters.cli.options.program_options import configuration_options, program_options, runtime_options
 from interpreters.cli.options.tool_options import choose_tools, tool_warnings
-from interpreters.cli.options.user_modules import aside
+from interpreters.cli.options.user_modules import redirect_output
 from interpreters.cli.screen.output import JsonLines, Output, Screen
 from interpreters.cli.screen.terminal import bar, err, out
-from interpreters.cli.session._approver import approver, refused_lines
+from interpreters.cli.session._approval_dialog import approver, refused_lines
 from interpreters.cli.session._context_command import LastRequest
-from interpreters.cli.session._prompt import Person
+from interpreters.cli.session._prompt import Prompt
 from interpreters.cli.session._questions import questioner, reviewer
-from interpreters.cli.session.answers import waiting_lines
+from interpreters.cli.session.answers import pending_lines
 from interpreters.cli.session.interrupts import Interrupts
-from interpreters.loop.program.context_files import WorkspaceFiles
+from interpreters.loop.program.context_files import ContextFiles
 from interpreters.observing.events import Inline
 from interpreters.recording.episodes import EpisodeWriter, hide_secrets
 from interpreters.recording.recorder import Recorder, Where
@@ -47,12 +47,14 @@ Result = TypeVar("Result")
 class Session:
     """An agent with its output and its signals."""
 
-    def __init__(self, agent: Agent, person: Person, interrupts: Interrupts, last_request: LastRequest) -> None:
+    output: Output
+
+    def __init__(self, agent: Agent, person: Prompt, interrupts: Interrupts, last_request: LastRequest) -> None:
         self.agent = last_request.agent = agent
         self.last_request = last_request
         self.person = person
         self.output = output = person.output
-        self.before = ""
+        self.before: str = ""
         """Text to add before the next message."""
         self._interrupts = interrupts
         output.on_failure = lambda: agent.cancel("the output can't be written")
@@ -63,14 +65,14 @@ class Session:
         return self.turn(lambda: self.agent.run(f"{before}\n\n{text}" if before else text))
 
     def turn(self, run: Callable[[], RunResult]) -> RunResult:
-        """Run one turn; see ``guarded``."""
-        result = self.guarded(run)
-        waiting = waiting_lines(result.pending, self.person, self.agent.config.offered)
+        """Run one turn; see ``guard``."""
+        result = self.guard(run)
+        waiting = pending_lines(result.pending, self.person, self.agent.config.offered)
         for line in (*refused_lines(self.person), *waiting):
             self.output.note(line, "warning")
         return result
 
-    def guarded(self, run: Callable[[], Result]) -> Result:
+    def guard(self, run: Callable[[], Result]) -> Result:
         """Run work of the agent, such as a turn. Ctrl-C and SIGTERM cancel it.
 
         Raises:
@@ -79,7 +81,7 @@ class Session:
             JournalWriteError: the recording can't be written.
         """
         try:
-            with self._interrupts.turn(lambda: self.agent.cancel("the user asked to stop")), aside():
+            with self._interrupts.turn(lambda: self.agent.cancel("the user asked to stop")), redirect_output():
                 result = run()
         finally:
             self.output.clear()
@@ -95,7 +97,7 @@ def make_output(options: argparse.Namespace) -> Output:
     return JsonLines(out(), err()) if options.json else Screen(out(), err(), verbose=options.verbose)
 
 
-class NewSession(Recording, Routing):
+class NewSession(NewSessionOptions, RoutingOptions):
     """The options of a new session, as set by a command."""
 
 
@@ -112,12 +114,12 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
     # Warnings reach the user as events; without a handler, Python would print them a second time.
     logging.getLogger("cogstep").addHandler(logging.NullHandler())
     begin, output = begin or new_agent(options), make_output(options)
-    with Interrupts(restore=err().is_terminal).installed() as interrupts, contextlib.ExitStack() as at_the_end:
-        person = Person(options, output, interrupts)
+    with Interrupts(restore=err().is_terminal).install() as interrupts, contextlib.ExitStack() as at_the_end:
+        person = Prompt(options, output, interrupts)
         given: ProgramOptions = {"ask": questioner(person), "review": reviewer(person)}
         if options.approve is None:
             given["approve"] = approver(None, person)
-        given |= brought(options)  # type: ignore[typeddict-item]  # each name of it is one of these
+        given |= runtime_options(options)  # type: ignore[typeddict-item]  # each name of it is one of these
         if options.approve is not None:
             given["approve"] = approver(options.approve, person)
         last_request = LastRequest()
@@ -127,8 +129,8 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             given["redact"] = None
         if options.notes is not None:
             given["memory"] = at_the_end.enter_context(Notes(options.notes))
-        if options.workspace is not None:
-            given["context"] = [*given.get("context", ()), WorkspaceFiles(options.workspace)]
+        if options.context_files is not None:
+            given["context"] = [*given.get("context", ()), ContextFiles(options.context_files)]
         if options.memory is not None:
             redact = given.get("redact", Redaction())
             hide = None if redact is None else partial(hide_secrets, redact=redact)
@@ -183,17 +185,17 @@ def protect(given: NewSession, tools: Iterable[Tool[..., Any]], recorded: AgentC
 def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> NewSession:
     """Return the options of a new session that differ from the recording, or from the defaults without a recording."""
     usual = recorded or AgentConfig()
-    offered: Configuring = {}
+    offered: ConfigOptions = {}
     if recorded is None and offers_all(options):
         usual = evolve(usual, features=usual_features(options))
         offered = {"features": usual.features, "names": "claude"}
     if recorded is None and options.agent is None and is_shipped(options.model):
         offered["compact_at"] = None  # it can't write a summary
-    own = configuring(options)
+    own = configuration_options(options)
     for name in ("options", "limits", "features"):  # which options of the command change in part
         if own.get(name) is not None:
             usual = evolve(usual, **{name: own[name]})
-    given: NewSession = {**own, **offered, **configured(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
+    given: NewSession = {**own, **offered, **configure(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
     if options.fallback:
         given["fallback"] = tuple(options.fallback)
     features = _features(options, usual.features)
@@ -203,10 +205,10 @@ def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None
     return given
 
 
-def configured(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Configuring:
+def configure(options: argparse.Namespace, recorded: AgentConfig | None = None) -> ConfigOptions:
     """Return the configuration that the options change, except prompt and tools."""
     usual = recorded or AgentConfig()
-    given: Configuring = {}
+    given: ConfigOptions = {}
     chosen = {name: getattr(options, name) for name in SAMPLING if getattr(options, name) is not None}
     if chosen:
         given["options"] = evolve(usual.options, **chosen)

@@ -57,14 +57,14 @@ SQLITE_OTHER_TABLES = ("no such table", "no such column", "has no column", "dupl
 """SQLite's messages for the same."""
 
 
-def passes(error: BaseException | None) -> bool:
+def is_transient(error: BaseException | None) -> bool:
     """Whether an execution failed for an external reason, so that a further execution may succeed."""
     while error is not None and not isinstance(error, PASSING):
         error = error.__cause__
     return error is not None
 
 
-def postponed(error: BaseException) -> DBOSWorkflowConflictIDError:
+def postpone(error: BaseException) -> DBOSWorkflowConflictIDError:
     """Log why an execution ends without an outcome, and return the exception that makes DBOS wait for another
     execution.
     """
@@ -79,13 +79,14 @@ def _reason(error: BaseException) -> str:
     return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
-def unusable(database: Database, error: Exception) -> DurableError:
+def unusable_error(database: Database, error: Exception) -> DurableError:
     """Return an error of DBOS as a one-line error with the remedy."""
-    said = database.location.hidden(_reason(error))
+    said = database.location.hide_password(_reason(error))
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
     if state in OTHER_TABLES or any(words in said for words in SQLITE_OTHER_TABLES):
         return DurableError(
-            f"{database.shown}: DBOS's tables are not those that its version here makes ({said}); put a copy of before "
+            f"{database.display_name}: DBOS's tables are not those that its version here makes ({said}); put a "
+            "copy of before "
             "in their place, or name another database"
         )
     return DurableError(str(database.error(error, "DBOS can't use it")))
@@ -104,8 +105,8 @@ class JsonSerializer(Serializer):
 
     def serialize(self, data: Any) -> str:
         if isinstance(data, BaseException):
-            if passes(data):  # else DBOS would keep it as what the step came to, for all further executions
-                raise postponed(data) from data
+            if is_transient(data):  # else DBOS would keep it as what the step came to, for all further executions
+                raise postpone(data) from data
             data = {"error": self._hide(f"{type(data).__name__}: {data}")}
         return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
 
@@ -118,7 +119,7 @@ class JsonSerializer(Serializer):
 
 
 @frozen(eq=False)
-class Place:
+class DatabaseUrls:
     """The URLs of the store's tables and of DBOS's own."""
 
     store: str
@@ -141,7 +142,7 @@ class Place:
             file.execute("PRAGMA journal_mode=WAL")
 
 
-def place_of(url: str) -> Place:
+def database_urls(url: str) -> DatabaseUrls:
     """Return the databases of a URL: on PostgreSQL the same for both; on SQLite two files, so that they don't block
     each other.
 
@@ -155,7 +156,7 @@ def place_of(url: str) -> Place:
             raise DurableError(
                 f"DBOS finds no database by the user's name: say {location.shown}/database in the URL, by its own name"
             )
-        return Place(url, location.url.render_as_string(hide_password=False))
+        return DatabaseUrls(url, location.url.render_as_string(hide_password=False))
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise DurableError(
             f"DBOS needs SQLite {'.'.join(map(str, OLDEST_SQLITE))} and this Python has {sqlite3.sqlite_version}: use "
@@ -163,10 +164,10 @@ def place_of(url: str) -> Place:
         )
     # Of the whole path: the two files stay together, wherever the program stands when the second one is opened.
     engine = location.url.set(drivername="sqlite", database=f"{location.path}.dbos")
-    return Place(url, engine.render_as_string(hide_password=False))
+    return DatabaseUrls(url, engine.render_as_string(hide_password=False))
 
 
-def aside(work: Callable[[], None]) -> None:
+def run_aside(work: Callable[[], None]) -> None:
     """Run work that DBOS refuses in a thread with a running event loop."""
     if asyncio._get_running_loop() is None:
         work()
@@ -175,6 +176,6 @@ def aside(work: Callable[[], None]) -> None:
         thread.submit(work).result()
 
 
-def tells(record: logging.LogRecord) -> bool:
+def should_log(record: logging.LogRecord) -> bool:
     """Whether to log a record of DBOS. The cancellation of a run is not logged: the user asked for it."""
     return not (record.exc_info and isinstance(record.exc_info[1], DBOSAwaitedWorkflowCancelledError))

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from cognition import CogstepError, ConfigError
-from interpreters.durable.dbos._context import INTERNAL_QUEUE_NAME, DBOSClient, postponed
+from interpreters.durable.dbos._context import INTERNAL_QUEUE_NAME, DBOSClient, postpone
 from interpreters.durable.dbos._versions import RUN, UNDER_WAY, is_at_work, move, queue_of, run_of, session_of
 from interpreters.recording.store import SqlStore
 
@@ -29,7 +29,7 @@ LONGEST_PAUSE = 16
 NEVER = (0, 0)
 
 
-class LeftRuns:
+class OrphanedRuns:
     """A process's knowledge of started runs. The methods are thread-safe.
 
     Args:
@@ -104,13 +104,13 @@ class LeftRuns:
                 queue = await asyncio.to_thread(lambda: queue_before(connected(), run))
             except (SQLAlchemyError, CogstepError) as error:
                 self.give_up(run)
-                raise postponed(error) from None
+                raise postpone(error) from None
             queue = queue or queue_of(agent) * bool(why)
         if queue or why:
             self.give_up(run, queue)
             with self._lock:
                 self._foreign.add(run)
-            raise postponed(ConfigError(why or "an earlier run of its session waits for another agent"))
+            raise postpone(ConfigError(why or "an earlier run of its session waits for another agent"))
 
     def resume(self, client: DBOSClient) -> None:
         """Hand abandoned runs to free processes. One living process does so for all dead ones.
@@ -120,14 +120,14 @@ class LeftRuns:
         """
         living = {one.id for one in self._store.executors() if is_at_work(one)}
         first = self._own == min(living | {self._own})
-        begun = self._begun(client, None if first else self._own)
+        begun = self._find_started(client, None if first else self._own)
         with self._lock:
             mine = {one.workflow_id for one in begun if one.executor_id == self._own}
             idle = {run for run in mine if run not in self._executions}
             left = {run for run in idle & self._idle if self._resumed.get(run, NEVER)[1] <= self._looks}
         for one in begun:
             if one.workflow_id in left or (one.executor_id not in living and one.executor_id != self._own):
-                self._give(client, one)
+                self._requeue(client, one)
         with self._lock:
             self._idle = idle - left
             failed, self._foreign = left - self._foreign, self._foreign - left
@@ -143,15 +143,15 @@ class LeftRuns:
 
     def hand_over(self, client: DBOSClient) -> None:
         """Hand over all runs that this process has started; it stops working but may live on. Raises as ``resume``."""
-        for one in self._begun(client, self._own):
-            self._give(client, one)
+        for one in self._find_started(client, self._own):
+            self._requeue(client, one)
 
-    def _begun(self, client: DBOSClient, executor: str | None) -> list[Any]:
+    def _find_started(self, client: DBOSClient, executor: str | None) -> list[Any]:
         return client.list_workflows(
             status="PENDING", name=[RUN, WORK], executor_id=executor, load_input=False, load_output=False
         )
 
-    def _give(self, client: DBOSClient, run: Any) -> None:
+    def _requeue(self, client: DBOSClient, run: Any) -> None:
         """Requeue a run if it still belongs to the same process. DBOS's ``resume_workflow`` would revive a run that was
         cancelled since the check.
         """

@@ -42,7 +42,7 @@ class Cancellations:
         self._looking: asyncio.Task[None] | None = None
 
     @contextmanager
-    def heard(self, run: str) -> Iterator[None]:
+    def watch(self, run: str) -> Iterator[None]:
         """Cancel the current task if the run is cancelled within the block."""
         task = asyncio.current_task()
         assert task is not None
@@ -98,15 +98,15 @@ class Steps:
 
     async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
         if not (alone and self._is_first):
-            return await self._looked_for(name, work, meanwhile)
-        text = await self._worked(work)
+            return await self._look_up(name, work, meanwhile)
+        text = await self._work_on_thread(work)
         if meanwhile is not None:
             text = meanwhile() or text
-        return await self._kept(name, lambda: text)
+        return await self._record(name, lambda: text)
 
-    async def _worked(self, work: Work) -> str:
+    async def _work_on_thread(self, work: Work) -> str:
         async def carried() -> str:
-            with self._cancellations.heard(self._run):
+            with self._cancellations.watch(self._run):
                 return await work()
 
         task = contextvars.Context().run(asyncio.create_task, carried())
@@ -116,22 +116,22 @@ class Steps:
         except asyncio.CancelledError:
             if own is None or own.cancelling():
                 raise
-            raise self._was_cancelled() from None
+            raise self._cancelled_error() from None
         if own is not None and own.cancelling():  # the process stops to work, and the tool has made little of it
             raise asyncio.CancelledError
         return text
 
-    async def _kept(self, name: str, perform: Callable[[], str]) -> str:
+    async def _record(self, name: str, perform: Callable[[], str]) -> str:
         before = _nothing_kept.set(bool(self._is_first))
         try:
             return await DBOS.run_step_async({"name": name}, perform)
         finally:
             _nothing_kept.reset(before)
 
-    def _was_cancelled(self) -> DBOSWorkflowCancelledError:
+    def _cancelled_error(self) -> DBOSWorkflowCancelledError:
         return DBOSWorkflowCancelledError(f"the run {self._run} was cancelled, or its process ends")
 
-    async def _looked_for(self, name: str, work: Work, meanwhile: Meanwhile | None) -> str:
+    async def _look_up(self, name: str, work: Work, meanwhile: Meanwhile | None) -> str:
         loop = asyncio.get_running_loop()
         at_work: list[asyncio.Task[Any]] = []
         begun = given_up = False
@@ -141,7 +141,7 @@ class Steps:
             if given_up or task is None:  # cancelled before it began: it must not begin any more
                 raise asyncio.CancelledError
             at_work.append(task)
-            with self._cancellations.heard(self._run):
+            with self._cancellations.watch(self._run):
                 text = await work()
             return text if meanwhile is None else meanwhile() or text
 
@@ -152,16 +152,16 @@ class Steps:
             try:
                 return _outcome(contextvars.Context().run(asyncio.run_coroutine_threadsafe, carrying, loop), loop)
             except CancelledError:
-                raise self._was_cancelled() from None
+                raise self._cancelled_error() from None
             except RuntimeError:
                 if not loop.is_closed():
                     raise
                 if inspect.getcoroutinestate(carrying) == inspect.CORO_CREATED:
                     carrying.close()
-                raise self._was_cancelled() from None  # as an error of the step, DBOS would keep it for ever
+                raise self._cancelled_error() from None  # as an error of the step, DBOS would keep it for ever
 
         try:
-            text = await self._kept(name, perform)
+            text = await self._record(name, perform)
         except asyncio.CancelledError:
             given_up = True
             _cancel(at_work)

@@ -72,14 +72,14 @@ class Version:
 
 
 @frozen
-class Working:
+class WorkerProcess:
     """A working process, as described by its name."""
 
     version: str
     agents: frozenset[str] | None
     """The names of its agents; None if they are too many for the name, so that it may have any."""
 
-    def does(self, version: str, agent: str) -> bool:
+    def runs(self, version: str, agent: str) -> bool:
         """Whether it runs an agent, or an unknown one, in this version."""
         return self.is_of(version) and (not agent or self.agents is None or agent in self.agents)
 
@@ -92,7 +92,7 @@ def queue_of(agent: str) -> str:
     return f"{QUEUE}.{agent}"
 
 
-def polled_every(queues: int) -> float:
+def poll_interval(queues: int) -> float:
     """Return the seconds between two polls of each queue for a process with this number of queues."""
     return max(POLLED_EVERY, POLLS_APART * queues)
 
@@ -124,7 +124,7 @@ def move(client: DBOSClient, run: Any, queue: str) -> None:
             )
 
 
-def move_left(client: DBOSClient, working: list[Working], waiting: list[Any]) -> bool:
+def move_stranded(client: DBOSClient, working: list[WorkerProcess], waiting: list[Any]) -> bool:
     """Move the first runs of sessions that wait in the wrong queue to the queue of their agent. Return whether any was
     moved.
 
@@ -132,7 +132,7 @@ def move_left(client: DBOSClient, working: list[Working], waiting: list[Any]) ->
     """
     first: dict[str, Any] = {}
     for one in sorted(waiting, key=lambda one: (one.priority or 0, one.created_at or 0, one.workflow_id)):
-        if one.name == RUN and not (agent_of(one) and _done(working, one.app_version or "", agent_of(one))):
+        if one.name == RUN and not (agent_of(one) and _is_done(working, one.app_version or "", agent_of(one))):
             first.setdefault(session_of(one.workflow_id), one)
     if not first:
         return False
@@ -159,10 +159,10 @@ def is_at_work(one: Executor) -> bool:
     return one.expires_in > 0 and one.name.startswith(f"{PROCESS} ")
 
 
-def at_work(store: SqlStore) -> list[Working]:
+def live_workers(store: SqlStore) -> list[WorkerProcess]:
     """Return the living processes that work at sessions; raises as ``SqlStore.executors``."""
     names = [one.name.split(" ") for one in store.executors() if is_at_work(one)]
-    return [Working(one[1], frozenset(one[2].split(",")) if len(one) > 2 else None) for one in names]
+    return [WorkerProcess(one[1], frozenset(one[2].split(",")) if len(one) > 2 else None) for one in names]
 
 
 def session_of(run: str) -> str:
@@ -183,14 +183,14 @@ def clear(client: DBOSClient, store: SqlStore, older: float | None) -> int:
     under_way = {run_of(one.workflow_id) for one in found if one.status in UNDER_WAY}
     newest = {session_of(one.workflow_id): run_of(one.workflow_id) for one in ended}  # they come by their age
 
-    def goes(one: Any) -> bool:
+    def is_removable(one: Any) -> bool:
         session, run = session_of(one.workflow_id), run_of(one.workflow_id)
         if run in under_way or (session in recorded and older is None):
             return False
         at = (one.completed_at or one.updated_at or 0) / 1000
         return session not in recorded or (older is not None and newest[session] != run and now - at > older)
 
-    gone = [one.workflow_id for one in ended if goes(one)]
+    gone = [one.workflow_id for one in ended if is_removable(one)]
     for begin in range(0, len(gone), AT_ONCE):
         client.delete_workflows(gone[begin : begin + AT_ONCE])
     return len(gone)
@@ -209,7 +209,7 @@ def versions_of(client: DBOSClient, store: SqlStore, own: str) -> Iterator[Versi
             wanted.add((version, agent_of(one)))
     listed = [one for one in list_sessions(store) if isinstance(one, SessionInfo)]
     unended = {one.name for one in listed if one.status != "idle"}
-    working = at_work(store)
+    working = live_workers(store)
     for version in sorted({own, *begun.values(), *(one.version for one in working)}):
         sessions = tuple(sorted(name for name, first in begun.items() if first == version))
         yield Version(
@@ -218,24 +218,26 @@ def versions_of(client: DBOSClient, store: SqlStore, own: str) -> Iterator[Versi
             runs[version],
             sessions,
             tuple(name for name in sessions if name in unended),
-            tuple(sorted(agent for of, agent in wanted if of == version and agent and not _done(working, of, agent))),
+            tuple(
+                sorted(agent for of, agent in wanted if of == version and agent and not _is_done(working, of, agent))
+            ),
         )
 
 
-def _done(working: Iterable[Working], version: str, agent: str) -> bool:
-    return any(one.does(version, agent) for one in working)
+def _is_done(working: Iterable[WorkerProcess], version: str, agent: str) -> bool:
+    return any(one.runs(version, agent) for one in working)
 
 
 def why_it_waits(status: Any, store: SqlStore) -> str:
     """Return the reason why a run waits; empty if unknown, or if it does not wait."""
-    working = at_work(store)
+    working = live_workers(store)
     version = status.app_version or ""
     if not working:
         return "no process works at sessions; start a worker"
-    if not _done(working, version, ""):
+    if not _is_done(working, version, ""):
         others = ", ".join(sorted(one.version for one in working))
         return f"no process of version {version} is at work, which began the session, only of {others}; start one"
-    if not _done(working, version, agent := agent_of(status)):
+    if not _is_done(working, version, agent := agent_of(status)):
         return f"no process at work has the agent {agent} in version {version}; start one that has it"
     return ""
 
@@ -252,15 +254,15 @@ class Unattended:
         self._looks += 1
         if self._looks % TOLD_EVERY != 1:
             return
-        working = at_work(store)
+        working = live_workers(store)
         enqueued = client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
-        if move_left(client, working, enqueued):
+        if move_stranded(client, working, enqueued):
             enqueued = client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
         waiting = Counter((one.app_version, agent_of(one)) for one in enqueued if one.app_version)
         absent = {
             (version, "" if alone else agent)
             for version, agent in waiting
-            if (alone := not _done(working, version, "")) or not _done(working, version, agent)
+            if (alone := not _is_done(working, version, "")) or not _is_done(working, version, agent)
         }
         for version, agent in sorted(absent - self._told):
             count = sum(runs for one, runs in waiting.items() if one[0] == version and agent in ("", one[1]))

@@ -10,8 +10,8 @@
 
 A run is a workflow, each effect a step, a timer a durable sleep and a worker a child workflow. Runs wait in a queue,
 and only one run of a session is executed at a time. Model calls on hosts wait for a slot within their step, see
-``hosted``. A session that waits for an answer has no workflow. So an approval needs no ``recv``, which would occupy a
-process for as long as a person thinks.
+``make_host_adapter``. A session that waits for an answer has no workflow. So an approval needs no ``recv``, which would
+occupy a process for as long as a person thinks.
 
 DBOS does not reassign the workflows of a dead process. Here each process sends heartbeats to the store, and a living
 process resumes the workflows of dead ones, see ``dbos_left``.
@@ -30,10 +30,10 @@ from typing import Any
 from urllib.parse import quote
 
 from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, Input
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
-from interpreters.durable._errors import DurableError, failed
-from interpreters.durable._pending_effects import answering, pending_of
+from interpreters.durable._errors import DurableError, run_error
+from interpreters.durable._pending_effects import answer_input, pending_of
 from interpreters.durable.dbos._context import (
     DBOS,
     DBOSAwaitedWorkflowCancelledError,
@@ -41,14 +41,14 @@ from interpreters.durable.dbos._context import (
     DBOSConfig,
     DBOSNonExistentWorkflowError,
     JsonSerializer,
-    aside,
-    passes,
-    place_of,
-    postponed,
-    tells,
-    unusable,
+    database_urls,
+    is_transient,
+    postpone,
+    run_aside,
+    should_log,
+    unusable_error,
 )
-from interpreters.durable.dbos._orphans import WORK, LeftRuns
+from interpreters.durable.dbos._orphans import WORK, OrphanedRuns
 from interpreters.durable.dbos._steps import Cancellations, Steps, spare_lookups
 from interpreters.durable.dbos._versions import (
     POLLED_EVERY,
@@ -58,22 +58,23 @@ from interpreters.durable.dbos._versions import (
     Version,
     agent_of,
     clear,
-    polled_every,
+    poll_interval,
     process_name,
     queue_of,
     versions_of,
     wait_for,
 )
 from interpreters.durable.definition import NAME, DurableAgent, agent_named
-from interpreters.durable.model_hosts.hosts import ModelHost, Places
+from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
 from interpreters.durable.run import run_durably, run_worker
-from interpreters.durable.serialization import Ended, input_text
+from interpreters.durable.serialization import RunOutcome, input_text
 from interpreters.loop.program.message_content import Content
 from interpreters.loop.program.pending import Postponable
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import Transcript, read_transcript
 from runtime.checking import checked_call
+from runtime.closeable import Closeable
 
 LOOKED_AFTER_EVERY = 2.0
 """Seconds between two checks for runs that belong to no living process."""
@@ -90,7 +91,7 @@ _at_work = threading.Lock()
 """Held while this process is a worker: DBOS is a singleton in a process, and destroying it ends it for all users."""
 
 
-class DBOSSessions:
+class DBOSSessions(Closeable):
     """Sessions of agents in one database, for programs that send messages and for processes that work at them.
 
     Args:
@@ -117,17 +118,17 @@ class DBOSSessions:
         from interpreters.recording.store import SqlStore
 
         given = (agents,) if isinstance(agents, DurableAgent) else tuple(agents)
-        self.agents = {one.name: one for one in given}
-        self.hosts = Places(hosts)
+        self.agents: dict[str, DurableAgent] = {one.name: one for one in given}
+        self.hosts: HostStates = HostStates(hosts)
         if not given:
             raise ConfigError("sessions need at least one agent")
         if len(self.agents) < len(given):
             raise ConfigError("two agents have the same name")
         if at_once < 1:
             raise ConfigError(f"at_once has to be at least 1, not {at_once}: a worker would never begin a run")
-        self._place = place_of(url)
-        self.store = SqlStore(self._place.store)
-        self.version = f"{PROTOCOL_VERSION}-{'+'.join(sorted({agent.version for agent in given}))}"
+        self._place = database_urls(url)
+        self.store: SqlStore = SqlStore(self._place.store)
+        self.version: str = f"{PROTOCOL_VERSION}-{'+'.join(sorted({agent.version for agent in given}))}"
         """The version of new runs: cogstep's protocol version and the agents' versions, sorted and without duplicates.
         """
         self.at_once = at_once
@@ -162,7 +163,7 @@ class DBOSSessions:
         Raises:
             CogstepError: no pending effect has this id, or the answer does not fit it.
         """
-        event = answering(self._agent(agent), self.recorder(session), effect_id, answer)
+        event = answer_input(self._agent(agent), self.recorder(session), effect_id, answer)
         return self._enqueue(session, event, agent, None)
 
     @checked_call
@@ -175,31 +176,31 @@ class DBOSSessions:
             NotAJournalError: the session does not exist.
         """
         own = self._agent(agent)
-        self._check_begun(session)
-        client = self._connected()
+        self._check_started(session)
+        client = self._connect()
         runs = self._runs(session, ["PENDING", "ENQUEUED"])
         closing = [one for one in runs if one.workflow_id.startswith(f"{session}:{CLOSING}")]  # these close it too
         for one in runs:
             if one not in closing:
-                with self._said():
+                with self._translate_errors():
                     client.cancel_workflow(one.workflow_id, cancel_children=True)
         if len(runs) > len(closing) and not any(one.status == "PENDING" for one in closing):
             self.store.fence(session)
         return self._enqueue(session, CancelAsked(reason), own.name, None)
 
     @checked_call
-    def go_on(self, session: str, *, agent: str | None = None) -> str:
+    def resume_turn(self, session: str, *, agent: str | None = None) -> str:
         """Continue a turn that a failed run has left open, and return the run's id.
 
         Raises:
             NotAJournalError: the session does not exist.
         """
         self._agent(agent)
-        self._check_begun(session)
+        self._check_started(session)
         return self._enqueue(session, None, agent, None)
 
     @checked_call
-    def result(self, run: str, timeout: float | None = None) -> Ended:
+    def result(self, run: str, timeout: float | None = None) -> RunOutcome:
         """Wait for the end of a run. Its texts are as recorded, with placeholders for secrets.
 
         If no process of its version is working, this is logged after some seconds.
@@ -213,14 +214,14 @@ class DBOSSessions:
             DurableDivergedError: other agent logic started the session.
             DurableError: the run failed, or was cancelled; or the database can't be used.
         """
-        client = self._connected()
+        client = self._connect()
 
         def status() -> list[Any]:
-            with self._said():
+            with self._translate_errors():
                 return client.list_workflows(workflow_ids=[run], load_input=False, load_output=False)
 
         wait_for(run, status, timeout, self.store)
-        with self._said():
+        with self._translate_errors():
             try:
                 text: Any = client.retrieve_workflow(run).get_result(polling_interval_sec=POLLED_EVERY)
             except DBOSAwaitedWorkflowCancelledError:
@@ -228,10 +229,10 @@ class DBOSSessions:
                     f"the run {run} was cancelled; its turn is closed by the run that cancel() gave"
                 ) from None
             except DBOSNonExistentWorkflowError:
-                raise DurableError(f"there is no run {shown(run)} in {self.store.name}") from None
-        ended = Ended.read(str(text))
+                raise DurableError(f"there is no run {show(run)} in {self.store.name}") from None
+        ended = RunOutcome.read(str(text))
         if ended.error:
-            raise failed(ended.error)
+            raise run_error(ended.error)
         return ended
 
     @checked_call
@@ -243,8 +244,8 @@ class DBOSSessions:
         Raises:
             StoreError, DurableError: the database can't be used.
         """
-        with self._said():
-            return list(versions_of(self._connected(), self.store, self.version))
+        with self._translate_errors():
+            return list(versions_of(self._connect(), self.store, self.version))
 
     @checked_call
     def clear(self, older: float | None = None) -> int:
@@ -261,8 +262,8 @@ class DBOSSessions:
         Raises:
             StoreError, DurableError: the database can't be used.
         """
-        with self._said():
-            return clear(self._connected(), self.store, older)
+        with self._translate_errors():
+            return clear(self._connect(), self.store, older)
 
     @checked_call
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
@@ -285,28 +286,20 @@ class DBOSSessions:
             self._client.destroy()
             self._client = None
 
-    def __enter__(self) -> DBOSSessions:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # -------------------------------------------------------------------------------------------------- the enqueueing
 
     def _enqueue(self, session: str, event: Input | None, agent: str | None, key: str | None) -> str:
         own = self._agent(agent)
         if not NAME.fullmatch(session):
-            raise ConfigError(
-                f"a session's name is letters, digits, '_', '.' and '-', 64 at most: not {shown(session)}"
-            )
+            raise ConfigError(f"a session's name is letters, digits, '_', '.' and '-', 64 at most: not {show(session)}")
         if key is not None and not 1 <= len(key) <= 200:
-            raise ConfigError(f"key has to be a text of 1 to 200 characters, not {shown(key)}")
-        hidden = None if event is None else own.veil().hide(event)[0]
+            raise ConfigError(f"key has to be a text of 1 to 200 characters, not {show(key)}")
+        hidden = None if event is None else own.redactor().hide(event)[0]
         closing = CLOSING if isinstance(event, CancelAsked) else ""
-        run = f"{session}:{closing}{uuid.uuid4().hex if key is None else _quoted(key)}"
-        client = self._connected()
+        run = f"{session}:{closing}{uuid.uuid4().hex if key is None else _quote(key)}"
+        client = self._connect()
         before = self._runs(session, ["PENDING", "ENQUEUED"])
-        with self._said():
+        with self._translate_errors():
             client.enqueue(
                 {
                     "workflow_name": RUN,
@@ -331,52 +324,52 @@ class DBOSSessions:
         return (found[0].app_version or self.version) if found else self.version
 
     def _first(self, session: str) -> list[Any]:
-        with self._said():
-            return self._connected().list_workflows(
+        with self._translate_errors():
+            return self._connect().list_workflows(
                 workflow_id_prefix=f"{session}:", limit=1, load_input=False, load_output=False
             )
 
-    def _check_begun(self, session: str) -> None:
+    def _check_started(self, session: str) -> None:
         """Raise for an unknown session: a misspelt name must not look like an idle session."""
         if not self._first(session):
             with JournalReader(self.recorder(session)):  # raises where nothing is recorded either
                 pass
 
     def _runs(self, session: str, status: list[str]) -> list[Any]:
-        with self._said():
-            return self._connected().list_workflows(
+        with self._translate_errors():
+            return self._connect().list_workflows(
                 workflow_id_prefix=f"{session}:", status=status, load_input=False, load_output=False
             )
 
     def _agent(self, name: str | None) -> DurableAgent:
         return agent_named(self.agents, name)
 
-    def _hidden(self, text: str) -> str:
-        return reduce(lambda said, agent: agent.hidden(said), self.agents.values(), text)
+    def _hide(self, text: str) -> str:
+        return reduce(lambda said, agent: agent.hide(said), self.agents.values(), text)
 
-    def _connected(self) -> DBOSClient:
+    def _connect(self) -> DBOSClient:
         if self._process != os.getpid():  # a forked child leaves its parent's connections alone
             self._client, self._process = None, os.getpid()
         if self._client is None:
-            with self._said():
+            with self._translate_errors():
                 self._place.make_ready()
                 DBOS.migrate(self._place.engine)
                 self._client = DBOSClient(
                     system_database_url=self._place.engine,
-                    serializer=JsonSerializer(self._hidden),
+                    serializer=JsonSerializer(self._hide),
                     application_name=QUEUE,
                     retry_connection_errors=False,
                 )
         return self._client
 
     @contextlib.contextmanager
-    def _said(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except CogstepError:
             raise
         except Exception as error:
-            raise unusable(self.store.database, error) from error
+            raise unusable_error(self.store.database, error) from error
 
     # -------------------------------------------------------------------------------------------------- from the inside
 
@@ -389,7 +382,7 @@ class DBOSSessions:
 
         Raises:
             StoreError, DurableError: the database can't be used (the message has the remedy), or the process is already
-            a worker.
+                a worker.
         """
         if not _at_work.acquire(blocking=False):
             raise DurableError(
@@ -405,14 +398,14 @@ class DBOSSessions:
     @contextlib.contextmanager
     def _worker(self) -> Iterator[None]:
         own = self.store.join(process_name(self.version, self.agents))
-        self._connected()
-        left = LeftRuns(self.store, own)
+        self._connect()
+        left = OrphanedRuns(self.store, own)
         config: DBOSConfig = {
             "name": QUEUE,
             "system_database_url": self._place.engine,
             "application_version": self.version,
             "executor_id": own,
-            "serializer": JsonSerializer(self._hidden),
+            "serializer": JsonSerializer(self._hide),
             "log_level": "ERROR",
             "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
         }
@@ -420,24 +413,27 @@ class DBOSSessions:
         watch = threading.Thread(target=self._look_after, args=(left, stop), name="cogstep-takeover")
         try:
             self.hosts.load()
-            with self._said():
-                aside(lambda: self._launch(config, left))
+            with self._translate_errors():
+                run_aside(lambda: self._launch(config, left))
             watch.start()
             yield
         finally:
             stop.set()
             if watch.ident is not None:
                 watch.join()
-            aside(lambda: DBOS.destroy(destroy_registry=True))
-            with contextlib.suppress(CogstepError), self._said():  # else others go on once this process has ended
-                left.hand_over(self._connected())
+            run_aside(lambda: DBOS.destroy(destroy_registry=True))
+            with (
+                contextlib.suppress(CogstepError),
+                self._translate_errors(),
+            ):  # else others go on once this process has ended
+                left.hand_over(self._connect())
             with contextlib.suppress(CogstepError):
                 self.store.join("")  # it works no more, though it may live on
             self.hosts.close()
 
-    def _launch(self, config: DBOSConfig, left: LeftRuns) -> None:
+    def _launch(self, config: DBOSConfig, left: OrphanedRuns) -> None:
         engine = DBOS(config=config)
-        logging.getLogger("dbos").addFilter(tells)
+        logging.getLogger("dbos").addFilter(should_log)
         self._register(left)
         queues = [queue_of(name) for name in self.agents]
         DBOS.listen_queues(queues)
@@ -448,13 +444,13 @@ class DBOSSessions:
                 one,
                 partition_concurrency=1,
                 worker_concurrency=self.at_once,
-                polling_interval_sec=polled_every(len(queues)),
+                polling_interval_sec=poll_interval(len(queues)),
             )
 
-    def _register(self, left: LeftRuns) -> None:
-        from interpreters.durable.model_hosts.hosted_model import hosted
+    def _register(self, left: OrphanedRuns) -> None:
+        from interpreters.durable.model_hosts.hosted_model import make_host_adapter
 
-        on = hosted(self.hosts, self.store)
+        on = make_host_adapter(self.hosts, self.store)
 
         def take(session: str) -> Recorder:
             return self.store.recorder(session, take_over=True)
@@ -470,30 +466,30 @@ class DBOSSessions:
         async def _carried(execute: Any, name: str, session: str, text: str) -> str:
             own = str(DBOS.workflow_id)
             with left.executing(own):
-                await left.check_place(self._connected, own, name, self.agents)
+                await left.check_place(self._connect, own, name, self.agents)
                 agent, context = on(self._agent(name), session), Steps(work, (name,), cancellations)
                 try:
                     ended: str = await execute(agent, session, text, context, take)
                     return ended
                 except Exception as error:
-                    if not passes(error):
+                    if not is_transient(error):
                         if isinstance(error, CogstepError):
-                            return Ended(0.0, error=agent.hidden(f"{type(error).__name__}: {error}")).text()
+                            return RunOutcome(0.0, error=agent.hide(f"{type(error).__name__}: {error}")).text()
                         raise
                     left.give_up(own)  # it goes on once the database is back, or ends where another execution has it
-                    raise postponed(error) from None
+                    raise postpone(error) from None
 
         work = DBOS.workflow(name=WORK, max_recovery_attempts=None)(work)
         DBOS.workflow(name=RUN, max_recovery_attempts=None)(run)
 
-    def _look_after(self, left: LeftRuns, stop: threading.Event) -> None:
+    def _look_after(self, left: OrphanedRuns, stop: threading.Event) -> None:
         unattended = Unattended()
         while not stop.wait(LOOKED_AFTER_EVERY):
-            with contextlib.suppress(CogstepError), self._said():
-                left.resume(self._connected())
-                unattended.look(self._connected(), self.store)
+            with contextlib.suppress(CogstepError), self._translate_errors():
+                left.resume(self._connect())
+                unattended.look(self._connect(), self.store)
 
 
-def _quoted(key: str) -> str:
+def _quote(key: str) -> str:
     """Quote a key for a run's id: the characters are safe in every database, and never occur in a worker's run id."""
     return quote(key, safe="", errors="surrogatepass")

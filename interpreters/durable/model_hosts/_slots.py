@@ -135,7 +135,7 @@ class Slots:
         with self._starting:
             if not self._started:
                 self._started = True
-                desk = Desk(self._store, self._changes)
+                desk = TicketWriter(self._store, self._changes)
                 Thread(target=desk.serve, name="cogstep-slots", daemon=True).start()
         ticket = Ticket(host, slots)
         self._changes.put(ticket)
@@ -148,7 +148,7 @@ class Slots:
             self._changes.put(ticket)
 
 
-class Desk:
+class TicketWriter:
     """The single thread of a process that writes tickets and finds those that may start."""
 
     def __init__(self, store: SqlStore, changes: SimpleQueue[Ticket | None]) -> None:

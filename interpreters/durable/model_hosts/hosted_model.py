@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from cognition import ModelRequest, Usage
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.model_hosts._slots import Slots, Ticket, prepare
-from interpreters.durable.model_hosts.hosts import Place, Places, best
+from interpreters.durable.model_hosts.hosts import HostState, HostStates, best_host
 from interpreters.recording.store import SqlStore
-from interpreters.tools.offloading import in_thread
-from runtime.async_adapter import AsyncGeneration, reading
+from interpreters.tools.offloading import run_in_thread
+from runtime.async_adapter import AsyncGeneration, start_async
 from runtime.protocol.model import Done, Generation, ModelInfo, Runtime, Timings
 from runtime.scheduling.owners import new_owner, owned_by, owner_or
 
@@ -42,29 +42,29 @@ class HostedModel:
     count_texts: Callable[[Sequence[str]], Sequence[int]]
     """Defined if the hosts' model counts texts."""
 
-    def __init__(self, places: Places, slots: Slots, session: str) -> None:
+    def __init__(self, places: HostStates, slots: Slots, session: str) -> None:
         self._order = places.order(session)
         self._slots = slots
         self._owner = new_owner()
-        if callable(getattr(self._told_by(), "count_texts", None)):
+        if callable(getattr(self._describing_model(), "count_texts", None)):
             self.count_texts = self._count_texts
 
-    def _told_by(self) -> Runtime:
+    def _describing_model(self) -> Runtime:
         """Return the model that describes itself best: that of a reached host that is not known to be away."""
-        return self._counting()[0]
+        return self._counting_models()[0]
 
-    def _counting(self) -> list[Runtime]:
+    def _counting_models(self) -> list[Runtime]:
         """Return the models for descriptions and counts, the best first; the model of a host that is away only
         estimates.
         """
-        known = [one for one in self._order if one.reached] or list(self._order)
-        models = [one.made() for one in sorted(known, key=lambda one: one.away)]
+        known = [one for one in self._order if one.is_reached] or list(self._order)
+        models = [one.loaded_model() for one in sorted(known, key=lambda one: one.is_away)]
         return sorted(models, key=lambda model: ESTIMATED in model.describe().features)
 
     def _count_texts(self, texts: Sequence[str]) -> Sequence[int]:
         counts: Sequence[int] = ()
-        for model in self._counting():
-            counts = getattr(model, "count_texts", _none)(texts)
+        for model in self._counting_models():
+            counts = getattr(model, "count_texts", _count_nothing)(texts)
             if len(counts) == len(texts):
                 break
         return counts
@@ -79,7 +79,7 @@ class HostedModel:
     def count_tokens(self, request: ModelRequest) -> int:
         """See ``Runtime.count_tokens``."""
         count = 0
-        for model in self._counting():
+        for model in self._counting_models():
             count = model.count_tokens(request)
             if ESTIMATED not in model.describe().features:
                 break
@@ -87,13 +87,13 @@ class HostedModel:
 
     def describe(self) -> ModelInfo:
         """See ``Runtime.describe``."""
-        return self._told_by().describe()
+        return self._describing_model().describe()
 
     def close(self) -> None:
         """Do nothing: the hosts serve all sessions."""
 
 
-def hosted(places: Places, store: SqlStore) -> Callable[[DurableAgent, str], DurableAgent]:
+def make_host_adapter(places: HostStates, store: SqlStore) -> Callable[[DurableAgent, str], DurableAgent]:
     """Return a function that adapts a definition to a session: with these hosts as its model, or unchanged without
     hosts.
 
@@ -114,17 +114,17 @@ def hosted(places: Places, store: SqlStore) -> Callable[[DurableAgent, str], Dur
     return on
 
 
-def _none(_texts: Sequence[str]) -> Sequence[int]:
+def _count_nothing(_texts: Sequence[str]) -> Sequence[int]:
     return ()
 
 
 class _Call:
-    def __init__(self, order: Sequence[Place], slots: Slots, owner: int, request: ModelRequest) -> None:
+    def __init__(self, order: Sequence[HostState], slots: Slots, owner: int, request: ModelRequest) -> None:
         self._order = order
         self._slots = slots
         self._owner = owner
         self._request = request
-        self._place: Place | None = None
+        self._place: HostState | None = None
         self._ticket: Ticket | None = None
         self._inner: AsyncGeneration | Generation | None = None
         self._cancelled = self._ended = False
@@ -139,8 +139,8 @@ class _Call:
             ticket.answer(False)
 
     def _next_ticket(self) -> Ticket:
-        self._leave()
-        self._place = best(self._order)
+        self._free_ticket()
+        self._place = best_host(self._order)
         ticket = self._ticket = self._slots.take(self._place.host.name, self._place.host.slots)
         if self._cancelled:
             ticket.answer(False)
@@ -149,32 +149,32 @@ class _Call:
     def _may_begin(self) -> bool:
         """Whether to call the host now that it has a slot: it is reachable, or all others are unreachable too."""
         assert self._place is not None
-        if self._place.away and best(self._order) is not self._place:
+        if self._place.is_away and best_host(self._order) is not self._place:
             return False
         self._place.try_again()
         return True
 
-    def _begun(self) -> None:
+    def _cancel_if_late(self) -> None:
         if self._cancelled and self._inner is not None:  # meanwhile
             self._inner.cancel()
 
-    def _taken(self, output: Output | Done) -> Output | Done:
+    def _take(self, output: Output | Done) -> Output | Done:
         """Return a piece of the reply. After the last piece, record the host's state and free the slot."""
         if isinstance(output, Done):
             self._ended = True
             if output.finish_reason != "cancelled" and self._place is not None:
                 self._place.learn(output.failure)
-            self._leave()
+            self._free_ticket()
         return output
 
-    def _leave(self) -> None:
+    def _free_ticket(self) -> None:
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
             self._slots.free(ticket)
 
     def __del__(self) -> None:
         if getattr(self, "_ticket", None) is not None:
-            self._leave()
+            self._free_ticket()
 
 
 class HostedStream(_Call):
@@ -188,11 +188,11 @@ class HostedStream(_Call):
             raise StopAsyncIteration
         try:
             if self._inner is None and not await self._begin():
-                return self._taken(NOT_BEGUN)
+                return self._take(NOT_BEGUN)
             assert self._inner is not None
-            return self._taken(await anext(self._inner))
+            return self._take(await anext(self._inner))
         except BaseException:  # whoever reads is gone, or the runtime is broken
-            self._leave()
+            self._free_ticket()
             raise
 
     async def _begin(self) -> bool:
@@ -203,10 +203,10 @@ class HostedStream(_Call):
                 break
         place = self._place
         assert place is not None
-        model = place.model() if place.reached else await in_thread(place.model)
+        model = place.model() if place.is_reached else await run_in_thread(place.model)
         with owned_by(self._owner):
-            self._inner = reading(model, self._request)
-        self._begun()
+            self._inner = start_async(model, self._request)
+        self._cancel_if_late()
         return True
 
 
@@ -223,11 +223,11 @@ class HostedGeneration(_Call):
             raise StopIteration
         try:
             if self._inner is None and not self._begin():
-                return self._taken(NOT_BEGUN)
+                return self._take(NOT_BEGUN)
             assert self._inner is not None
-            return self._taken(next(self._inner))
+            return self._take(next(self._inner))
         except BaseException:
-            self._leave()
+            self._free_ticket()
             raise
 
     def _begin(self) -> bool:
@@ -239,5 +239,5 @@ class HostedGeneration(_Call):
         assert self._place is not None
         with owned_by(self._owner):
             self._inner = self._place.model().submit(self._request)
-        self._begun()
+        self._cancel_if_late()
         return True

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from attrs import Attribute, field, frozen
 
 from cognition import ConfigError, Failure
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from cognition.steps.retry import classify
 from interpreters.durable.definition import NAME
 from runtime.protocol.model import Runtime
@@ -46,20 +46,20 @@ class ModelHost:
     @name.validator
     def _check_name(self, _attribute: Attribute[str], value: object) -> None:
         if not isinstance(value, str) or not NAME.fullmatch(value):
-            raise ConfigError(f"a host's name is letters, digits, '_', '.' and '-', 64 at most: not {shown(value)}")
+            raise ConfigError(f"a host's name is letters, digits, '_', '.' and '-', 64 at most: not {show(value)}")
 
     @model.validator
     def _check_model(self, _attribute: Attribute[object], value: object) -> None:
         if not isinstance(value, Runtime) and not callable(value):
-            raise ConfigError(f"a host's model has to be a Runtime, or a function that gives one, not {shown(value)}")
+            raise ConfigError(f"a host's model has to be a Runtime, or a function that gives one, not {show(value)}")
 
     @slots.validator
     def _check_slots(self, _attribute: Attribute[int], value: object) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"a host has a whole number of slots, at least one: not {shown(value)}")
+            raise ConfigError(f"a host has a whole number of slots, at least one: not {show(value)}")
 
 
-def ranked(session: str, names: Iterable[str]) -> list[str]:
+def rank_hosts(session: str, names: Iterable[str]) -> list[str]:
     """Return the hosts in a session's order, by rendezvous hashing: adding or removing a host moves only its own
     sessions.
 
@@ -71,12 +71,12 @@ def ranked(session: str, names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: blake2b(f"{name}\0{parent}".encode(), digest_size=8).digest(), reverse=True)
 
 
-def preferred(session: str, names: Iterable[str]) -> str:
+def preferred_host(session: str, names: Iterable[str]) -> str:
     """Return the first host of a session's order; there must be at least one host."""
-    return ranked(session, names)[0]
+    return rank_hosts(session, names)[0]
 
 
-class Place:
+class HostState:
     """A host's state in this process. The methods are thread-safe.
 
     Args:
@@ -93,12 +93,12 @@ class Place:
         """The time until which an unreachable host is avoided; 0 for a reachable one."""
 
     @property
-    def reached(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether its model is loaded and the host has described it."""
         return self._loaded is not None and not getattr(self._loaded, "unreached", False)
 
     @property
-    def away(self) -> bool:
+    def is_away(self) -> bool:
         """Whether the host is avoided because it was unreachable."""
         return self._clock() < self._left_until
 
@@ -117,11 +117,11 @@ class Place:
     def model(self) -> Runtime:
         """Return the host's runtime. Create it at the first use, and again until the host has described its model."""
         own = self.host.model
-        if self.reached or isinstance(own, Runtime):
+        if self.is_reached or isinstance(own, Runtime):
             assert self._loaded is not None
             return self._loaded
         with self._loading:
-            if not self.reached:
+            if not self.is_reached:
                 before, self._loaded = self._loaded, own()
                 if before is not None:
                     before.close()
@@ -132,10 +132,10 @@ class Place:
         """Create the runtime; a failure is reported by later calls."""
         with contextlib.suppress(Exception):
             self.model()
-            if not self.reached:
+            if not self.is_reached:
                 self._left_until = self._clock() + LEFT_ALONE
 
-    def made(self) -> Runtime:
+    def loaded_model(self) -> Runtime:
         """Return the runtime without asking the host again."""
         return self._loaded or self.model()
 
@@ -147,7 +147,7 @@ class Place:
                 loaded.close()
 
 
-class Places:
+class HostStates:
     """All hosts, by name.
 
     Args:
@@ -162,14 +162,14 @@ class Places:
         given = tuple(hosts)
         for one in given:
             if not isinstance(one, ModelHost):
-                raise ConfigError(f"hosts are ModelHost(name, model, slots), not {shown(one)}")
-        self.named: Mapping[str, Place] = {one.name: Place(one, clock) for one in given}
+                raise ConfigError(f"hosts are ModelHost(name, model, slots), not {show(one)}")
+        self.named: Mapping[str, HostState] = {one.name: HostState(one, clock) for one in given}
         if len(self.named) < len(given):
             raise ConfigError("two hosts have the same name")
 
-    def order(self, session: str) -> list[Place]:
+    def order(self, session: str) -> list[HostState]:
         """Return the hosts in the session's order of preference."""
-        return [self.named[name] for name in ranked(session, self.named)]
+        return [self.named[name] for name in rank_hosts(session, self.named)]
 
     def load(self) -> None:
         """Create all runtimes concurrently, so that an unresponsive host delays no later call."""
@@ -185,7 +185,7 @@ class Places:
             one.close()
 
 
-def best(order: Iterable[Place]) -> Place:
+def best_host(order: Iterable[HostState]) -> HostState:
     """Return the first host that is not known to be away, otherwise the first."""
     places = list(order)
-    return next((one for one in places if not one.away), places[0])
+    return next((one for one in places if not one.is_away), places[0])

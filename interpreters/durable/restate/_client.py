@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 from attrs import frozen
 
 from cognition import ConfigError
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from interpreters.durable._errors import DurableError
 
 SECONDS = 30.0
@@ -25,7 +25,7 @@ NOT_REACHED = b"META0003"
 
 
 @frozen
-class Reply:
+class HttpReply:
     status: int
     body: bytes
 
@@ -70,7 +70,7 @@ class RestateServer:
         for what, url in (("ingress", ingress), ("admin", admin)):
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.netloc:
-                raise ConfigError(f"{what} has to be an address such as http://127.0.0.1:8080, not {shown(url)}")
+                raise ConfigError(f"{what} has to be an address such as http://127.0.0.1:8080, not {show(url)}")
         return cls(ingress.rstrip("/"), admin.rstrip("/"))
 
     def send(self, service: str, key: str, body: str, idempotency: str = "") -> str:
@@ -82,7 +82,7 @@ class RestateServer:
         headers = {"Idempotency-Key": idempotency} if idempotency else {}
         path = f"/{service}/{quote(key, safe='')}/run/send"
         try:
-            reply = _called("POST", self.ingress, path, body.encode(), headers)
+            reply = _call("POST", self.ingress, path, body.encode(), headers)
         except DurableError as error:
             if not isinstance(error.__cause__, URLError) or not isinstance(
                 error.__cause__.reason, BrokenPipeError | ConnectionResetError
@@ -102,7 +102,7 @@ class RestateServer:
             raise DurableError(f"the Restate server at {self.ingress} refused the message: {reply.problem()}")
         return str(reply.json(self.ingress)["invocationId"])
 
-    def output(self, invocation: str, seconds: float | None) -> Reply | None:
+    def output(self, invocation: str, seconds: float | None) -> HttpReply | None:
         """Return the outcome of an invocation; None if it has not ended in time.
 
         Raises:
@@ -111,7 +111,7 @@ class RestateServer:
         path = f"/restate/invocation/{quote(invocation, safe='')}/"
         try:
             wait = "output" if seconds == 0 else "attach"
-            reply = _called("GET", self.ingress, path + wait, None, {}, SECONDS if seconds == 0 else seconds)
+            reply = _call("GET", self.ingress, path + wait, None, {}, SECONDS if seconds == 0 else seconds)
         except TimeoutError:
             return None
         if reply.status == 470:  # not ready
@@ -127,7 +127,7 @@ class RestateServer:
         Raises:
             DurableError: there is no server.
         """
-        reply = _called("PATCH", self.admin, f"/invocations/{quote(invocation, safe='')}/cancel", b"", {})
+        reply = _call("PATCH", self.admin, f"/invocations/{quote(invocation, safe='')}/cancel", b"", {})
         return reply.status < 300
 
     def register(self, url: str, services: Collection[str]) -> None:
@@ -138,7 +138,7 @@ class RestateServer:
         """
         body = json.dumps({"uri": url}).encode()
         try:
-            reply = _called("POST", self.admin, "/deployments", body, {})
+            reply = _call("POST", self.admin, "/deployments", body, {})
         except TimeoutError as error:
             raise DurableError(
                 f"the Restate server at {self.admin} does not reach {url}, or does not answer: say the address of this "
@@ -167,16 +167,16 @@ class RestateServer:
         Raises:
             DurableError, TimeoutError: the server does not answer; the remaining runs are not moved.
         """
-        for one in _called("GET", self.admin, "/deployments", None, {}).json(self.admin)["deployments"]:
+        for one in _call("GET", self.admin, "/deployments", None, {}).json(self.admin)["deployments"]:
             there = str(one.get("uri", "")).rstrip("/")
             names = {str(service["name"]) for service in one["services"]}
             if there in ("", url.rstrip("/")) or not names.issubset(services):
                 continue
             looked = json.dumps({"uri": there, "dry_run": True, "force": True}).encode()
-            reply = _called("POST", self.admin, "/deployments", looked, {})
+            reply = _call("POST", self.admin, "/deployments", looked, {})
             if reply.status >= 300 and NOT_REACHED in reply.body:
                 path = f"/deployments/{quote(str(one['id']), safe='')}"
-                _called("PATCH", self.admin, path, json.dumps({"uri": url}).encode(), {})
+                _call("PATCH", self.admin, path, json.dumps({"uri": url}).encode(), {})
 
     def invocations(self, service: str, key: str) -> list[dict[str, Any]]:
         """Return the unfinished invocations of an object: each with ``id``, ``status`` and ``idempotency_key``.
@@ -189,7 +189,7 @@ class RestateServer:
             "SELECT id, status, idempotency_key FROM sys_invocation WHERE status <> 'completed' AND "
             f"target_service_name = '{service}' AND target_service_key = '{key}'"
         )
-        reply = _called("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
+        reply = _call("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
         if reply.status >= 300:
             _check_role("admin", self.admin)
             raise DurableError(f"the Restate server at {self.admin} can't say what runs: {reply.problem()}")
@@ -208,7 +208,7 @@ class RestateServer:
             f"(SELECT target_service_key FROM sys_invocation WHERE id = '{quoted}')"
         )
         with suppress(DurableError, TimeoutError, LookupError):
-            reply = _called("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
+            reply = _call("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
             if reply.status < 300:
                 rows = reply.json(self.admin)["rows"]
                 found = [f"{one['target']} is {one['status']}: {one['last_failure']}" for one in rows[:SHOWN]]
@@ -231,7 +231,7 @@ def _check_role(given: str, url: str) -> None:
     other = "admin" if given == "ingress" else "ingress"
     path, name = TOLD_BY[other]
     try:
-        reply = _called("GET", url, path, None, {})
+        reply = _call("GET", url, path, None, {})
         found = name in json.loads(reply.body)
     except (ValueError, TypeError, TimeoutError):
         return
@@ -241,17 +241,17 @@ def _check_role(given: str, url: str) -> None:
         )
 
 
-def _called(
+def _call(
     method: str, base: str, path: str, body: bytes | None, headers: dict[str, str], seconds: float | None = SECONDS
-) -> Reply:
+) -> HttpReply:
     types = {"Content-Type": "application/json", "Accept": "application/json"}
     request = Request(base + path, body, types | headers, method=method)
     try:
         with urlopen(request, timeout=seconds) as answer:
-            return Reply(answer.status, answer.read())
+            return HttpReply(answer.status, answer.read())
     except HTTPError as error:
         with error:
-            return Reply(error.code, error.read())
+            return HttpReply(error.code, error.read())
     except TimeoutError:
         raise
     except (OSError, HTTPException) as error:

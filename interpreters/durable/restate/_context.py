@@ -22,10 +22,81 @@ from restate.vm import FirstCompletedUnresolvedFuture, SingleUnresolvedFuture
 
 from cognition import CogstepError
 from interpreters.durable.context import Meanwhile, Work
-from interpreters.durable.restate._attempt import Line
-from interpreters.durable.serialization import Ended
+from interpreters.durable.serialization import RunOutcome
 from interpreters.recording.journal import JournalLockedError, JournalWriteError
 from interpreters.recording.store import StoreError
+
+
+class AttemptConnection:
+    """A filter between a context of the SDK and its connection, optimised for a step that runs alone.
+
+        the SDK   ── a step begins ───▶  held back
+        the step's work
+        the SDK   ── what it gave ────▶  both, as one message
+        what may be done meanwhile
+        the SDK  ◀── it is kept ───────  the server
+
+    The SDK sends the two messages separately. If the work takes no time, the server stores them together in two thirds
+    of the time (0.9 ms instead of 1.3 ms on two cores). So the first message is sent alone only if the work waits for
+    something; until then the server does not need it.
+
+    Args:
+        context: its ``send`` and ``receive`` are replaced.
+    """
+
+    def __init__(self, context: ServerInvocationContext) -> None:
+        replaced: Any = context
+        self._send, self._channel = context.send, context.receive
+        replaced.send, replaced.receive = self.send, self
+        self._holds = False
+        self._held = b""
+        self._gave = False
+        self._meanwhile: Callable[[], None] | None = None
+
+    def begin(self, meanwhile: Callable[[], None] | None) -> None:
+        """Start a step that runs alone.
+
+        Args:
+            meanwhile: called once the work's result is written to the connection.
+        """
+        self._holds, self._gave, self._meanwhile = True, False, meanwhile
+
+    def note_result(self) -> None:
+        """Mark the step's work as done; its result is sent next."""
+        self._gave = True
+
+    def end(self) -> None:
+        self._holds, self._meanwhile = False, None
+
+    async def send(self, message: Any) -> None:
+        """Replaces the SDK's ``send``."""
+        if self._holds:
+            self._held += message["body"]
+            return
+        if self._held:
+            message = {**message, "body": self._held + message["body"]}
+            self._held = b""
+        await self._send(message)
+
+    async def __call__(self) -> Any:
+        """Replaces the SDK's ``receive``, called when it has sent everything."""
+        if self._holds:
+            await asyncio.sleep(0)  # the work begins, in a task of the SDK's
+            self._holds = False
+            if self._held and not self._gave:
+                await self.send({"type": "http.response.body", "body": b"", "more_body": True})
+        elif self._gave and self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            await asyncio.sleep(0)  # the task that writes for all streams of the connection has been woken
+            meanwhile()
+        return await self._channel()
+
+    async def enqueue_restate_event(self, what: Any) -> None:
+        await self._channel.enqueue_restate_event(what)
+
+    async def block_until_http_input_closed(self) -> None:
+        await self._channel.block_until_http_input_closed()
+
 
 LOG = logging.getLogger("cogstep")
 
@@ -56,7 +127,7 @@ class RestateContext:
     def __init__(self, context: ObjectContext, service: str, hide: Callable[[str], str]) -> None:
         assert isinstance(context, ServerInvocationContext)
         self._context = context
-        self._line = Line(context)
+        self._line = AttemptConnection(context)
         self._service = service
         self._hide = hide
         self._awaited: dict[int, tuple[Any, asyncio.Future[Any] | None]] = {}
@@ -79,9 +150,9 @@ class RestateContext:
             try:
                 text = (await work()).encode()
             except Exception as error:
-                raise told(error, self._hide) from None  # the SDK sends what an error came from, too
+                raise to_server_error(error, self._hide) from None  # the SDK sends what an error came from, too
             if alone:
-                self._line.gave()
+                self._line.note_result()
             return text
 
         future = self._context.run_typed(name, action, RUNS)
@@ -102,7 +173,7 @@ class RestateContext:
         try:
             result: bytes = await self._result(future)
         except TerminalError as error:
-            return Ended(0.0, error=error.message).text()
+            return RunOutcome(0.0, error=error.message).text()
         return result.decode()
 
     async def close(self) -> None:
@@ -116,7 +187,7 @@ class RestateContext:
             raise asyncio.CancelledError
         context: Any = self._context
         handle = future.handle
-        self._line.begin(None if meanwhile is None else partial(self._done, meanwhile))
+        self._line.begin(None if meanwhile is None else partial(self._run_meanwhile, meanwhile))
         is_kept = False
         try:
             if not context.vm.is_completed(handle):
@@ -131,11 +202,11 @@ class RestateContext:
         finally:
             self._line.end()
 
-    def _done(self, meanwhile: Meanwhile) -> None:
+    def _run_meanwhile(self, meanwhile: Meanwhile) -> None:
         try:
             meanwhile()
         except Exception as error:
-            raise told(error, self._hide) from None
+            raise to_server_error(error, self._hide) from None
 
     async def _result(self, future: Any) -> Any:
         if self.failure is not None:
@@ -184,7 +255,7 @@ async def _settle(future: Any, settled: asyncio.Future[Any] | None) -> None:
             settled.set_result(result)
 
 
-async def executed(
+async def execute(
     context: ObjectContext, service: str, hide: Callable[[str], str], run: Callable[[RestateContext], Awaitable[str]]
 ) -> bytes:
     """Run an attempt of an invocation and convert its errors for the server: permanent errors end it, all others cause
@@ -200,21 +271,21 @@ async def executed(
     except (TerminalError, RetryableError):
         raise
     except Exception as error:
-        raise told(error, hide) from None
+        raise to_server_error(error, hide) from None
     finally:
         await engine.close()
 
 
-def told(error: Exception, hide: Callable[[str], str]) -> TerminalError | RetryableError:
+def to_server_error(error: Exception, hide: Callable[[str], str]) -> TerminalError | RetryableError:
     """Return an error for the server. An error that is not a ``CogstepError`` is retried: it may not happen again."""
     text = hide(f"{type(error).__name__}: {error}")
     if not isinstance(error, CogstepError):
         LOG.error("a run failed, and is attempted again", exc_info=error)  # the server gets no traceback
         return RetryableError(text)
-    return RetryableError(text) if is_passing(error) else TerminalError(text, REFUSED)
+    return RetryableError(text) if is_transient(error) else TerminalError(text, REFUSED)
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether another attempt may succeed: the database is unavailable, or another process has the session."""
     cause: BaseException | None = error
     while cause is not None:

@@ -19,17 +19,37 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from h2.events import DataReceived
+from hypercorn import protocol
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
+from hypercorn.protocol.h2 import H2Protocol
 from restate import ObjectContext, VirtualObject
 from restate.endpoint import Endpoint
 from restate.retry_policy import InvocationRetryPolicy
 
 from cognition import ConfigError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.restate._context import BYTES, executed
-from interpreters.durable.restate._http2 import forgive
+from interpreters.durable.restate._context import BYTES, execute
 from interpreters.durable.run import Take, run_durably, run_worker
+
+
+class ForgivingH2(H2Protocol):
+    """Hypercorn's HTTP/2 connection, but it drops data for a stream that has ended.
+
+    A peer may keep sending until it has read the end of the response, as when a run of Restate is attempted again or a
+    process ends. Hypercorn has forgotten the stream by then, fails to find it, and closes the connection, including
+    the other runs on it.
+    """
+
+    async def _handle_events(self, events: Any) -> None:
+        for event in events:
+            if isinstance(event, DataReceived) and event.stream_id not in self.streams:
+                self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                await self._flush()
+            else:
+                await super()._handle_events([event])
+
 
 IDLE: Final = timedelta(minutes=1)
 """Idle time after which an invocation that only waits for a timer or a worker leaves its process."""
@@ -60,12 +80,12 @@ ROUNDS: Final = 10
 """After this number of waits its connections are closed."""
 
 
-def entrance(agent: str) -> str:
+def entrance_name(agent: str) -> str:
     """Return the name of the object that chooses the version for a session."""
     return f"cogstep.{agent}"
 
 
-def versioned(agent: str, version: str) -> str:
+def versioned_name(agent: str, version: str) -> str:
     """Return the name of the object that runs the sessions of one version. The length separates the names, as both may
     contain dots.
     """
@@ -76,11 +96,11 @@ On = Callable[[DurableAgent, str], DurableAgent]
 """Adapts a definition to a session."""
 
 
-def _as_it_is(agent: DurableAgent, _session: str) -> DurableAgent:
+def _return_agent(agent: DurableAgent, _session: str) -> DurableAgent:
     return agent
 
 
-def objects(agent: DurableAgent, take: Take, on: On = _as_it_is) -> tuple[VirtualObject, VirtualObject]:
+def virtual_objects(agent: DurableAgent, take: Take, on: On = _return_agent) -> tuple[VirtualObject, VirtualObject]:
     return _entrance(agent), _sessions(agent, take, on)
 
 
@@ -91,7 +111,7 @@ def _object(name: str) -> VirtualObject:
 
 
 def _entrance(agent: DurableAgent) -> VirtualObject:
-    made = _object(entrance(agent.name))
+    made = _object(entrance_name(agent.name))
 
     @made.handler("run", input_serde=BYTES, output_serde=BYTES)
     async def run(context: ObjectContext, event: bytes) -> bytes:
@@ -99,33 +119,33 @@ def _entrance(agent: DurableAgent) -> VirtualObject:
         if version is None:
             version = agent.version
             context.set(VERSION, version)
-        return await context.generic_call(versioned(agent.name, version), "run", event, key=context.key())
+        return await context.generic_call(versioned_name(agent.name, version), "run", event, key=context.key())
 
     return made
 
 
 def _sessions(agent: DurableAgent, take: Take, on: On) -> VirtualObject:
-    name = versioned(agent.name, agent.version)
+    name = versioned_name(agent.name, agent.version)
     made = _object(name)
 
     @made.handler("run", input_serde=BYTES, output_serde=BYTES)
     async def run(context: ObjectContext, event: bytes) -> bytes:
         own = on(agent, context.key())
-        return await executed(
-            context, name, own.hidden, lambda engine: run_durably(own, context.key(), event.decode(), engine, take)
+        return await execute(
+            context, name, own.hide, lambda engine: run_durably(own, context.key(), event.decode(), engine, take)
         )
 
     @made.handler("work", input_serde=BYTES, output_serde=BYTES)
     async def work(context: ObjectContext, task: bytes) -> bytes:
         own = on(agent, context.key())
-        return await executed(
-            context, name, own.hidden, lambda engine: run_worker(own, context.key(), task.decode(), engine, take)
+        return await execute(
+            context, name, own.hide, lambda engine: run_worker(own, context.key(), task.decode(), engine, take)
         )
 
     return made
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket that several processes of this machine can share: if one ends, the server connects to
     another.
 
@@ -146,7 +166,7 @@ def listening(host: str, port: int) -> socket.socket:
     return made
 
 
-def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On = _as_it_is) -> Any:
+def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On = _return_agent) -> Any:
     """Return the services of a process, as an ASGI application.
 
     Raises:
@@ -154,7 +174,7 @@ def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: 
     """
     endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
     for agent in agents:
-        endpoint.bind(*objects(agent, take, on))
+        endpoint.bind(*virtual_objects(agent, take, on))
     for key in keys:
         endpoint.identity_key(key)
     try:
@@ -173,7 +193,7 @@ async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> N
     forgive()
     await asyncio.to_thread(_leave_signals, app)
     at_work: set[asyncio.Task[Any]] = set()
-    serving = asyncio.create_task(serve(_watched(app, at_work), config, shutdown_trigger=ended.wait))
+    serving = asyncio.create_task(serve(_watch_requests(app, at_work), config, shutdown_trigger=ended.wait))
     ending = asyncio.create_task(ended.wait())
     try:
         await asyncio.wait((serving, ending), return_when=asyncio.FIRST_COMPLETED)
@@ -205,10 +225,10 @@ def _leave_signals(app: Any) -> None:
         asyncio.run(app({"type": "lifespan"}, None, None))
 
 
-def _watched(app: Any, at_work: set[asyncio.Task[Any]]) -> Any:
+def _watch_requests(app: Any, at_work: set[asyncio.Task[Any]]) -> Any:
     """Return the application with its request tasks in a set, and without a warning about the lifespan protocol."""
 
-    async def asked(scope: Any, receive: Any, send: Any) -> None:
+    async def handle(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":
             task: Any = asyncio.current_task()
             at_work.add(task)
@@ -221,4 +241,9 @@ def _watched(app: Any, at_work: set[asyncio.Task[Any]]) -> Any:
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
 
-    return asked
+    return handle
+
+
+def forgive() -> None:
+    """Patch hypercorn in this process to use this class; it has no option for that."""
+    protocol.H2Protocol = ForgivingH2  # type: ignore[attr-defined]

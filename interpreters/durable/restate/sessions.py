@@ -27,14 +27,14 @@ from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
 from cognition import CancelAsked, CogstepError, ConfigError, Input
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
-from interpreters.durable._errors import DurableError, failed
-from interpreters.durable._pending_effects import answering, pending_of
+from interpreters.durable._errors import DurableError, run_error
+from interpreters.durable._pending_effects import answer_input, pending_of
 from interpreters.durable.definition import DurableAgent, agent_named
-from interpreters.durable.model_hosts.hosts import ModelHost, Places
+from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
 from interpreters.durable.restate._client import RestateServer
-from interpreters.durable.serialization import Ended, input_text
+from interpreters.durable.serialization import RunOutcome, input_text
 from interpreters.loop.program.message_content import Content
 from interpreters.loop.program.pending import Postponable
 from interpreters.recording.journal import JournalReader
@@ -86,11 +86,11 @@ class RestateSessions:
         hosts: Iterable[ModelHost] = (),
     ) -> None:
         given = (agents,) if isinstance(agents, DurableAgent) else tuple(agents)
-        self.agents = {agent.name: agent for agent in given}
+        self.agents: dict[str, DurableAgent] = {agent.name: agent for agent in given}
         if not given or len(self.agents) < len(given):
             raise ConfigError("sessions need at least one agent, and each has a name of its own")
-        self.hosts = Places(hosts)
-        self.store = SqlStore(url)
+        self.hosts: HostStates = HostStates(hosts)
+        self.store: SqlStore = SqlStore(url)
         self._server = RestateServer.at(ingress, admin)
 
     # ------------------------------------------------------------------------------------------------ from the outside
@@ -118,7 +118,7 @@ class RestateSessions:
         Raises:
             CogstepError: no pending effect has this id, or the answer does not fit it.
         """
-        event = answering(self._agent(agent), self.recorder(session), effect_id, answer)
+        event = answer_input(self._agent(agent), self.recorder(session), effect_id, answer)
         return self.put(session, event, agent=agent)
 
     def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
@@ -131,20 +131,20 @@ class RestateSessions:
             NotAJournalError: the session does not exist.
         """
         own = self._agent(agent)
-        for run in self._begun(own, session):
+        for run in self._find_unfinished(own, session):
             closes = str(run.get("idempotency_key") or "").startswith(CLOSING)
             if run["status"] not in WAITING and not closes:
                 self._server.cancel(run["id"])
         return self._put(own, session, CancelAsked(reason), f"{CLOSING}{uuid4().hex}")
 
-    def go_on(self, session: str, *, agent: str | None = None) -> str:
+    def resume_turn(self, session: str, *, agent: str | None = None) -> str:
         """Continue a turn that a failed run has left open, and return the run's id.
 
         Raises:
             NotAJournalError: the session does not exist.
         """
         own = self._agent(agent)
-        self._begun(own, session)
+        self._find_unfinished(own, session)
         return self._put(own, session, None, "")
 
     def put(self, session: str, event: Input | None, *, agent: str | None = None, key: str | None = None) -> str:
@@ -153,7 +153,7 @@ class RestateSessions:
         scoped = "" if key is None else sha256(f"{session}\0{key}".encode(errors="surrogatepass")).hexdigest()
         return self._put(self._agent(agent), session, event, scoped)
 
-    def result(self, run: str, timeout: float | None = None) -> Ended:
+    def result(self, run: str, timeout: float | None = None) -> RunOutcome:
         """Wait for the end of a run. Its texts are as recorded, with placeholders for secrets.
 
         If the server can't execute it, such as when no process has its version, the reason is logged after some
@@ -182,9 +182,9 @@ class RestateSessions:
             raise DurableError("the run was cancelled")
         if reply.status >= 300:
             raise DurableError(reply.problem())
-        ended = Ended.read(reply.body.decode())
+        ended = RunOutcome.read(reply.body.decode())
         if ended.error:
-            raise failed(ended.error)
+            raise run_error(ended.error)
         return ended
 
     def pending(self, session: str, *, agent: str | None = None) -> tuple[Postponable, ...]:
@@ -201,10 +201,10 @@ class RestateSessions:
 
     def _put(self, agent: DurableAgent, session: str, event: Input | None, idempotency: str) -> str:
         self.recorder(session)  # says what is wrong with its name
-        hidden = None if event is None else agent.veil().hide(event)[0]
+        hidden = None if event is None else agent.redactor().hide(event)[0]
         return self._server.send(_entrance(agent), session, input_text(hidden), idempotency)
 
-    def _begun(self, agent: DurableAgent, session: str) -> list[dict[str, Any]]:
+    def _find_unfinished(self, agent: DurableAgent, session: str) -> list[dict[str, Any]]:
         """Return the session's unfinished runs. Raise for an unknown session: a misspelt name must not look like an
         idle session.
         """
@@ -288,8 +288,8 @@ class RestateSessions:
     ) -> None:
         """``serve`` in an event loop until ``ended`` is set; ``ready`` is set once the server knows the process."""
         try:
-            from interpreters.durable.model_hosts.hosted_model import hosted
-            from interpreters.durable.restate._serving import app_of, entrance, listening, serve_on, versioned
+            from interpreters.durable.model_hosts.hosted_model import make_host_adapter
+            from interpreters.durable.restate._serving import app_of, entrance_name, listen, serve_on, versioned_name
         except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
             raise ConfigError(
                 "whoever works at sessions on Restate needs the extra: pip install 'cogstep[restate]'"
@@ -297,16 +297,18 @@ class RestateSessions:
 
         parts = urlsplit(bind or address)
         if parts.scheme != "http" or not parts.hostname or not _port(parts):
-            raise ConfigError(f"a process listens at an address such as {ADDRESS}, not {shown(bind or address)}")
+            raise ConfigError(f"a process listens at an address such as {ADDRESS}, not {show(bind or address)}")
         agents = tuple(self.agents.values())
-        app = app_of(agents, partial(self.store.recorder, take_over=True), keys, hosted(self.hosts, self.store))
+        app = app_of(
+            agents, partial(self.store.recorder, take_over=True), keys, make_host_adapter(self.hosts, self.store)
+        )
         await asyncio.to_thread(self.hosts.load)
         try:
-            listener = listening(parts.hostname, _port(parts))
+            listener = listen(parts.hostname, _port(parts))
         except OSError as error:
             raise ConfigError(f"this process can't listen at {bind or address}: {error}") from error
         serving = asyncio.create_task(serve_on(listener, app, ended))
-        names = [entrance(one.name) for one in agents] + [versioned(one.name, one.version) for one in agents]
+        names = [entrance_name(one.name) for one in agents] + [versioned_name(one.name, one.version) for one in agents]
         try:
             await asyncio.to_thread(self._server.register, address, names)
             # Nobody waits for it: an address at which nothing answers may take the server a while.

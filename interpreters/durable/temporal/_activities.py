@@ -19,12 +19,12 @@ from cognition import CallTool, ConfigError, Decision, ToolFailed, from_data
 from interpreters.agents.options import AgentOptions
 from interpreters.agents.session_builder import assemble
 from interpreters.durable._interpreter import DurableInterpreter, RunClock
-from interpreters.durable._verifying_writer import Ahead
+from interpreters.durable._verifying_writer import VerifyingWriter
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.serialization import Happened, read_input
+from interpreters.durable.serialization import StepResult, read_input
 from interpreters.durable.temporal._serialization import TAKES, fits
 from interpreters.loop.mailbox_messages import Turn
-from interpreters.recording.redactor import Veil
+from interpreters.recording.redactor import Redactor
 from runtime.errors import MediaError
 
 LOG = logging.getLogger("cogstep")
@@ -54,19 +54,21 @@ class Performer(DurableInterpreter):
     Args:
         agent: its definition.
         session: its name.
-        veil: the process's veil for this session.
+        redactor: the process's redactor for this session.
         worker: whether it is a worker's session.
     """
 
-    def __init__(self, agent: DurableAgent, session: str, veil: Veil, worker: bool) -> None:
+    def __init__(self, agent: DurableAgent, session: str, redactor: Redactor, worker: bool) -> None:
         given: AgentOptions = {**agent.given, "session": session}
         parts = assemble(agent.model, agent.tools, agent.system, given)
         if worker:
             parts = evolve(parts, program=parts.program.for_worker(session, tuple(parts.program.tools)))
-        parts = evolve(parts, program=evolve(parts.program, reveal=veil.reveal))
+        parts = evolve(parts, program=evolve(parts.program, reveal=redactor.reveal))
         nowhere: Any = None  # nothing is recorded here, and no step of an engine is begun
-        super().__init__(parts, Ahead(nowhere, 0, (), veil), veil, nowhere, RunClock(agent.given.get("clock")))
-        self._named = veil if worker else agent.veil()
+        super().__init__(
+            parts, VerifyingWriter(nowhere, 0, (), redactor), redactor, nowhere, RunClock(agent.given.get("clock"))
+        )
+        self._named = redactor if worker else agent.redactor()
         """Reveals inputs. Placeholders of a client are known by name only; those of a worker's parent if this process
         knows them.
         """
@@ -76,40 +78,40 @@ class Performer(DurableInterpreter):
 
         Other failures, such as of the function for the prompt, are raised, so that Temporal retries.
         """
-        return await self._within(self._heard(text))
+        return await self._within(self._prepare(text))
 
     async def perform(self, text: str, again: bool) -> str:
         """Return the result of an effect; ``again``: it may have happened already."""
-        effect: Any = self._veil.reveal(from_data(json.loads(text), Decision))
-        done = await self._within(self._carried(effect, again, ()))
+        effect: Any = self._redactor.reveal(from_data(json.loads(text), Decision))
+        done = await self._within(self._carry_out_in_step(effect, again, ()))
         if fits(done):
             return done
         large = f"it was done, but what came of it is lost: it has {len(done):,} bytes, and {TAKES}"
         if isinstance(effect, CallTool):
-            return Happened(self._stamp(), ToolFailed(effect.effect_id, large)).text()
-        return Happened(self._stamp(), error=large).text()
+            return StepResult(self._stamp(), ToolFailed(effect.effect_id, large)).text()
+        return StepResult(self._stamp(), error=large).text()
 
     async def save(self, text: str) -> str:
-        note, memory = self._veil.reveal(from_data(json.loads(text), Decision)), self.program.memory
-        return "{}" if memory is None else await self._within(self._kept(partial(memory.remember, note.text)))
+        note, memory = self._redactor.reveal(from_data(json.loads(text), Decision)), self.program.memory
+        return "{}" if memory is None else await self._within(self._save_note(partial(memory.remember, note.text)))
 
-    async def _heard(self, text: str) -> str:
+    async def _prepare(self, text: str) -> str:
         try:
             event = self._named.reveal(read_input(text))
-            self._veil.adopt(event)  # the sender has hidden it
-            heard = (await self.said(event)).text()
+            self._redactor.adopt(event)  # the sender has hidden it
+            heard = (await self.prepare_input(event)).text()
         except MediaError as error:
-            return Happened(self._stamp(), error=self._hidden(f"{type(error).__name__}: {error}")).text()
+            return StepResult(self._stamp(), error=self._hide(f"{type(error).__name__}: {error}")).text()
         if fits(heard):
             return heard
-        return Happened(self._stamp(), error=f"an input has {len(heard):,} bytes, and {TAKES}").text()
+        return StepResult(self._stamp(), error=f"an input has {len(heard):,} bytes, and {TAKES}").text()
 
     async def _within(self, work: Coroutine[Any, Any, str]) -> str:
         self._turn = Turn()
         try:
             return await work
         finally:
-            await self._leave_run()
+            await self._abandon_run()
 
 
 def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
@@ -119,49 +121,49 @@ def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
     Raises:
         ConfigError: two of them have the same name.
     """
-    named, veils = {agent.name: agent for agent in agents}, dict[str, Veil]()
+    named, redactors = {agent.name: agent for agent in agents}, dict[str, Redactor]()
     if len(named) < len(agents):
         raise ConfigError("two of the agents have the same name, by which a session knows its own")
 
-    async def done(
+    async def run_activity(
         agent: str, session: str, text: str, worker: bool, work: Callable[[Performer], Awaitable[str]]
     ) -> str:
         if agent not in named:
             raise ApplicationError(f"this process has no agent {agent!r}")
         own = session.rpartition("/")[0] if worker else session
-        veil = veils.pop(own, None) or _numbered(named[agent].veil())
-        veils[own] = veil  # the newest one stands last
-        if len(veils) > KNOWN:
-            del veils[next(iter(veils))]
+        redactor = redactors.pop(own, None) or _number_apart(named[agent].redactor())
+        redactors[own] = redactor  # the newest one stands last
+        if len(redactors) > KNOWN:
+            del redactors[next(iter(redactors))]
         beating = asyncio.create_task(_beat())
         try:
-            return await work(Performer(named[agent], session, veil, worker))
+            return await work(Performer(named[agent], session, redactor, worker))
         except Exception as error:
             LOG.error("an activity failed, and is attempted again", exc_info=error)
-            said = named[agent].hidden(f"{type(error).__name__}: {error}")
+            said = named[agent].hide(f"{type(error).__name__}: {error}")
             raise ApplicationError(said, type=type(error).__name__) from None  # the server keeps what is raised
         finally:
             beating.cancel()
 
     @activity.defn(name="cogstep.hear")
     async def hear(agent: str, session: str, text: str, worker: bool = False) -> str:
-        return await done(agent, session, text, worker, lambda one: one.hear(text))
+        return await run_activity(agent, session, text, worker, lambda one: one.hear(text))
 
     @activity.defn(name="cogstep.perform")
     async def perform(agent: str, session: str, text: str, worker: bool = False) -> str:
         again = activity.info().attempt > 1
-        return await done(agent, session, text, worker, lambda one: one.perform(text, again))
+        return await run_activity(agent, session, text, worker, lambda one: one.perform(text, again))
 
     @activity.defn(name="cogstep.remember")
     async def remember(agent: str, session: str, text: str, worker: bool = False) -> str:
-        return await done(agent, session, text, worker, lambda one: one.save(text))
+        return await run_activity(agent, session, text, worker, lambda one: one.save(text))
 
     return [hear, perform, remember]
 
 
-def _numbered(veil: Veil) -> Veil:
-    veil.has_used(CHANCE.randrange(*NUMBERS))
-    return veil
+def _number_apart(redactor: Redactor) -> Redactor:
+    redactor.reserve_numbers(CHANCE.randrange(*NUMBERS))
+    return redactor
 
 
 async def _beat() -> None:

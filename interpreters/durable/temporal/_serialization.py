@@ -27,7 +27,7 @@ from cognition.steps.decisions import Effect
 from interpreters.agents.session_builder import assemble, user_input
 from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.serialization import input_text, read_input, written
+from interpreters.durable.serialization import encode_json, input_text, read_input
 from interpreters.loop.program.message_content import Content
 from interpreters.loop.program.pending import Postponable
 from interpreters.loop.program.program import read_answer
@@ -77,7 +77,7 @@ class Beginning:
             data["finished"] = to_data(self.finished)
         data["pending"] = [to_data(one, Decision) for one in self.pending]
         data["unstarted"] = [to_data(one, Decision) for one in self.unstarted]
-        return written(data | {"protocol": PROTOCOL_VERSION})
+        return encode_json(data | {"protocol": PROTOCOL_VERSION})
 
     @classmethod
     def read(cls, text: str) -> Beginning:
@@ -100,14 +100,14 @@ class Beginning:
 
 
 @frozen(eq=False)
-class Letter:
+class WaitingInput:
     """An input that has arrived and is not taken yet."""
 
     text: str
     event: Input = field(repr=False)
 
     @classmethod
-    def read(cls, text: str) -> Letter:
+    def read(cls, text: str) -> WaitingInput:
         """Read JSON.
 
         Raises:
@@ -139,12 +139,12 @@ def beginning(agent: DurableAgent) -> str:
             "SessionWorkflow with another `engine`"
         )
     parts = assemble(agent.model, agent.tools, agent.system, agent.given)
-    return Beginning(agent.name, _hidden(agent, parts.config), parts.start or AgentState()).text()
+    return Beginning(agent.name, _hide(agent, parts.config), parts.start or AgentState()).text()
 
 
 def message(agent: DurableAgent, content: Content) -> str:
     """Return a user message for the signal ``put``, with its secrets hidden."""
-    return input_text(_hidden(agent, user_input(content)))
+    return input_text(_hide(agent, user_input(content)))
 
 
 def reply(agent: DurableAgent, effect: Postponable, answer: Any) -> str:
@@ -153,13 +153,13 @@ def reply(agent: DurableAgent, effect: Postponable, answer: Any) -> str:
     Raises:
         ConfigError: the answer does not fit the effect.
     """
-    return input_text(_hidden(agent, read_answer(effect, answer, {tool.spec.name: tool for tool in agent.tools})))
+    return input_text(_hide(agent, read_answer(effect, answer, {tool.spec.name: tool for tool in agent.tools})))
 
 
 def cancellation(agent: DurableAgent, reason: str = "") -> str:
     """Return a cancellation of the session's turn for the signal ``put``."""
-    return input_text(_hidden(agent, CancelAsked(reason)))
+    return input_text(_hide(agent, CancelAsked(reason)))
 
 
-def _hidden(agent: DurableAgent, value: V) -> V:
-    return agent.veil().hide(value)[0]
+def _hide(agent: DurableAgent, value: V) -> V:
+    return agent.redactor().hide(value)[0]

@@ -48,12 +48,12 @@ from cognition import (
 from cognition.steps.decisions import EFFECT_TYPES, Effect
 from cognition.steps.phases import Closed, Idle
 from interpreters.durable._errors import DurableError
-from interpreters.durable.serialization import Ended, Happened, input_text, written
+from interpreters.durable.serialization import RunOutcome, StepResult, encode_json, input_text
 from interpreters.durable.temporal._activities import HEARTBEAT, activities as activities
 from interpreters.durable.temporal._serialization import (
     TAKES,
     Beginning,
-    Letter,
+    WaitingInput,
     beginning as beginning,
     cancellation as cancellation,
     fits,
@@ -86,8 +86,8 @@ class SessionWorkflow:
         self._given = Beginning.read(given)
         self._engine = self.engine(self._given.config)
         self._state = self._given.state
-        self._inbox = [Letter.read(one) for one in self._given.waiting]
-        self._hearing: Letter | None = None
+        self._inbox = [WaitingInput.read(one) for one in self._given.waiting]
+        self._hearing: WaitingInput | None = None
         self._in_flight: dict[EffectId, Effect] = {one.effect_id: one for one in self._given.pending}
         self._steps: dict[EffectId, asyncio.Task[str]] = {}
         """The running steps of effects in flight, in the order of decisions; all other effects in flight are pending.
@@ -108,34 +108,36 @@ class SessionWorkflow:
 
     @workflow.run
     async def run(self, given: str) -> str:
-        """Run the session; return its final status, an ``Ended`` as JSON."""
+        """Run the session; return its final status, an ``RunOutcome`` as JSON."""
         for effect in self._given.unstarted:
             self._begin(effect)
-        while not self._over():
-            await workflow.wait_condition(lambda: self._next_letter() is not None or self._answered() or self._over())
-            letter = self._next_letter()
+        while not self._is_over():
+            await workflow.wait_condition(
+                lambda: self._next_input() is not None or self._has_answer() or self._is_over()
+            )
+            letter = self._next_input()
             if letter is not None:
                 await self._take_in(letter)
-            elif self._answered():
+            elif self._has_answer():
                 effect_id = next(iter(self._steps))
-                self._advance(Happened.read(await self._steps.pop(effect_id)))
-            if self._resting() and workflow.info().is_continue_as_new_suggested():
+                self._advance(StepResult.read(await self._steps.pop(effect_id)))
+            if self._is_resting() and workflow.info().is_continue_as_new_suggested():
                 await asyncio.gather(*self._beside)
             if self._may_go_on_as_new():
-                so_far = self._so_far()
+                so_far = self._current_outcome()
                 if fits(so_far):  # else it goes on here for as long as Temporal lets it
                     for task in self._steps.values():
                         task.cancel()
                     workflow.continue_as_new(so_far)
         await asyncio.gather(*self._beside)
-        return self.standing()
+        return self.status()
 
     @workflow.signal
     def put(self, event: str = "", *_more: Any) -> None:
         """Receive an input: a message, an answer, a cancellation. A message waits for the end of the turn."""
         self._error = ""
         try:
-            self._inbox.append(Letter.read(event))
+            self._inbox.append(WaitingInput.read(event))
         except DurableError as error:  # raised, it would stop the workflow for good
             self._refuse(str(error))
 
@@ -145,9 +147,9 @@ class SessionWorkflow:
         self._ending = True
 
     @workflow.query
-    def standing(self) -> str:
-        """Return the session's status, an ``Ended`` as JSON: pending effects, the newest turn's end, refusals since the
-        last ``put``.
+    def status(self) -> str:
+        """Return the session's status, an ``RunOutcome`` as JSON: pending effects, the newest turn's end, refusals
+        since the last ``put``.
 
         A ``put`` counts immediately: while a message waits, no turn counts as ended.
         """
@@ -158,12 +160,12 @@ class SessionWorkflow:
             waiting = [one for effect_id, one in self._in_flight.items() if effect_id not in answered]
             pending = tuple(one for one in waiting if isinstance(one, Postponable))
         finished = None if any(one.is_message for one in unheard) else self._finished
-        return Ended(self._at, self._state.counters.turn, finished, pending, self._error).text()
+        return RunOutcome(self._at, self._state.counters.turn, finished, pending, self._error).text()
 
-    def _over(self) -> bool:
-        return (self._ending or self._given.is_worker) and self._resting() and not self._inbox
+    def _is_over(self) -> bool:
+        return (self._ending or self._given.is_worker) and self._is_resting() and not self._inbox
 
-    def _resting(self) -> bool:
+    def _is_resting(self) -> bool:
         return isinstance(self._state.phase, Idle | Closed)
 
     def _may_go_on_as_new(self) -> bool:
@@ -171,11 +173,11 @@ class SessionWorkflow:
 
         This may be in the middle of a turn, since a turn may be longer than a history.
         """
-        if self._over() or self._beside or not self._started.isdisjoint(self._steps):
+        if self._is_over() or self._beside or not self._started.isdisjoint(self._steps):
             return False
         return workflow.info().is_continue_as_new_suggested()
 
-    def _so_far(self) -> str:
+    def _current_outcome(self) -> str:
         waiting = tuple(one.text for one in self._inbox)
         kept = evolve(self._given, state=self._state, waiting=waiting, at=self._at, finished=self._finished)
         pending = tuple(one for effect_id, one in self._in_flight.items() if effect_id not in self._steps)
@@ -185,26 +187,26 @@ class SessionWorkflow:
 
     # ---------------------------------------------------------------------------------------------------------- inputs
 
-    def _next_letter(self) -> Letter | None:
+    def _next_input(self) -> WaitingInput | None:
         """Return the oldest input that can be taken now: a message waits for the end of the turn."""
-        return next((one for one in self._inbox if self._resting() or not one.is_message), None)
+        return next((one for one in self._inbox if self._is_resting() or not one.is_message), None)
 
-    def _cancellation(self) -> Letter | None:
+    def _cancellation(self) -> WaitingInput | None:
         return next((one for one in self._inbox if isinstance(one.event, CancelAsked)), None)
 
-    async def _take_in(self, letter: Letter) -> None:
+    async def _take_in(self, letter: WaitingInput) -> None:
         """Have an activity add an input's prompt, token counts and time, and take it. A cancellation does not wait for
         that.
         """
         self._inbox.remove(letter)
         self._hearing = letter
         self._heard += 1
-        hearing = asyncio.create_task(self._performed("cogstep.hear", f"hear-{self._heard}", letter.text))
+        hearing = asyncio.create_task(self._perform("cogstep.hear", f"hear-{self._heard}", letter.text))
         if not isinstance(letter.event, CancelAsked):
             await workflow.wait_condition(lambda: hearing.done() or self._cancellation() is not None)
         cancelled = self._cancellation()
         if hearing.done() or cancelled is None:
-            self._hear(letter, Happened.read(await hearing))
+            self._hear(letter, StepResult.read(await hearing))
         else:
             hearing.cancel()
             self._inbox.remove(cancelled)
@@ -212,7 +214,7 @@ class SessionWorkflow:
                 self._step(event)  # nothing that is decided in between begins
         self._hearing = None
 
-    def _hear(self, letter: Letter, happened: Happened) -> None:
+    def _hear(self, letter: WaitingInput, happened: StepResult) -> None:
         if happened.error:
             self._refuse(happened.error)
             if letter.is_message:
@@ -223,10 +225,10 @@ class SessionWorkflow:
     def _refuse(self, why: str) -> None:
         self._error = "; ".join(filter(None, (self._error, why)))[:REFUSED]
 
-    def _answered(self) -> bool:
+    def _has_answer(self) -> bool:
         return bool(self._steps) and next(iter(self._steps.values())).done()
 
-    def _advance(self, happened: Happened) -> None:
+    def _advance(self, happened: StepResult) -> None:
         self._at = max(self._at, happened.at)
         if happened.error:
             self._refuse(happened.error)
@@ -257,28 +259,28 @@ class SessionWorkflow:
                     task.cancel()
             case Remember():
                 self._noted += 1
-                note = self._performed("cogstep.remember", f"remember-{self._noted}", _written(decision))
+                note = self._perform("cogstep.remember", f"remember-{self._noted}", _encode(decision))
                 self._beside.add(noting := asyncio.create_task(note))
                 noting.add_done_callback(self._beside.discard)
             case _ if isinstance(decision, EFFECT_TYPES):
                 self._in_flight[decision.effect_id] = decision
-                self._steps[decision.effect_id] = asyncio.create_task(self._carried(decision))
+                self._steps[decision.effect_id] = asyncio.create_task(self._carry_out(decision))
             case _:
                 pass
 
-    async def _carried(self, effect: Effect) -> str:
+    async def _carry_out(self, effect: Effect) -> str:
         self._started.add(effect.effect_id)
         match effect:
             case StartTimer(effect_id=effect_id, seconds=seconds):
                 at = self._at + seconds
                 await asyncio.sleep(seconds)
-                return Happened(at, TimerFired(effect_id)).text()
+                return StepResult(at, TimerFired(effect_id)).text()
             case SpawnWorker():
-                return await self._worked(effect)
+                return await self._run_worker(effect)
             case _:
-                return await self._performed("cogstep.perform", str(effect.effect_id), _written(effect), effect)
+                return await self._perform("cogstep.perform", str(effect.effect_id), _encode(effect), effect)
 
-    async def _performed(self, what: str, name: str, text: str, effect: Effect | None = None) -> str:
+    async def _perform(self, what: str, name: str, text: str, effect: Effect | None = None) -> str:
         """Return an activity's result. Its id is the name with a digest of the text, so that a replay compares both."""
         if not fits(text):
             return self._too_large(text, effect)
@@ -293,17 +295,17 @@ class SessionWorkflow:
                 retry_policy=AGAIN,
             )
         except ActivityError as error:  # raised, it would end the workflow
-            return Happened(self._at, error=f"an activity failed: {error.cause or error}").text()
+            return StepResult(self._at, error=f"an activity failed: {error.cause or error}").text()
         return given
 
     def _too_large(self, text: str, effect: Effect | None) -> str:
         large = f"it has {len(text):,} bytes, and {TAKES}"
         if isinstance(effect, CallModel):  # the engine may ask with less
             why = Failure(f"the request is too large: {large}", kind="context_overflow")
-            return Happened(self._at, ModelFailed(effect.effect_id, why)).text()
-        return Happened(self._at, error=f"what was to be done is too large: {large}").text()
+            return StepResult(self._at, ModelFailed(effect.effect_id, why)).text()
+        return StepResult(self._at, error=f"what was to be done is too large: {large}").text()
 
-    async def _worked(self, effect: SpawnWorker) -> str:
+    async def _run_worker(self, effect: SpawnWorker) -> str:
         session = workflow.info().workflow_id
         nothing: Any = None  # its program is where its activities are
         worker = make_worker(effect, self._engine, Program(nothing, {}, session=session), self._state)
@@ -311,21 +313,25 @@ class SessionWorkflow:
         task = input_text(worker.task)
         own = Beginning(self._given.agent, config, worker.state, (task,), is_worker=True).text()
         if not fits(own):
-            return _unfinished(self._at, effect, f"its task has {len(own):,} bytes, and {TAKES}")
+            return _unfinished_error(self._at, effect, f"its task has {len(own):,} bytes, and {TAKES}")
         try:
             name = f"{session}/{effect.effect_id}"
             text: str = await workflow.execute_child_workflow("cogstep.session", own, id=name, result_type=str)
         except FailureError as error:  # it failed, somebody ended it, or another workflow has its name
-            return _unfinished(self._at, effect, f"its workflow failed: {error.__cause__ or error}")
-        ended = Ended.read(text)
+            return _unfinished_error(self._at, effect, f"its workflow failed: {error.__cause__ or error}")
+        ended = RunOutcome.read(text)
         if ended.finished is None and ended.error:
-            return _unfinished(ended.at, effect, ended.error)
-        return Happened(ended.at, worker_answer(effect, ended.finished)).text()
+            return _unfinished_error(ended.at, effect, ended.error)
+        return StepResult(ended.at, worker_answer(effect, ended.finished)).text()
 
 
-def _unfinished(at: float, effect: SpawnWorker, why: str) -> str:
-    return Happened(at, WorkerFailed(effect.effect_id, why)).text()
+def _unfinished_error(at: float, effect: SpawnWorker, why: str) -> str:
+    return StepResult(at, WorkerFailed(effect.effect_id, why)).text()
 
 
-def _written(decision: Decision) -> str:
-    return written(to_data(decision, Decision))
+def _encode(decision: Decision) -> str:
+    data = to_data(decision, Decision)
+    if isinstance(decision, CallModel):
+        for message in data["request"]["messages"]:
+            message.pop("left_out", None)  # not sent to a model, and workflows of older versions have other ids
+    return encode_json(data)

@@ -34,12 +34,12 @@ MOST_PASSAGES = 40
 """Best passages per message. The recording contains each of them with the message."""
 
 
-class WorkspaceFiles:
+class ContextFiles:
     """Reads context from a directory's files, for each user message again.
 
-    >>> from interpreters import Agent, WorkspaceFiles, fakes
+    >>> from interpreters import Agent, ContextFiles, fakes
     >>> model = fakes.ScriptedModel(["Hello."])
-    >>> with Agent(model, context=[WorkspaceFiles(".")]) as agent:
+    >>> with Agent(model, context=[ContextFiles(".")]) as agent:
     ...     agent.run("Good morning").text
     'Hello.'
 
@@ -52,7 +52,7 @@ class WorkspaceFiles:
 
     def __init__(self, directory: StrPath = ".") -> None:
         if not isinstance(directory, str | os.PathLike):
-            raise ConfigError(f"WorkspaceFiles takes the path of a directory, not a {type(directory).__name__}")
+            raise ConfigError(f"ContextFiles takes the path of a directory, not a {type(directory).__name__}")
         self._root = Path(directory).expanduser().absolute()
         try:
             there = self._root.is_dir()
@@ -75,13 +75,13 @@ class WorkspaceFiles:
             content = self._read(name)
             if content is not None and content.strip():
                 found.append(Candidate(section, content.strip("\n"), name))
-        passages = [*self._passages(MEMORY, ""), *self._noted()]
+        passages = [*self._passages(MEMORY, ""), *self._read_notes()]
         scores = scores_of(text, [passage.text for passage in passages])
         told = [place for place, score in enumerate(scores) if score > 0]
         best = sorted(told, key=scores.__getitem__, reverse=True)[:MOST_PASSAGES]
         return (*found, *[passages[place] for place in sorted(best)])
 
-    def _noted(self) -> Iterator[Candidate]:
+    def _read_notes(self) -> Iterator[Candidate]:
         """Yield the passages of the daily notes, newest day first."""
         folder = self._inside(NOTES)
         if folder is None:

@@ -19,8 +19,8 @@ from typing import Any
 from attrs import frozen
 
 from cognition import Candidate, CogstepError, ConfigError
-from cognition.base.checking import shown
-from interpreters.loop.program.system_prompt import UNSAID, Filled, filled_in, values_of
+from cognition.base.checking import show
+from interpreters.loop.program.system_prompt import UNSAID, Filled, fillable_parameters, values_of
 from interpreters.tools.tool import describe, is_async
 
 ContextFunction = Callable[..., Any]
@@ -52,7 +52,7 @@ class Source:
         places, names = values_of(self.given, deps, session, text)
         return partial(self.function, *places, **names)
 
-    def made(self, text: str, deps: Any, session: str) -> tuple[Candidate, ...]:
+    def make(self, text: str, deps: Any, session: str) -> tuple[Candidate, ...]:
         """Return the candidates for a message, without an event loop.
 
         Raises:
@@ -64,7 +64,7 @@ class Source:
         except ContextSourceError:
             raise
         except Exception as error:
-            raise self.failed(error) from error
+            raise self.source_error(error) from error
 
     def read(self, answer: Any) -> tuple[Candidate, ...]:
         """Check the function's result.
@@ -75,22 +75,22 @@ class Source:
         if inspect.iscoroutine(answer):
             answer.close()  # or Python warns that nobody awaited it
         if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
-            raise ContextSourceError(f"{self._named} has to return Candidates, not {shown(answer)}; {UNSAID}")
+            raise ContextSourceError(f"{self._describe} has to return Candidates, not {show(answer)}; {UNSAID}")
         found = tuple(answer)
         others = [one for one in found if not isinstance(one, Candidate)]
         if others:
-            raise ContextSourceError(f"{self._named} has to return Candidates, and gave {shown(others[0])}; {UNSAID}")
+            raise ContextSourceError(f"{self._describe} has to return Candidates, and gave {show(others[0])}; {UNSAID}")
         return found
 
-    def failed(self, error: Exception) -> ContextSourceError:
+    def source_error(self, error: Exception) -> ContextSourceError:
         """Return the error for an exception that the function raised."""
         said = (
             str(error) if isinstance(error, CogstepError) else describe(error)
         )  # which names the file that it is about
-        return ContextSourceError(f"{self._named} failed ({said}); {UNSAID}")
+        return ContextSourceError(f"{self._describe} failed ({said}); {UNSAID}")
 
     @property
-    def _named(self) -> str:
+    def _describe(self) -> str:
         return f"the function {self.name!r} of context"
 
 
@@ -101,7 +101,7 @@ def sources_of(given: Any) -> tuple[Source, ...]:
         ConfigError: an item is not a function, or has a parameter that can't be filled.
     """
     if callable(given) or isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise ConfigError(f"context must be a list of functions that give Candidates, not {shown(given)}")
+        raise ConfigError(f"context must be a list of functions that give Candidates, not {show(given)}")
     return tuple([_source(one) for one in given])
 
 
@@ -110,5 +110,5 @@ def _source(function: Any) -> Source:
         return function
     if not callable(function) or isinstance(function, type):
         hint = "; write Class() for what it makes" if isinstance(function, type) else ""
-        raise ConfigError(f"context must be a list of functions that give Candidates, and has {shown(function)}{hint}")
-    return Source(function, filled_in(function, "context", takes_text=True))
+        raise ConfigError(f"context must be a list of functions that give Candidates, and has {show(function)}{hint}")
+    return Source(function, fillable_parameters(function, "context", takes_text=True))

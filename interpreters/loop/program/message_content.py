@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cognition import ConfigError, Image, Part, TextPart
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from cognition.values.content import LARGEST_IMAGE, text_of
 from runtime.files import read_regular
 
@@ -27,7 +27,7 @@ def load_image(path: str | os.PathLike[str]) -> Image:
         ConfigError: it is not such a file, or can't be read.
     """
     if not isinstance(path, str | os.PathLike):
-        raise ConfigError(f"load_image takes the path of a file, not {shown(path)}; Image.of() takes bytes")
+        raise ConfigError(f"load_image takes the path of a file, not {show(path)}; Image.of() takes bytes")
     try:
         content = read_regular(path, LARGEST_IMAGE)
     except OSError as error:
@@ -49,7 +49,7 @@ def content_of(content: Any) -> tuple[str, tuple[Part, ...]]:
     listed = [content] if isinstance(content, Image | TextPart) else content
     if not isinstance(listed, list | tuple):
         raise ConfigError(
-            f"run: a message has to be a text, or a list of texts and images, not {shown(content)}{_hint(content)}"
+            f"run: a message has to be a text, or a list of texts and images, not {show(content)}{_hint(content)}"
         )
     if not listed:
         raise ConfigError("run: a message has to have a text or an image, and the list is empty")
@@ -62,7 +62,7 @@ def _part(value: Any) -> Part:
         return TextPart(value)
     if isinstance(value, Image | TextPart):
         return value
-    raise ConfigError(f"run: a message is made of texts and images, not {shown(value)}{_hint(value)}")
+    raise ConfigError(f"run: a message is made of texts and images, not {show(value)}{_hint(value)}")
 
 
 def _hint(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.protocol.model import Runtime
 
 
-def closed_with(model: Runtime, owns_model: bool | None) -> bool:
+def is_closed_with(model: Runtime, owns_model: bool | None) -> bool:
     """Return whether closing an agent or a host also closes the model that the program passed in.
 
     ``owns_model`` decides if it is not None. By default the program keeps the model, as it may use it further. The

@@ -38,7 +38,7 @@ def outlives_its_run(effect: Effect, tools: Mapping[str, Tool[..., object]]) -> 
     return isinstance(effect, ASKED)
 
 
-def waiting_under(effect_id: str, pending: Iterable[Postponable]) -> Postponable:
+def find_pending(effect_id: str, pending: Iterable[Postponable]) -> Postponable:
     """Return the pending effect with this id.
 
     Raises:
@@ -46,11 +46,11 @@ def waiting_under(effect_id: str, pending: Iterable[Postponable]) -> Postponable
     """
     known = {str(effect.effect_id): effect for effect in pending}
     if effect_id not in known:
-        names = told(known.values()) or "nothing"
+        names = format_pending(known.values()) or "nothing"
         raise CogstepError(f"nothing waits for an answer under {effect_id!r}; pending: {names}")
     return known[effect_id]
 
 
-def told(pending: Iterable[Postponable]) -> str:
+def format_pending(pending: Iterable[Postponable]) -> str:
     """List the pending effects for an error message."""
     return ", ".join(f"{type(effect).__name__} {effect.effect_id}" for effect in pending)

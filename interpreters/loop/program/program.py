@@ -34,7 +34,7 @@ from cognition import (
     RunHook,
     SpawnWorker,
 )
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from cognition.steps.decisions import EFFECT_TYPES, Effect
 from cognition.values.messages import json_object_text
 from interpreters.loop.program.approvals import HANDED_IN, NOBODY, Approval, ApprovalRequest, Approve, as_input, spec_of
@@ -51,10 +51,10 @@ from interpreters.loop.program.questions import (
     ReviewPlans,
     chosen_options,
 )
-from interpreters.loop.program.system_prompt import Prompting
+from interpreters.loop.program.system_prompt import PromptSource
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool_result
-from interpreters.tools.undo_hook import Keeper
+from interpreters.tools.undo_hook import UndoHook
 from runtime.protocol.model import Runtime
 from runtime.scheduling.owners import new_owner
 from runtime.stores.notes import Memory
@@ -68,7 +68,7 @@ long prompt.
 """
 
 
-def _as_it_is(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
@@ -86,7 +86,7 @@ class Program:
     memory: Memory | None = None
     hooks: Hooks = field(factory=dict)
     deps: Any = None
-    system: Prompting | None = None
+    system: PromptSource | None = None
     """Makes the system prompt for each message; None if it is fixed."""
     context: tuple[Source, ...] = field(default=(), converter=sources_of)
     """Return candidates for the prompt of each message."""
@@ -94,7 +94,7 @@ class Program:
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
     """Makes a worker's engine."""
     worker_patience: float | None = field(default=WORKER_PATIENCE)
-    reveal: Callable[[Any], Any] = _as_it_is
+    reveal: Callable[[Any], Any] = _return_unchanged
     """Restores the texts that the recording hides. Workers are not recorded, and use the real texts."""
     postpones: bool = True
     """Whether effects may be answered later. False for a worker, which ends with its parent's run."""
@@ -103,7 +103,7 @@ class Program:
     performers: Mapping[type[Effect], Callable[..., Any]] = field(factory=dict)
     """Carry out effects in place of the usual performers: see ``performers``."""
 
-    keeper: Keeper | None = None
+    keeper: UndoHook | None = None
     """Saves the undo data of file changes; None without a recording to save it in."""
 
     owner: int = field(factory=new_owner)
@@ -119,9 +119,9 @@ class Program:
         for kind, performer in value.items():
             if kind not in EFFECT_TYPES:
                 names = ", ".join(effect.__name__ for effect in EFFECT_TYPES)
-                raise ConfigError(f"performers: {shown(kind)} is no effect; the effects are {names}")
+                raise ConfigError(f"performers: {show(kind)} is no effect; the effects are {names}")
             if not callable(performer):
-                raise ConfigError(f"performers: {shown(performer)} is no function to perform {kind.__name__}")
+                raise ConfigError(f"performers: {show(performer)} is no function to perform {kind.__name__}")
 
     def tool_context(
         self, effect: CallTool, session: str, report: Callable[[str], object], begins: Callable[[], bool]
@@ -256,16 +256,16 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
             return Consultation(partial(approve, request), read, f"ask about {call.name}")
         case AskUser(questions=questions) if program.ask is not None:
             ask = partial(program.ask, QuestionRequest(questions, **about))
-            return Consultation(ask, partial(_answered, effect), "ask the user")
+            return Consultation(ask, partial(_read_choice, effect), "ask the user")
         case ReviewPlan(plan=plan) if program.review is not None:
             ask = partial(program.review, PlanRequest(plan, **about))
-            return Consultation(ask, partial(_reviewed, effect), "show a plan")
+            return Consultation(ask, partial(_read_review, effect), "show a plan")
         case Recall(query=query) if program.memory is not None:
             ask = partial(program.memory.recall, query)
-            return Consultation(ask, partial(_recalled, effect), "search the notes")
+            return Consultation(ask, partial(_read_recalled, effect), "search the notes")
         case RunHook(point=point, text=text, call=hooked) if point in program.hooks:
             ask = partial(program.hooks[point], HookRequest(point, text, hooked, **about))
-            return Consultation(ask, partial(_hooked, effect), f"run the hook {point}")
+            return Consultation(ask, partial(_read_hook, effect), f"run the hook {point}")
         case _:
             raise ConfigError(f"this program has nobody to ask for {type(effect).__name__}")
 
@@ -290,33 +290,33 @@ def read_answer(effect: Postponable, answer: Any, tools: Mapping[str, Tool[..., 
         case AskApproval():
             return as_input(effect, answer, HANDED_IN, spec_of(tools, effect.call.name))
         case AskUser():
-            return _answered(effect, answer)
+            return _read_choice(effect, answer)
         case ReviewPlan():
-            return _reviewed(effect, answer)
+            return _read_review(effect, answer)
         case CallTool():
             return tool_result(effect, answer)
 
 
-def _answered(effect: AskUser, chosen: Any) -> Input:
+def _read_choice(effect: AskUser, chosen: Any) -> Input:
     if chosen is None:
         return CancelAsked(DECLINED)
     return QuestionAnswered(effect.effect_id, chosen_options(effect.questions, chosen))
 
 
-def _reviewed(effect: ReviewPlan, answer: Any) -> Input:
+def _read_review(effect: ReviewPlan, answer: Any) -> Input:
     if not isinstance(answer, bool | PlanAnswer):
         raise ConfigError(f"review has to return True, False or a PlanAnswer, not {answer!r}")
     full = answer if isinstance(answer, PlanAnswer) else PlanAnswer(answer)
     return PlanReviewed(effect.effect_id, full.approved, full.feedback)
 
 
-def _recalled(effect: Recall, items: Any) -> Input:
+def _read_recalled(effect: Recall, items: Any) -> Input:
     if isinstance(items, str) or not all(isinstance(item, str) for item in items):
         raise ConfigError(f"recall has to return texts, not {items!r}")
     return MemoryRecalled(effect.effect_id, tuple(items))
 
 
-def _hooked(effect: RunHook, answer: Any) -> Input:
+def _read_hook(effect: RunHook, answer: Any) -> Input:
     if answer is None:
         return HookReturned(effect.effect_id)
     if not isinstance(answer, HookAnswer):

@@ -1,6 +1,6 @@
 """Ask the program questions, and call its plan reviews and hooks. For approvals see ``approvals``.
 
-Each callable runs where the interpreter decides (see ``docs/architecture.md``). It returns its answer, a
+Each callable runs where the interpreter decides (see ``docs/concepts/architecture.md``). It returns its answer, a
 ``concurrent.futures.Future``, or under asyncio any awaitable.
 """
 

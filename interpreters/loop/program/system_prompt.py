@@ -19,7 +19,7 @@ from typing import Any, Literal
 from attrs import frozen
 
 from cognition import CogstepError, ConfigError
-from cognition.base.checking import shown
+from cognition.base.checking import show
 from interpreters.tools.context import ToolContext
 from interpreters.tools.signature import context_name
 from interpreters.tools.tool import describe, is_async
@@ -43,7 +43,7 @@ class SystemPromptError(CogstepError):
 
 
 @frozen(eq=False)
-class Prompting:
+class PromptSource:
     """The prompt function and the parameters to pass to it."""
 
     function: PromptFunction
@@ -58,7 +58,7 @@ class Prompting:
         places, names = values_of(self.given, deps, session)
         return partial(self.function, *places, **names)
 
-    def made(self, deps: Any, session: str) -> str:
+    def make(self, deps: Any, session: str) -> str:
         """Return the prompt, without an event loop.
 
         Raises:
@@ -67,22 +67,22 @@ class Prompting:
         try:
             answer = self.call_for(deps, session)()
         except Exception as error:
-            raise failed(error) from error
+            raise prompt_error(error) from error
         return prompt_text(answer)
 
 
-def prompting(function: Any) -> Prompting:
+def prompt_source(function: Any) -> PromptSource:
     """Read the parameters of the function in ``system``.
 
     Raises:
         ConfigError: it is not a function, or has a parameter that can't be filled.
     """
     if not callable(function) or isinstance(function, type):
-        raise ConfigError(f"system must be a text, or a function that gives one, not {shown(function)}")
-    return Prompting(function, filled_in(function, "system"))
+        raise ConfigError(f"system must be a text, or a function that gives one, not {show(function)}")
+    return PromptSource(function, fillable_parameters(function, "system"))
 
 
-def filled_in(function: Callable[..., Any], option: str, *, takes_text: bool = False) -> tuple[Filled, ...]:
+def fillable_parameters(function: Callable[..., Any], option: str, *, takes_text: bool = False) -> tuple[Filled, ...]:
     """Return the parameters to fill in an option's function, each with the kind of its value.
 
     ``takes_text``: whether a parameter ``text`` receives the user's message.
@@ -119,7 +119,7 @@ def values_of(given: tuple[Filled, ...], deps: Any, session: str, text: str = ""
     return places, {name: values[what] for name, what in given if name}
 
 
-def failed(error: Exception) -> SystemPromptError:
+def prompt_error(error: Exception) -> SystemPromptError:
     """Return the error for an exception that the function raised."""
     return SystemPromptError(f"the function of system failed ({describe(error)}); {UNSAID}")
 
@@ -133,5 +133,5 @@ def prompt_text(answer: Any) -> str:
     if not isinstance(answer, str):
         if inspect.iscoroutine(answer):
             answer.close()  # or Python warns that nobody awaited it
-        raise SystemPromptError(f"the function of system has to return a text, not {shown(answer)}; {UNSAID}")
+        raise SystemPromptError(f"the function of system has to return a text, not {show(answer)}; {UNSAID}")
     return str(answer)

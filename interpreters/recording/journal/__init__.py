@@ -40,4 +40,4 @@ from interpreters.recording.journal.format import (
     Origin as Origin,
     Record as Record,
 )
-from interpreters.recording.journal.reader import JournalReader as JournalReader, why_foreign as why_foreign
+from interpreters.recording.journal.reader import JournalReader as JournalReader, explain_foreign as explain_foreign

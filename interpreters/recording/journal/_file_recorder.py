@@ -30,7 +30,7 @@ class FileRecorder:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._place = ""
         """Absolute path of the open file."""
         self._file: LockedFile | None = None
@@ -60,7 +60,7 @@ class FileRecorder:
         if self._file is not None and self._file.descriptor >= 0:  # by a session that was given the same recorder
             return False
         self._end, self._identity, self._looked = (-1, 0), None, NEVER
-        self._file = file = self._opened(os.O_CREAT if new else 0)
+        self._file = file = self._open_file(os.O_CREAT if new else 0)
         try:
             if not self._is_locked(file):
                 self.close()
@@ -76,7 +76,7 @@ class FileRecorder:
             raise
         return True
 
-    def _opened(self, flags: int) -> LockedFile:
+    def _open_file(self, flags: int) -> LockedFile:
         self._place = os.path.abspath(self.path)  # wherever the program stands later
         try:
             return LockedFile(self.path, os.O_WRONLY | flags)
@@ -108,13 +108,13 @@ class FileRecorder:
         descriptor = self._file.descriptor
         now = monotonic()
         if force or now - self._looked > LOOK_HOLDS:
-            self._look(descriptor, now)
+            self._check_path(descriptor, now)
         try:
             size = os.lseek(descriptor, 0, os.SEEK_END)  # in a sixth of the time that `fstat` takes
             newest, end = self._end
-            start = end if number == newest + 1 else self._start_of(number)
+            start = end if number == newest + 1 else self._find_start(number)
             if size < start:
-                raise self._lost("was cut short")
+                raise self._lost_error("was cut short")
             if size > start:  # what an interrupt or a crash left behind of a record
                 os.ftruncate(descriptor, start)
             try:
@@ -137,14 +137,14 @@ class FileRecorder:
                 path=self.path,
             ) from error
 
-    def look_again(self) -> None:
+    def check_path(self) -> None:
         """Check the path again before the next line, because a turn begins.
 
         The program may have changed files before it.
         """
         self._looked = NEVER
 
-    def _look(self, descriptor: int, now: float) -> None:
+    def _check_path(self, descriptor: int, now: float) -> None:
         """Check that the path still leads to the open file. Lines written to another file are lost.
 
         Raises:
@@ -163,25 +163,25 @@ class FileRecorder:
                 self._looked = now
                 return
             what = "was replaced by another"
-        raise self._lost(what)
+        raise self._lost_error(what)
 
-    def _lost(self, what: str) -> JournalWriteError:
+    def _lost_error(self, what: str) -> JournalWriteError:
         return JournalWriteError(
             f"the file {what} while its session is recorded, so that nobody would find the record; put the file back, "
             "or begin another session",
             path=self.path,
         )
 
-    def stands(self, number: int, end: int) -> None:
+    def note_line(self, number: int, end: int) -> None:
         """Note that a complete line with this number ends here, because the caller has already read the file."""
         self._end = (number, end)
 
     @property
-    def holds_something(self) -> bool:
+    def has_data(self) -> bool:
         """Whether the locked file contains data."""
         return self._file is not None and os.fstat(self._file.descriptor).st_size > 0
 
-    def _start_of(self, number: int) -> int:
+    def _find_start(self, number: int) -> int:
         """Return the start of the line with this number if it does not follow the newest line."""
         newest, _ = self._end
         if newest >= 0 and number != newest:  # the newest again: an interrupt came when it stood there

@@ -35,17 +35,18 @@ from interpreters.recording.journal.errors import (
     JournalLockedError,
     JournalWriteError,
 )
-from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, line_of
+from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, LineEnd, Origin, line_of
 from interpreters.recording.journal.payloads import LARGE, LargeTexts, Payloads, RecorderPayloads
 from interpreters.recording.journal.reader import JournalReader
-from interpreters.recording.journal.seals import KEY_FILE, begun, key_for_writing, said_of
-from interpreters.recording.journal.strict_lines import LONGEST, decoded
+from interpreters.recording.journal.seals import KEY_FILE, describe_os_error, key_for_writing, start_hash
+from interpreters.recording.journal.strict_lines import LONGEST, decode_line
 from interpreters.recording.recorder import KeepsPayloads, MayWait, Recorder, Where, beside, path_of
 from interpreters.tools.failures import describe
+from runtime.closeable import Closeable
 from runtime.files import reason_about
 
 if TYPE_CHECKING:
-    from interpreters.recording.redactor import Redacted, Veil
+    from interpreters.recording.redactor import RedactionNote, Redactor
 
 T = TypeVar("T")
 
@@ -60,14 +61,14 @@ UNSEALED = (
 )
 
 
-class Journal:
+class Journal(Closeable):
     """Writes a journal. It locks its place while it is open; a crash or the loss of all references releases the lock.
 
     It formats the lines, and a ``Recorder`` stores them: a file, or the program's own.
     """
 
     def __init__(self, where: Where, fsync: Fsync) -> None:
-        self.path = path_of(where)
+        self.path: Path = path_of(where)
         self._recorder: Recorder = where if isinstance(where, Recorder) else FileRecorder(where)
         self._files = self._recorder if isinstance(self._recorder, FileRecorder) else None
         """The recorder if it is a file, which supports more than other recorders."""
@@ -85,7 +86,7 @@ class Journal:
         A call that finds it locked leaves its work to the owner: it may be a signal handler that interrupted a write.
         """
         self._closed = False
-        self._end = Place(0, -1, 0)
+        self._end = LineEnd(0, -1, 0)
         """End of the last complete line, in one value that an interrupt can't split."""
         self._payloads: LargeTexts | None = None
         if self._files is not None:
@@ -93,8 +94,8 @@ class Journal:
         elif isinstance(self._recorder, KeepsPayloads):
             self._payloads = RecorderPayloads(self._recorder)
         self._decisions = DecisionWriter()
-        self.veil: Veil | None = None
-        self.warning = ""
+        self.redactor: Redactor | None = None
+        self.warning: str = ""
         """Why the recording has no seals, with the consequences; empty if it has them."""
         self._read: JournalReader | None = None
         """Reader of a continued journal, until the first line is written."""
@@ -111,7 +112,7 @@ class Journal:
         created: float | None = None,
         start: AgentState | None = None,
         origin: Origin | None = None,
-        redacted: Sequence[Redacted] = (),
+        redacted: Sequence[RedactionNote] = (),
     ) -> Journal:
         """Begin a journal in an empty file or another empty place.
 
@@ -162,15 +163,15 @@ class Journal:
         return journal, reader
 
     def _lock(self, otherwise: str, *, new: bool) -> None:
-        locked = self._asked(partial(self._recorder.lock, new), "be opened for writing")
+        locked = self._ask(partial(self._recorder.lock, new), "be opened for writing")
         if not locked and self._files is None:  # it may be a session's that nobody holds any more
             gc.collect()
-            locked = self._asked(partial(self._recorder.lock, new), "be opened for writing")
+            locked = self._ask(partial(self._recorder.lock, new), "be opened for writing")
         if not locked:
             self._released = True
             raise JournalLockedError(otherwise, path=self.path)
 
-    def _asked(self, ask: Callable[[], T], what: str) -> T:
+    def _ask(self, ask: Callable[[], T], what: str) -> T:
         """Return the recorder's answer. Any exception is raised as an error of this journal."""
         try:
             return ask()
@@ -181,23 +182,23 @@ class Journal:
 
     def _begin(self, header: dict[str, Any]) -> None:
         try:
-            self._end = evolve(self._end, seal=begun(key_for_writing()))
+            self._end = evolve(self._end, seal=start_hash(key_for_writing()))
         except OSError as error:
             help_ = "set XDG_STATE_HOME to a directory that only this user can write"
             if os.environ.get(KEY_FILE):
                 help_ = f"put that right, or leave {KEY_FILE} out"
-            self.warning = UNSEALED.format(path=self.path, reason=said_of(error), help=help_)
+            self.warning = UNSEALED.format(path=self.path, reason=describe_os_error(error), help=help_)
         self._lock("another session is being recorded here; choose another name", new=True)
-        if self._asked(self._holds_something, "be read"):
+        if self._ask(self._has_data, "be read"):
             what = "the file exists" if self._files is not None else "something is recorded here already"
             raise JournalExistsError(
                 f"{what}, and a recording is never overwritten; choose another name or delete it", path=self.path
             )
         self._put(header, force=self._fsync != "never")
 
-    def _holds_something(self) -> bool:
+    def _has_data(self) -> bool:
         if self._files is not None:
-            return self._files.holds_something
+            return self._files.has_data
         return next(iter(self._recorder.lines()), None) is not None
 
     @property
@@ -216,7 +217,7 @@ class Journal:
 
     @property
     def written(self) -> int:
-        return self._end.number if self._read is None else self._read.place.number
+        return self._end.number if self._read is None else self._read.line_end.number
 
     @property
     def may_wait(self) -> bool:
@@ -229,7 +230,7 @@ class Journal:
             return True
         if self._fsync == "never":
             return False
-        if self._forces(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text")):
+        if self._must_force(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text")):
             return True
         return isinstance(event, UserSpoke) and (
             len(event.system or "") >= LARGE
@@ -237,16 +238,16 @@ class Journal:
             or any(len(one.text) >= LARGE for one in event.context)
         )
 
-    def _forces(self, transition: Transition) -> bool:
+    def _must_force(self, transition: Transition) -> bool:
         if self._fsync != "turn":
             return self._fsync == "record"
         decisions = transition.decisions
         return bool(decisions) and isinstance(decisions[-1], TurnFinished | Compacted | NotCompacted)
 
     def write(
-        self, event: Input, transition: Transition, redacted: Sequence[Redacted] = (), *, force: bool = False
+        self, event: Input, transition: Transition, redacted: Sequence[RedactionNote] = (), *, force: bool = False
     ) -> None:
-        """Append an input with its decisions, and the notes of secrets that a veil has hidden in it.
+        """Append an input with its decisions, and the notes of secrets that a redactor has hidden in it.
 
         ``force``: force it to disk, unless ``fsync`` is "never".
 
@@ -261,27 +262,21 @@ class Journal:
         if redacted:
             record["redacted"] = [one.data() for one in redacted]
         if self._files is not None and isinstance(event, UserSpoke):
-            self._files.look_again()
-        self._put(record, force=self._forces(transition) or (force and self.forces))
+            self._files.check_path()
+        self._put(record, force=self._must_force(transition) or (force and self.forces))
 
     def close(self) -> None:
         """Release the place, after a record that another thread is writing. A second call does nothing."""
         self._closed = True
-        self._close_if_nobody_writes()
+        self._close_if_idle()
 
-    def _close_if_nobody_writes(self) -> None:
+    def _close_if_idle(self) -> None:
         # Looked at, not tried: an interrupt between a lock that was taken and the line that notes it leaves it taken.
         if not self._writing.locked():
             with self._writing:
                 if os.getpid() == self._process and not self._released:  # else it is the parent's, or another session's
-                    self._asked(self._recorder.close, "be closed")
+                    self._ask(self._recorder.close, "be closed")
                     self._released = True
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _put(self, value: dict[str, Any], *, force: bool) -> None:
         if os.getpid() != self._process:  # before the lock: a thread of the parent's may have held it
@@ -297,13 +292,13 @@ class Journal:
                 self._append(value, force=force)
         finally:
             if self._closed:
-                self._close_if_nobody_writes()
+                self._close_if_idle()
 
     def _append(self, value: dict[str, Any], *, force: bool) -> None:
         if self._read is not None:  # to its end by now. What is not the user's own, is not sealed as such
-            self._end, self._read = evolve(self._read.place, seal=self._read.seals.whole()), None
+            self._end, self._read = evolve(self._read.line_end, seal=self._read.seals.running_hash()), None
             if self._files is not None:
-                self._files.stands(self._end.number, self._end.end)
+                self._files.note_line(self._end.number, self._end.end)
         size, number = self._end.end, self._end.number + 1
         line, total, seal, brings = self._line(value)
         try:
@@ -317,9 +312,9 @@ class Journal:
             raise JournalWriteError(
                 f"the record could not be written ({describe(error)}); everything before it is kept", path=self.path
             ) from error
-        self._end = Place(size + len(line), number, total, seal)
+        self._end = LineEnd(size + len(line), number, total, seal)
         if brings and self._payloads is not None:  # only now: a line that takes this one's place has to bring them too
-            self._payloads.kept(brings)
+            self._payloads.note_stored(brings)
 
     def _line(self, value: dict[str, Any]) -> tuple[bytes, int, blake2b | None, dict[str, bytes]]:
         """Return the line for a value, its sum and seal, and the large texts to store together with it.
@@ -336,10 +331,10 @@ class Journal:
         except (ValueError, RecursionError) as error:
             raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
         except OSError as error:
-            raise self._not_written(error) from error
+            raise self._write_error(error) from error
         if len(line) > LONGEST:
             raise JournalWriteError(f"the record has {len(line)} bytes, and a line may have {LONGEST}", path=self.path)
-        if "config" in value and decoded(line) is None:  # the only place where something stands of anybody's making
+        if "config" in value and decode_line(line) is None:  # the only place where something stands of anybody's making
             raise JournalWriteError(
                 "the header could not be read again: a tool's schema is nested too deeply, or a number is too long",
                 path=self.path,
@@ -351,16 +346,16 @@ class Journal:
     ) -> tuple[dict[str, Any], dict[str, bytes]]:
         force = self._fsync != "never"
         if "config" not in value:
-            return payloads.moved_out(value, force=force)
+            return payloads.extract(value, force=force)
         config = value["config"] or {}
         # Schemas of tools may hold anything, so that they stay.
-        texts, brings = payloads.moved_out({"start": value.get("start"), "system": config.get("system")}, force=force)
+        texts, brings = payloads.extract({"start": value.get("start"), "system": config.get("system")}, force=force)
         header = {**value, "start": texts["start"]} if "start" in value else dict(value)
         if "system" in config:
             header["config"] = {**config, "system": texts["system"]}
         return header, brings
 
-    def _not_written(self, error: OSError) -> JournalWriteError:
+    def _write_error(self, error: OSError) -> JournalWriteError:
         return JournalWriteError(
             f"the record could not be written ({reason_about(error, self.path)}); everything before it is kept. "
             "Make room or choose another place, then go on",

@@ -58,7 +58,7 @@ class Contents:
         """Names of contents known to be stored completely."""
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[int]:
+    def open_directory(self) -> Iterator[int]:
         """Yield the descriptor of the directory, which is created if necessary.
 
         Raises:
@@ -83,7 +83,7 @@ class Contents:
         name = name or sha256(content).hexdigest()
         if name in self._there:
             return name
-        with self.opened() as directory:
+        with self.open_directory() as directory:
             if _content(name, directory, len(content)) != content:  # a crash of the machine may have left it empty
                 part = name + PART
                 with contextlib.suppress(FileNotFoundError):  # a crash has left it, or somebody has planted it
@@ -115,7 +115,7 @@ class Contents:
         Raises:
             OSError: it failed.
         """
-        with self.opened() as directory:
+        with self.open_directory() as directory:
             self._force_names(directory, own=own)
 
     def _force_names(self, directory: int, *, own: bool = True) -> None:
@@ -183,6 +183,6 @@ def is_name(name: Any) -> bool:
     return isinstance(name, str) and len(name) == 64 and not set(name) - set("0123456789abcdef")
 
 
-def kept_files(journal: Path) -> Contents:
+def undo_files(journal: Path) -> Contents:
     """Return the undo data of a session: saved file contents, and the list of changes."""
     return Contents(journal.parent / f"{journal.name}.files", "kept content", (CHANGES,))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cognition import CogstepError
+from cognition.base.elision import elide
 
 if TYPE_CHECKING:
     from interpreters.recording.journal.format import Record
@@ -15,9 +16,9 @@ LONGEST = 1000
 """Maximum characters of an error message, because it may repeat text from an untrusted file."""
 
 
-def shortened(message: str) -> str:
+def shorten(message: str) -> str:
     """Return a message of readable length: of a long one, both ends."""
-    return message if len(message) <= LONGEST else f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
+    return message if len(message) <= LONGEST else elide(message, LONGEST // 2, LONGEST // 2, lambda _: " ... ")
 
 
 class JournalError(CogstepError):
@@ -31,7 +32,7 @@ class JournalError(CogstepError):
 
     def __init__(self, message: str, *, path: Path, line: int | None = None) -> None:
         place = f"line {line}: " if line is not None else ""
-        self.problem = f"{place}{shortened(message)}"
+        self.problem: str = f"{place}{shorten(message)}"
         super().__init__(f"{path}{', ' if place else ': '}{self.problem}")
         self.path = path
         self.line = line

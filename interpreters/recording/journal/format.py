@@ -77,7 +77,7 @@ class Record:
 
 
 @frozen
-class Place:
+class LineEnd:
     """The end of a complete line."""
 
     end: int

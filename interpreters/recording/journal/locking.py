@@ -45,11 +45,11 @@ class LockedFile:
     """
 
     def __init__(self, path: Path, flags: int) -> None:
-        self.descriptor = -1
+        self.descriptor: int = -1
         """The descriptor; negative once closed."""
-        self.forked = False
+        self.forked: bool = False
         """Whether this is a forked child: the file is closed here and open in the parent."""
-        _collection.look()
+        _collection.collect_if_due()
         while True:  # no lock is held meanwhile: to open a file may take as long as a disk likes
             newest = _forks.newest
             self.descriptor = open_private(path, os.O_APPEND | flags)
@@ -67,7 +67,7 @@ class LockedFile:
         """
         until = time.monotonic() + PATIENCE
         collections = COLLECTIONS
-        while not self._try(fcntl.LOCK_EX):
+        while not self._lock(fcntl.LOCK_EX):
             if not self._is_written():
                 if time.monotonic() > until:
                     return False
@@ -98,7 +98,7 @@ class LockedFile:
                 self.descriptor = -1
                 os.close(descriptor)
 
-    def _try(self, how: int) -> bool:
+    def _lock(self, how: int) -> bool:
         try:
             fcntl.flock(self.descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -108,7 +108,7 @@ class LockedFile:
     def _is_written(self) -> bool:
         """Whether another process has an exclusive lock, and is not only checking."""
         try:
-            shared = self._try(fcntl.LOCK_SH)
+            shared = self._lock(fcntl.LOCK_SH)
         except OSError:  # as on NFS, where a file that is open for writing alone can't be shared
             return True
         if shared:
@@ -130,7 +130,7 @@ _open_files: WeakSet[LockedFile] = WeakSet()
 _releasing: list[threading.Thread] = []
 
 
-class _Collection:
+class _GarbageCollection:
     """Limits the number of open files of sessions without references.
 
     A session in a reference cycle, for example through its observer, is garbage. Python collects garbage by the number
@@ -140,7 +140,7 @@ class _Collection:
     def __init__(self) -> None:
         self._at = FEWEST
 
-    def look(self) -> None:
+    def collect_if_due(self) -> None:
         """Collect garbage before a file is opened, if the number of open files has doubled."""
         if len(_open_files) >= self._at:
             gc.collect()
@@ -150,10 +150,10 @@ class _Collection:
 FEWEST = 64
 """Number of open files below which no collection is necessary."""
 
-_collection = _Collection()
+_collection = _GarbageCollection()
 
 
-def released_by(thread: threading.Thread) -> None:
+def note_releasing_thread(thread: threading.Thread) -> None:
     """Note a thread that ends dropped sessions."""
     _releasing[:] = [one for one in _releasing if one.is_alive()]
     _releasing.append(thread)

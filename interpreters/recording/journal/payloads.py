@@ -55,7 +55,7 @@ class LargeTexts(ABC):
         """Names of contents already stored together with a line."""
 
     @abstractmethod
-    def place(self, name: str, content: bytes, force: bool) -> bool:
+    def store(self, name: str, content: bytes, force: bool) -> bool:
         """Store a content; return whether it must instead be stored together with its line.
 
         Raises:
@@ -63,7 +63,7 @@ class LargeTexts(ABC):
         """
 
     @abstractmethod
-    def found(self, name: str, longest: int) -> bytes:
+    def load(self, name: str, longest: int) -> bytes:
         """Return the content with a name, its sum verified.
 
         Raises:
@@ -71,14 +71,14 @@ class LargeTexts(ABC):
         """
 
     @abstractmethod
-    def shown(self, name: str) -> str:
+    def name_for_errors(self, name: str) -> str:
         """Return the payload's name for errors."""
 
-    def kept(self, names: Iterable[str]) -> None:
+    def note_stored(self, names: Iterable[str]) -> None:
         """Note that these contents are stored together with a line."""
         self._brought.update(names)
 
-    def moved_out(self, data: Any, *, force: bool) -> tuple[Any, dict[str, bytes]]:
+    def extract(self, data: Any, *, force: bool) -> tuple[Any, dict[str, bytes]]:
         """Replace the large texts in the plain data of a line by references.
 
         Args:
@@ -106,13 +106,13 @@ class LargeTexts(ABC):
                 room -= len(content)
                 if room < 0:
                     raise OSError(None, f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
-                if name not in self._brought and self.place(name, content, force):
+                if name not in self._brought and self.store(name, content, force):
                     brings[name] = content
             return {REFERENCE: name}
 
-        return _mapped(data, lambda value: move(value) if isinstance(value, str) else None), brings
+        return _map(data, lambda value: move(value) if isinstance(value, str) else None), brings
 
-    def brought_back(self, data: Any, look: Callable[[bytes], object] = len, *, keep: bool = False) -> Any:
+    def restore(self, data: Any, look: Callable[[bytes], object] = len, *, keep: bool = False) -> Any:
         """Replace the references in the plain data of a line by their texts.
 
         Args:
@@ -142,18 +142,18 @@ class LargeTexts(ABC):
                     raise PayloadError(f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
             return known[name][0]
 
-        brought = _mapped(data, bring)
+        brought = _map(data, bring)
         if keep:
             self._kept |= known
         return brought
 
     def _get(self, name: str, room: int, look: Callable[[bytes], object]) -> tuple[str, int]:
-        content = self.found(name, room)
+        content = self.load(name, room)
         look(content)
         try:
             return content.decode("utf-8", "surrogatepass"), len(content)
         except UnicodeDecodeError as error:
-            raise PayloadError(f"the payload {self.shown(name)} is no text") from error
+            raise PayloadError(f"the payload {self.name_for_errors(name)} is no text") from error
 
 
 class Payloads(Contents, LargeTexts):
@@ -163,17 +163,17 @@ class Payloads(Contents, LargeTexts):
         Contents.__init__(self, directory_of(journal), "payload")
         LargeTexts.__init__(self)
 
-    def place(self, name: str, content: bytes, force: bool) -> bool:
+    def store(self, name: str, content: bytes, force: bool) -> bool:
         self.put(content, force=force, name=name)
         return False
 
-    def found(self, name: str, longest: int) -> bytes:
+    def load(self, name: str, longest: int) -> bytes:
         try:
             return self.get(name, longest)
         except ContentError as error:
             raise PayloadError(str(error)) from error
 
-    def shown(self, name: str) -> str:
+    def name_for_errors(self, name: str) -> str:
         return str(self.directory / name)
 
 
@@ -184,11 +184,11 @@ class RecorderPayloads(LargeTexts):
         super().__init__()
         self._recorder = recorder
 
-    def place(self, name: str, content: bytes, force: bool) -> bool:
+    def store(self, name: str, content: bytes, force: bool) -> bool:
         return True
 
-    def found(self, name: str, longest: int) -> bytes:
-        """See ``LargeTexts.found``.
+    def load(self, name: str, longest: int) -> bytes:
+        """See ``LargeTexts.load``.
 
         Raises:
             JournalError: the recorder can't read the payload.
@@ -211,7 +211,7 @@ class RecorderPayloads(LargeTexts):
             raise PayloadError(f"the payload {name} was changed after it was written")
         return content
 
-    def shown(self, name: str) -> str:
+    def name_for_errors(self, name: str) -> str:
         """Return the name. The journal's error contains the place."""
         return name
 
@@ -219,13 +219,13 @@ class RecorderPayloads(LargeTexts):
         return JournalError(f"can't be read: {why}", path=path_of(self._recorder))
 
 
-def _mapped(data: Any, change: Map) -> Any:
+def _map(data: Any, change: Map) -> Any:
     """Return a copy of plain data. ``change`` returns the replacement of a value, or None to look inside it."""
     changed = change(data)
     if changed is not None:
         return changed
     if isinstance(data, dict):
-        return {name: _mapped(value, change) for name, value in data.items()}
+        return {name: _map(value, change) for name, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_mapped(value, change) for value in data]
+        return [_map(value, change) for value in data]
     return data

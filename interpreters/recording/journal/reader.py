@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, CogstepError, Input, from_data
 from cognition.steps.codec import reader_of, tags_of
 from interpreters.recording.journal._file_recorder import FileRecorder
-from interpreters.recording.journal._line_stream import LineStream
 from interpreters.recording.journal.errors import (
     ForeignRecordingError,
     JournalDamagedError,
@@ -17,13 +18,70 @@ from interpreters.recording.journal.errors import (
     NotAJournalError,
     UnknownTagError,
 )
-from interpreters.recording.journal.format import FORMAT, Header, Origin, Place, Record, sum_of
+from interpreters.recording.journal.format import FORMAT, Header, LineEnd, Origin, Record, sum_of
 from interpreters.recording.journal.payloads import MARK, LargeTexts, PayloadError, Payloads, RecorderPayloads
 from interpreters.recording.journal.seals import SealCheck
-from interpreters.recording.journal.strict_lines import LONGEST, decoded
+from interpreters.recording.journal.strict_lines import LONGEST, decode_line
 from interpreters.recording.recorder import Recorder, Where, path_of
-from interpreters.recording.redactor import NUMBERED, Redacted
+from interpreters.recording.redactor import NUMBERED, RedactionNote
+from interpreters.tools.failures import describe
 from runtime.files import open_regular
+
+
+class LineStream:
+    """The part of the file interface that a reader uses, over a recorder's lines.
+
+    Raises:
+        JournalError: by each method, for any exception of the recorder, and for an invalid line.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._lines: Iterator[bytes] | None = None
+        self._newest = b""
+        self._end = 0
+        self._again = False
+
+    def readline(self, _longest: int) -> bytes:
+        """Return the next line; empty at the end."""
+        if self._again:
+            self._again = False
+            return self._newest
+        try:
+            if self._lines is None:
+                self._lines = iter(self._recorder.lines())
+            line = next(self._lines, None)
+        except JournalError:
+            raise
+        except Exception as error:
+            raise self._unreadable(describe(error)) from error
+        if line is None:
+            self._newest = b""
+            return b""
+        if line == b"":  # which a reader would take for the end, and the rest for what was never written
+            raise self._unreadable("one of its lines is empty")
+        if not isinstance(line, bytes):
+            raise self._unreadable(f"its lines have to be bytes, and one is of the type {type(line).__name__}")
+        self._newest, self._end = line, self._end + len(line)
+        return line
+
+    def _unreadable(self, why: str) -> JournalError:
+        return JournalError(f"can't be read: {why}", path=path_of(self._recorder))
+
+    def tell(self) -> int:
+        """Return the end of the newest line."""
+        return self._end
+
+    def seek(self, _place: int) -> None:
+        """Go back to the beginning of the newest line."""
+        self._again = True
+
+    def close(self) -> None:
+        close = getattr(self._lines, "close", None)  # of a generator, which may hold something open
+        if close is not None:
+            with suppress(Exception):  # what was read was read
+                close()
+
 
 INPUT_TAGS = tags_of(Input)
 
@@ -71,13 +129,15 @@ class JournalReader:
         NotAJournalError, JournalVersionError, JournalDamagedError: by the constructor, about the first line.
     """
 
+    header: Header
+
     def __init__(self, where: Where) -> None:
         if isinstance(where, FileRecorder):
             where = where.path
-        self.path = path_of(where)
+        self.path: Path = path_of(where)
         self._recorder = where if isinstance(where, Recorder) else None
         self.warnings: list[str] = []
-        self.secrets = 0
+        self.secrets: int = 0
         """Highest placeholder number of a secret read so far."""
         self._payloads: LargeTexts = Payloads(self.path) if self._recorder is None else RecorderPayloads(self._recorder)
         self._input = reader_of(Input)
@@ -86,7 +146,7 @@ class JournalReader:
             self.header, total, line = self._read_header()
             self._newest = (self._file.tell(), 0, total)
             """End, number and sum of the newest record read; initially those of the header."""
-            self.seals = SealCheck(line)
+            self.seals: SealCheck = SealCheck(line)
         except BaseException:
             self._file.close()
             raise
@@ -127,14 +187,14 @@ class JournalReader:
             number = newest[1]
             record = self._record(number + 1, line, number, intact=intact, keep=True)
             if not intact:
-                raise self._damaged(CHANGED, number + 1, record)
+                raise self._damage_error(CHANGED, number + 1, record)
             self._newest = newest
             yield record
 
     @property
-    def place(self) -> Place:
+    def line_end(self) -> LineEnd:
         """End of the newest record from the iteration; initially of the header."""
-        return Place(*self._newest)
+        return LineEnd(*self._newest)
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of the records without decoding them, checked by their sums. Takes a fifth of the time.
@@ -144,7 +204,7 @@ class JournalReader:
         """
         for (_, number, _), line, intact in self._lines():
             if not intact:
-                raise self._damaged(CHANGED, number + 1)
+                raise self._damage_error(CHANGED, number + 1)
             yield line
 
     def record(self, line: bytes, number: int) -> Record:
@@ -154,8 +214,8 @@ class JournalReader:
     def _lines(self) -> Iterator[tuple[tuple[int, int, int], bytes, bool]]:
         """Yield each complete line.
 
-        The first part is a tuple of its end, number and sum, as in ``Place``, which takes longer to create. Then follow
-        the line, and whether its sum is correct. A line with a wrong sum is the last.
+        The first part is a tuple of its end, number and sum, as in ``LineEnd``, which takes longer to create. Then
+        follow the line, and whether its sum is correct. A line with a wrong sum is the last.
         """
         end, number, before = self._newest
         number += 1
@@ -163,7 +223,7 @@ class JournalReader:
         while line := read(number):
             total = sum_of(line, before)
             if total is None:
-                line, total = self._looked_at_again(line, end, before, number)
+                line, total = self._read_again(line, end, before, number)
             if not line:
                 return
             if total is None and not line.endswith(b"\n"):
@@ -182,7 +242,7 @@ class JournalReader:
         except OSError as error:
             raise JournalError(f"can't be read: {error.strerror}", path=self.path, line=number + 1) from error
 
-    def _looked_at_again(self, line: bytes, start: int, before: int, number: int) -> tuple[bytes, int | None]:
+    def _read_again(self, line: bytes, start: int, before: int, number: int) -> tuple[bytes, int | None]:
         """Read an incomplete line again. Return it, and its sum if it is complete now."""
         for _ in range(LOOKS):
             self._file.seek(start)
@@ -197,11 +257,11 @@ class JournalReader:
 
     def _check_torn(self, number: int, line: bytes, before: int) -> None:
         if self._recorder is not None:  # which keeps a line whole or not at all
-            raise self._damaged("the line is not whole", number)
+            raise self._damage_error("the line is not whole", number)
         if len(line) > LONGEST:
-            raise self._damaged("the line is longer than any record", number)
+            raise self._damage_error("the line is longer than any record", number)
         if sum_of(line[:-1] + b"\n", before) is not None:  # no crash leaves a whole record and something behind it
-            raise self._damaged("the line break behind the last record was changed", number)
+            raise self._damage_error("the line break behind the last record was changed", number)
         self.warnings.append(
             f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
         )
@@ -223,7 +283,7 @@ class JournalReader:
             )
         total = sum_of(line, 0)
         ours = line.startswith(b'{"format":"' + FORMAT.encode())
-        data = None if total is None and len(line) > SHOWN else decoded(line)
+        data = None if total is None and len(line) > SHOWN else decode_line(line)
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             if ours and not line.endswith(b"\n"):
                 raise JournalDamagedError("the header is torn, and nothing was recorded", path=self.path, line=1)
@@ -255,7 +315,7 @@ class JournalReader:
         config, start, origin = data["config"], data.get("start"), data.get("origin")
         if with_payloads:
             system = config.get("system") if isinstance(config, dict) else None
-            start, system = self._payloads.brought_back((start, system), self._count_secrets, keep=True)
+            start, system = self._payloads.restore((start, system), self._count_secrets, keep=True)
             if isinstance(config, dict) and "system" in config:
                 config = {**config, "system": system}
         return Header(
@@ -265,48 +325,48 @@ class JournalReader:
             created=from_data(data["created"], float),
             start=AgentState() if start is None else from_data(start, AgentState),
             origin=None if origin is None else from_data(origin, Origin),
-            redacted=_hidden(data) if "redacted" in data else (),
+            redacted=_read_redactions(data) if "redacted" in data else (),
         )
 
     def _record(self, number: int, line: bytes, expected: int, *, intact: bool, keep: bool = False) -> Record:
         if not intact and len(line) > SHOWN:
-            raise self._damaged(CHANGED, number)
-        data = decoded(line)
+            raise self._damage_error(CHANGED, number)
+        data = decode_line(line)
         if not isinstance(data, dict) or (data.keys() != USUAL and data.keys() - OPTIONAL != FIELDS):
-            raise self._damaged("this is no record", number)
+            raise self._damage_error("this is no record", number)
         if type(data["seq"]) is not int or data["seq"] != expected:
-            raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
+            raise self._damage_error(f"record {expected} should stand here, not {data['seq']!r}", number)
         self._count_secrets(line)
         if MARK in line:
             try:
-                data = self._payloads.brought_back(data, self._count_secrets, keep=keep)
+                data = self._payloads.restore(data, self._count_secrets, keep=keep)
             except PayloadError as error:
-                raise self._damaged(str(error), number) from error
+                raise self._damage_error(str(error), number) from error
         if not isinstance(data["decisions"], list):
-            raise self._damaged("the decisions are no list", number)
+            raise self._damage_error("the decisions are no list", number)
         try:
-            hidden = _hidden(data) if "redacted" in data else ()
+            hidden = _read_redactions(data) if "redacted" in data else ()
             return Record(expected, self._input(data["input"]), data["decisions"], hidden)
         except ValueError as error:  # which a CodecError is
             if not intact:
-                raise self._damaged(CHANGED, number) from error
+                raise self._damage_error(CHANGED, number) from error
             tag = data["input"].get("type") if isinstance(data["input"], dict) else None
             if isinstance(error, CodecError) and isinstance(tag, str) and tag not in INPUT_TAGS.values():
                 raise UnknownTagError(
                     f"this cogstep knows no input {tag!r}; use the one that recorded it", path=self.path, line=number
                 ) from error
-            raise self._damaged(f"the input can't be read: {error}", number) from error
+            raise self._damage_error(f"the input can't be read: {error}", number) from error
 
     def _count_secrets(self, content: bytes) -> None:
         if b"[redacted:" in content:
             self.secrets = max(self.secrets, *map(int, NUMBERED.findall(content)), 0)
 
-    def _damaged(self, what: str, number: int, record: Record | None = None) -> JournalDamagedError:
+    def _damage_error(self, what: str, number: int, record: Record | None = None) -> JournalDamagedError:
         message = f"{what}; the journal is damaged here"
         return JournalDamagedError(message, path=self.path, line=number, record=record)
 
 
-def why_foreign(where: Where, what: str, *, allowed: bool = False) -> str:
+def explain_foreign(where: Where, what: str, *, allowed: bool = False) -> str:
     """Return why a recording does not count as this user's own; empty if it does. The lines are not decoded.
 
     Args:
@@ -326,8 +386,8 @@ def why_foreign(where: Where, what: str, *, allowed: bool = False) -> str:
         return reader.foreign
 
 
-def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:
+def _read_redactions(data: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(
         {"field": one.field, "kind": one.kind, "count": one.count}
-        for one in from_data(data["redacted"], tuple[Redacted, ...])
+        for one in from_data(data["redacted"], tuple[RedactionNote, ...])
     )

@@ -42,7 +42,7 @@ NO_KEY = "there is no key of this user's, with which it could have been sealed"
 OTHER_KEY = "its seal was not made with this user's key"
 
 
-def begun(key: bytes) -> blake2b:
+def start_hash(key: bytes) -> blake2b:
     """Return the initial hash for the seals of a file."""
     return blake2b(key=key, digest_size=SIZE, person=PURPOSE)
 
@@ -60,11 +60,11 @@ class SealCheck:
             self._reason = NO_SEAL
             return
         try:
-            self._before = begun(key_for_reading())
+            self._before = start_hash(key_for_reading())
         except FileNotFoundError:
             self._reason = NO_KEY
         except OSError as error:
-            self._reason = f"this user's key can't be read: {said_of(error)}"
+            self._reason = f"this user's key can't be read: {describe_os_error(error)}"
 
     def add(self, line: bytes) -> None:
         if self._before is not None:
@@ -80,7 +80,7 @@ class SealCheck:
         seal.update(line[:-DIGITS_FROM])
         return "" if compare_digest(seal.hexdigest().encode(), line[-DIGITS_FROM:-DIGITS_TO]) else OTHER_KEY
 
-    def whole(self) -> blake2b | None:
+    def running_hash(self) -> blake2b | None:
         """Return the hash of all lines so far, for the seal of the next; None if they are not this user's own."""
         if self._before is None or self.foreign:
             return None
@@ -89,6 +89,6 @@ class SealCheck:
         return whole
 
 
-def said_of(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """Return the problem with the file's name."""
     return str(error) if isinstance(error, UnusableFileError) else f"{error.filename}: {error.strerror}"

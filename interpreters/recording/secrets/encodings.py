@@ -122,7 +122,7 @@ def words_of(name: str, text: str) -> Iterator[Word]:
                     yield Word(name, written, left=min(before, 1), right=min(bits % 6, 1), padding=True, run=True)
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
@@ -130,17 +130,19 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 class Escapes:
     """A kind of escape."""
 
-    pattern: re.Pattern[str] = field(converter=_compiled)
+    pattern: re.Pattern[str] = field(converter=_compile)
     marks: tuple[str, ...]
     """Every escape contains at least one of these texts."""
     nothing: bool = False
     """Whether these escapes represent no character."""
 
 
-class Reading:
+class DecodedText:
     """A decoded text with the position of each character in the original."""
 
-    def __init__(self, text: str, places: list[tuple[int, int]] | None = None, before: Reading | None = None) -> None:
+    def __init__(
+        self, text: str, places: list[tuple[int, int]] | None = None, before: DecodedText | None = None
+    ) -> None:
         self.text = text
         self._places = places
         """Start of each stretch here and in the previous text. Inside a stretch, characters correspond one to one."""
@@ -154,7 +156,7 @@ class Reading:
             position = there + position - here
         return position if self._before is None else self._before.place(position)
 
-    def read(self, escapes: Escapes, alphabet: frozenset[str]) -> Reading | None:
+    def read(self, escapes: Escapes, alphabet: frozenset[str]) -> DecodedText | None:
         """Decode the escapes that represent a character of the alphabet, or none. Return None without such escapes."""
         pieces, places, end, length = [], [(0, 0)], 0, 0
         text = self.text
@@ -176,7 +178,7 @@ class Reading:
         if not end:
             return None
         pieces.append(text[end:])
-        return Reading("".join(pieces), places, self)
+        return DecodedText("".join(pieces), places, self)
 
 
 _BACKSLASH = (
@@ -223,10 +225,10 @@ def _characters(escape: str, start: int) -> Iterator[tuple[str, int]]:
     elif first == "%" and second == "u":
         yield chr(int(escape[2:], 16)), start
     elif first == "%" or (first == "=" and second not in "\r\n"):
-        yield from _decoded(bytes.fromhex(escape.replace(first, "")), start, 3)
+        yield from _decode_bytes(bytes.fromhex(escape.replace(first, "")), start, 3)
     elif first == "\\" and second in "x0123" and len(escape) > 2:
         codes = [int(code[1:], 16) if code[0] == "x" else int(code, 8) for code in escape.split("\\")[1:]]
-        yield from _decoded(bytes(codes), start, 4)
+        yield from _decode_bytes(bytes(codes), start, 4)
     elif first == "\\" and second in "uU" and len(escape) > 2:
         codes = [int(code.strip("{}"), 16) for code in re.split(r"\\[uU]", escape)[1:]]
         if len(codes) == 2:
@@ -241,7 +243,7 @@ def _characters(escape: str, start: int) -> Iterator[tuple[str, int]]:
         yield second, start
 
 
-def _decoded(data: bytes, start: int, width: int) -> Iterator[tuple[str, int]]:
+def _decode_bytes(data: bytes, start: int, width: int) -> Iterator[tuple[str, int]]:
     """Yield the characters of UTF-8 bytes, or of Latin-1 if invalid. Each byte is ``width`` characters wide."""
     try:
         text = data.decode()
@@ -256,7 +258,7 @@ def _decoded(data: bytes, start: int, width: int) -> Iterator[tuple[str, int]]:
         position += len(character.encode())
 
 
-def _chain(reading: Reading, escapes: Escapes, alphabet: frozenset[str]) -> Iterator[Reading]:
+def _chain(reading: DecodedText, escapes: Escapes, alphabet: frozenset[str]) -> Iterator[DecodedText]:
     for _ in range(DEPTH):
         inner = reading.read(escapes, alphabet)
         if inner is None or inner.text == reading.text:
@@ -265,7 +267,7 @@ def _chain(reading: Reading, escapes: Escapes, alphabet: frozenset[str]) -> Iter
         reading = inner
 
 
-def _readings(whole: Reading, alphabet: frozenset[str]) -> Iterator[Reading]:
+def _readings(whole: DecodedText, alphabet: frozenset[str]) -> Iterator[DecodedText]:
     """Yield all readings of a text: each kind of escape alone and inside backslashes, and all kinds together."""
     yield whole
     if MARKED.search(whole.text) is None:
@@ -284,7 +286,7 @@ def _readings(whole: Reading, alphabet: frozenset[str]) -> Iterator[Reading]:
                 yield inner
 
 
-class Writings:
+class KnownSecrets:
     """Finds texts that are known by name, in any encoding."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -299,10 +301,12 @@ class Writings:
         characters = frozenset("\\%&=#;+/-_").union(*(word.text for word in self._words))
         self._alphabet = characters | frozenset("'\"") if characters & {"'", '"'} else characters
         """Characters that are worth decoding: those of the secrets and those of escapes."""
-        self.numbers = {text: name for name, text in secrets.items() if re.fullmatch(r"-?[0-9][0-9.eE+-]*", text)}
+        self.numbers: dict[str, str] = {
+            text: name for name, text in secrets.items() if re.fullmatch(r"-?[0-9][0-9.eE+-]*", text)
+        }
         """Secrets that look like numbers. JSON may contain them without quotation marks."""
 
-    def stand_in(self, text: str) -> bool:
+    def has_unencoded(self, text: str) -> bool:
         """Whether a text contains a secret unencoded: a fast test for the most frequent case."""
         return any(word.text in text for word in self._words)
 
@@ -322,22 +326,22 @@ class Writings:
                 return True
         return False
 
-    def found_in(self, text: str, *, ends: bool = True) -> list[Found]:
+    def find_secrets(self, text: str, *, ends: bool = True) -> list[Found]:
         """Return the secrets, in any order; they may overlap. ``ends``: whether parts at both ends count."""
         found: list[Found] = []
         seen: set[str] = set()
         if not self._words:
             return found
-        for reading in _readings(Reading(text), self._alphabet):
+        for reading in _readings(DecodedText(text), self._alphabet):
             if reading.text not in seen:
                 seen.add(reading.text)
-                self._look(reading, found, ends)
+                self._search(reading, found, ends)
                 torn = TORN.search(reading.text, max(len(reading.text) - LONGEST, 0)) if ends else None
                 if torn is not None and torn.start():
-                    self._look_at_end(reading, torn.start(), found, len(text))
+                    self._search_end(reading, torn.start(), found, len(text))
         return found
 
-    def _look(self, reading: Reading, found: list[Found], ends: bool) -> None:
+    def _search(self, reading: DecodedText, found: list[Found], ends: bool) -> None:
         text = reading.text
         codes = text.encode("latin-1", "replace")
         lower = codes.lower().decode("latin-1")
@@ -351,16 +355,16 @@ class Writings:
                 start = where.find(word.text)
                 while start >= 0:
                     end = start + len(word.text)
-                    found.append(self._taken(reading, word, start, end))
+                    found.append(self._make_found(reading, word, start, end))
                     start = where.find(word.text, end)
             if (
                 ends
                 and len(word.text) > word.least
                 and (word.head in where[-len(word.text) :] or word.tail in where[: len(word.text) + 8])
             ):
-                self._look_at_ends(reading, word, where, found)
+                self._search_ends(reading, word, where, found)
 
-    def _taken(self, reading: Reading, word: Word, start: int, end: int) -> Found:
+    def _make_found(self, reading: DecodedText, word: Word, start: int, end: int) -> Found:
         text = reading.text
         if word.left and start and _BASE64.match(text, start - 1):
             start -= 1
@@ -371,7 +375,7 @@ class Writings:
                 end += 1
         return Found(reading.place(start), reading.place(end), word.name)
 
-    def _look_at_ends(self, reading: Reading, word: Word, text: str, found: list[Found]) -> None:
+    def _search_ends(self, reading: DecodedText, word: Word, text: str, found: list[Found]) -> None:
         whole, least = word.text, word.least
         if len(whole) <= least or not text:
             return
@@ -391,13 +395,13 @@ class Writings:
                 break
             end = text.rfind(whole[-least:], 0, end + least - 1)
 
-    def _look_at_end(self, reading: Reading, length: int, found: list[Found], last: int) -> None:
+    def _search_end(self, reading: DecodedText, length: int, found: list[Found], last: int) -> None:
         """Search the end of a text that cuts an escape: the text before the escape, and further decodings of it."""
-        cut: Reading | None = Reading(reading.text[:length], None, reading)
+        cut: DecodedText | None = DecodedText(reading.text[:length], None, reading)
         while cut is not None:
             partial: list[Found] = []
             for word in (*self._words, *self._in_runs):
-                self._look_at_ends(cut, word, cut.text, partial)
+                self._search_ends(cut, word, cut.text, partial)
             found += [Found(one.start, last, one.kind) for one in partial if one.end >= cut.place(len(cut.text))]
             cut = cut.read(ESCAPES, self._alphabet)
 

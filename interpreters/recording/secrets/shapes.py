@@ -11,8 +11,8 @@ from attrs import field, frozen
 from cognition import ConfigError
 from cognition.base.checking import checked
 from interpreters.recording.secrets._contexts import BEGINS, CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
-from interpreters.recording.secrets._formats import FORMATS, Format
 from interpreters.recording.secrets._scanner import LONG, Words, has_runs, marked_runs_in, runs_in
+from interpreters.recording.secrets.formats import FORMATS, SecretFormat
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 """Allowed name of a secret or of its kind, for use in the placeholder."""
@@ -40,7 +40,7 @@ class Found:
 
 @checked
 @frozen
-class Shape:
+class SecretShape:
     """A kind of secret that is recognizable by its form."""
 
     kind: str
@@ -64,7 +64,7 @@ class Shape:
             yield Found(*match.span(group), self.kind)
 
 
-def shape_of(row: Format) -> Shape:
+def secret_shape(row: SecretFormat) -> SecretShape:
     """Return a row of the table as a shape."""
     prefixes = tuple(row.prefixes.split())
     before = BEGINS if row.alone else ""
@@ -74,22 +74,24 @@ def shape_of(row: Format) -> Shape:
     begins = "|".join(map(re.escape, prefixes))
     pattern = f"{before}(?:{begins}){mixed}(?:[{row.alphabet}]{many}{short})"
     run = "+" not in row.alphabet or row.length >= LONG  # else a key of them may have no run
-    return Shape("api_key", pattern, prefixes, leading=True, run=run, marked=run and not MARKS.isdisjoint(row.alphabet))
+    return SecretShape(
+        "api_key", pattern, prefixes, leading=True, run=run, marked=run and not MARKS.isdisjoint(row.alphabet)
+    )
 
 
-SHAPES: tuple[Shape, ...] = (
-    *map(shape_of, FORMATS),
-    *(Shape(kind, pattern, words, leading=True) for kind, pattern, words in CONTEXTS),
-    *(Shape(kind, pattern, words, leading=True, run=True) for kind, pattern, words in RUNS),
-    *(Shape(kind, pattern, words) for kind, pattern, words in ELSEWHERE),
-    *(Shape(kind, pattern, words, run=True) for kind, pattern, words in RUNS_ELSEWHERE),
+SECRET_SHAPES: tuple[SecretShape, ...] = (
+    *map(secret_shape, FORMATS),
+    *(SecretShape(kind, pattern, words, leading=True) for kind, pattern, words in CONTEXTS),
+    *(SecretShape(kind, pattern, words, leading=True, run=True) for kind, pattern, words in RUNS),
+    *(SecretShape(kind, pattern, words) for kind, pattern, words in ELSEWHERE),
+    *(SecretShape(kind, pattern, words, run=True) for kind, pattern, words in RUNS_ELSEWHERE),
 )
 
 
 class _Pattern:
     """A shape's pattern, compiled when its word first occurs. A session needs few of them."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: SecretShape) -> None:
         self._shape = shape
         self.kind = shape.kind
 
@@ -105,10 +107,10 @@ class _Pattern:
 class Finder:
     """Finds secrets of many shapes in one pass."""
 
-    def __init__(self, shapes: Iterable[Shape]) -> None:
+    def __init__(self, shapes: Iterable[SecretShape]) -> None:
         self._leading: dict[str, list[_Pattern]] = {}
-        self._elsewhere: dict[str, list[Shape]] = {}
-        self._always: list[Shape] = []
+        self._elsewhere: dict[str, list[SecretShape]] = {}
+        self._always: list[SecretShape] = []
         self._in_runs: dict[str, None] = {}
         self._marked: dict[str, None] = {}
         self._anywhere: dict[str, None] = {}
@@ -147,7 +149,7 @@ class Finder:
         if not hits:
             return found
         hits.sort()
-        elsewhere: dict[Shape, None] = {}
+        elsewhere: dict[SecretShape, None] = {}
         ends: dict[_Pattern, int] = {}
         for start, word in hits:
             for pattern in self._leading.get(word, ()):
@@ -163,6 +165,6 @@ class Finder:
 
 
 @lru_cache(maxsize=8)
-def finder_of(shapes: tuple[Shape, ...]) -> Finder:
+def finder_of(shapes: tuple[SecretShape, ...]) -> Finder:
     """Return the finder of these shapes; cached, since creating one takes some milliseconds."""
     return Finder(shapes)

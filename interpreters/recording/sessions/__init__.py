@@ -9,18 +9,22 @@ from interpreters.recording.sessions._listing import (
     journals_in as journals_in,
     list_sessions as list_sessions,
 )
-from interpreters.recording.sessions._retention import Pruned as Pruned, prune as prune
-from interpreters.recording.sessions._text_search import Hit as Hit, search as search
+from interpreters.recording.sessions._retention import PrunedSession as PrunedSession, prune_sessions as prune_sessions
+from interpreters.recording.sessions._text_search import Hit as Hit, search_sessions as search_sessions
 from interpreters.recording.sessions._transcript import (
-    Entry as Entry,
     Transcript as Transcript,
+    TranscriptEntry as TranscriptEntry,
     TranscriptTurn as TranscriptTurn,
     read_transcript as read_transcript,
 )
-from interpreters.recording.sessions._transfer import Copied as Copied, copy as copy, move as move
+from interpreters.recording.sessions._transfer import (
+    CopyResult as CopyResult,
+    copy_session as copy_session,
+    move_session as move_session,
+)
 from interpreters.recording.sessions.export import (
-    as_data as as_data,
-    as_markdown as as_markdown,
-    as_openai as as_openai,
     markdown_parts as markdown_parts,
+    transcript_to_data as transcript_to_data,
+    transcript_to_markdown as transcript_to_markdown,
+    transcript_to_openai as transcript_to_openai,
 )

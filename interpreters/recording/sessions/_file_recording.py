@@ -11,13 +11,13 @@ from pathlib import Path
 
 from attrs import frozen
 
-from interpreters.recording.collections import UNDO, About
-from interpreters.recording.journal.content_files import ContentError, is_name, kept_files
+from interpreters.recording.collections import UNDO, RecordingInfo
+from interpreters.recording.journal.content_files import ContentError, is_name, undo_files
 from interpreters.recording.journal.errors import JournalError, JournalExistsError, JournalWriteError
 from interpreters.recording.journal.locking import LockedFile, is_being_written
 from interpreters.recording.journal.payloads import LONGEST_WITH_PAYLOADS, Payloads
 from interpreters.recording.journal.strict_lines import LONGEST
-from interpreters.recording.sessions._partial_copies import begun, clear_parts, part_of
+from interpreters.recording.sessions._partial_copies import clear_parts, create_part, part_of
 from runtime.files import PRIVATE_DIRECTORY, closing, force_directory, read_regular, reason_about
 
 BEGINNING = (0.0, 0.01, 0.1)
@@ -48,18 +48,18 @@ class FileRecording:
             return "it is a link"
         return "" if about.st_uid == os.geteuid() else "it belongs to another user"
 
-    def about(self) -> About | None:
+    def info(self) -> RecordingInfo | None:
         try:
             about = self.path.stat()
         except FileNotFoundError:
             return None
-        return About(about.st_mtime, about.st_size + Payloads(self.path).size() + kept_files(self.path).size())
+        return RecordingInfo(about.st_mtime, about.st_size + Payloads(self.path).size() + undo_files(self.path).size())
 
     def is_open(self) -> bool:
         return is_being_written(self.path)
 
-    def begins_or_is_gone(self) -> bool:
-        """See ``Recording.begins_or_is_gone``. Waits a moment for the first line."""
+    def is_new_or_gone(self) -> bool:
+        """See ``Recording.is_new_or_gone``. Waits a moment for the first line."""
         for wait in BEGINNING:
             time.sleep(wait)
             try:
@@ -87,7 +87,7 @@ class FileRecording:
             return None
 
     def beside(self) -> str:
-        return UNDO if os.path.lexists(kept_files(self.path).directory) else ""
+        return UNDO if os.path.lexists(undo_files(self.path).directory) else ""
 
     def payloads(self) -> Iterator[tuple[str, bytes]]:
         """See ``Recording.payloads``.
@@ -108,7 +108,7 @@ class FileRecording:
         except FileNotFoundError:
             return []
 
-    def delete(self, about: About, *, dry_run: bool = False) -> str:
+    def delete(self, about: RecordingInfo, *, dry_run: bool = False) -> str:
         try:
             # By the directory's descriptor: whoever swaps a folder on the way for a link has nothing else deleted.
             with closing(os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
@@ -123,7 +123,7 @@ class FileRecording:
                         return "another file has its name by now"
                     if not dry_run:
                         # The journal goes last: what an interrupted prune leaves of it, the next one finds.
-                        for beside in (Payloads(self.path), kept_files(self.path)):
+                        for beside in (Payloads(self.path), undo_files(self.path)):
                             beside.remove(dir_fd=directory)
                         os.unlink(self.path.name, dir_fd=directory)
                 finally:
@@ -144,7 +144,7 @@ class FileRecording:
         try:
             if os.path.lexists(self.path) or os.path.lexists(beside.directory):
                 raise FileExistsError
-            copy = begun(part)
+            copy = create_part(part)
             for name, content in payloads():
                 if not made:  # of two who copy to here at once, one is refused, and deletes nothing of the other's
                     os.mkdir(beside.directory, PRIVATE_DIRECTORY)

@@ -11,7 +11,7 @@ from typing import Literal
 from attrs import frozen
 
 from cognition import Input, UserSpoke
-from cognition.values.content import shown_parts
+from cognition.values.content import text_with_placeholders
 from interpreters.recording.collections import Collection, Place, Recording
 from interpreters.recording.journal import JournalError, JournalReader, NotAJournalError, Origin
 from interpreters.recording.recorder import path_of
@@ -76,15 +76,15 @@ def journals_in(places: Iterable[Place]) -> Iterator[Recording]:
             yield from map(FileRecording, _files_of(Path(place)))
         elif isinstance(place, Collection):
             yield from place.recordings()
-        elif not _is_there(place):
+        elif not _exists(place):
             raise NotAJournalError("nothing is recorded here", path=path_of(place.where))
         else:
             yield place
 
 
-def _is_there(recording: Recording) -> bool:
+def _exists(recording: Recording) -> bool:
     try:
-        return recording.about() is not None
+        return recording.info() is not None
     except JournalError:  # it is damaged
         return True
 
@@ -110,27 +110,27 @@ def list_sessions(*places: Place, newest: int | None = None) -> Iterator[Session
     """
     found: Iterable[Recording] = journals_in(places)
     if newest is not None:
-        found = nlargest(newest, found, key=_changed)
+        found = nlargest(newest, found, key=_modified_at)
     for recording in found:
         try:
-            info = look_at(recording)
+            info = summarize_session(recording)
             if info is not None and (info.damage or info.warnings):  # it may have been written at that moment
-                info = look_at(recording)
+                info = summarize_session(recording)
             if info is not None:
                 yield info
         except JournalError as error:
             yield BadFile(path_of(recording.where), error.problem, recording.name)
 
 
-def _changed(recording: Recording) -> float:
+def _modified_at(recording: Recording) -> float:
     try:
-        about = recording.about()
+        about = recording.info()
     except (OSError, JournalError):  # who reads it is told why
         return 0.0
     return 0.0 if about is None else about.changed
 
 
-def opened(recording: Recording) -> JournalReader | None:
+def open_reader(recording: Recording) -> JournalReader | None:
     """Return the reader of a recording; None if it was deleted, or a session is about to write its first line.
 
     Raises:
@@ -139,12 +139,12 @@ def opened(recording: Recording) -> JournalReader | None:
     try:
         return JournalReader(recording.where)
     except JournalError:
-        if recording.begins_or_is_gone():
+        if recording.is_new_or_gone():
             return None
         return JournalReader(recording.where)  # which may have its first line by now
 
 
-def look_at(recording: Recording) -> SessionInfo | None:
+def summarize_session(recording: Recording) -> SessionInfo | None:
     """Return the summary of a session; None if it is gone or has not begun.
 
     A million records take seconds: inputs are not decoded, and nothing is replayed.
@@ -152,7 +152,7 @@ def look_at(recording: Recording) -> SessionInfo | None:
     Raises:
         JournalError: the header can't be read. The result reports a damaged record.
     """
-    reader = opened(recording)
+    reader = open_reader(recording)
     if reader is None:
         return None
     records = turns = redacted = 0
@@ -162,7 +162,7 @@ def look_at(recording: Recording) -> SessionInfo | None:
         redacted += sum(one["count"] for one in header.redacted)
         try:
             for line in reader.lines():
-                begins, ends, hides = glance_at(reader, line, records + 1)
+                begins, ends, hides = classify_record(reader, line, records + 1)
                 records += 1
                 if begins:
                     under_way = True
@@ -175,7 +175,7 @@ def look_at(recording: Recording) -> SessionInfo | None:
         except JournalError as error:
             damage = error.problem
     try:
-        about = recording.about()
+        about = recording.info()
         is_open = about is not None and recording.is_open()
     except OSError:
         return None
@@ -200,7 +200,7 @@ def look_at(recording: Recording) -> SessionInfo | None:
     )
 
 
-def glance_at(reader: JournalReader, line: bytes, number: int) -> tuple[bool, bool, bool]:
+def classify_record(reader: JournalReader, line: bytes, number: int) -> tuple[bool, bool, bool]:
     """Return whether a turn begins with record ``number``, whether a turn ends, and whether a secret was hidden in it.
 
     In a line written by a session, this needs no decoding: half a microsecond instead of 30.
@@ -219,4 +219,4 @@ def glance_at(reader: JournalReader, line: bytes, number: int) -> tuple[bool, bo
 
 
 def _text(event: Input) -> str:
-    return shown_parts(event.text, event.parts) if isinstance(event, UserSpoke) else ""
+    return text_with_placeholders(event.text, event.parts) if isinstance(event, UserSpoke) else ""

@@ -30,7 +30,7 @@ def part_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.{uuid.uuid4().hex}{PART}")
 
 
-def begun(part: Path) -> LockedFile:
+def create_part(part: Path) -> LockedFile:
     """Create and lock a partial copy.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition import ConfigError
-from interpreters.recording.collections import About, DeletesTogether, Place, Recording
+from interpreters.recording.collections import BatchDeletable, Place, Recording, RecordingInfo
 from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions._file_recording import FileRecording
@@ -26,7 +26,7 @@ AT_ONCE = 100
 
 
 @frozen
-class Pruned:
+class PrunedSession:
     """A journal selected for deletion, and the result."""
 
     path: Path
@@ -44,22 +44,22 @@ class Pruned:
 class _Journal:
     recording: Recording
     session: str
-    about: About
+    about: RecordingInfo
     not_ours: str
 
-    def pruned(self, reason: str, kept: str) -> Pruned:
+    def result(self, reason: str, kept: str) -> PrunedSession:
         where = path_of(self.recording.where)
-        return Pruned(where, self.session, self.about.bytes, reason, kept, self.recording.name)
+        return PrunedSession(where, self.session, self.about.bytes, reason, kept, self.recording.name)
 
 
-def prune(
+def prune_sessions(
     *places: Place,
     older: float | None = None,
     keep: int | None = None,
     size: int | None = None,
     dry_run: bool = False,
     now: float | None = None,
-) -> Iterator[Pruned]:
+) -> Iterator[PrunedSession]:
     """Delete journals and the data beside them: those too old, and the oldest of too many or too large ones.
 
     - An open journal is kept.
@@ -91,14 +91,14 @@ def prune(
     here = time.time()
     left = 0
     found = list[_Journal]()
-    for one in _found(places):
-        if isinstance(one, Pruned):
+    for one in _find_candidates(places):
+        if isinstance(one, PrunedSession):
             yield one
         else:
             found.append(one)
     for journal in found:
         if journal.not_ours:
-            yield journal.pruned("no recording of your own", journal.not_ours)
+            yield journal.result("no recording of your own", journal.not_ours)
     doomed = list[tuple[_Journal, str]]()
     ours = sorted((one for one in found if not one.not_ours), key=lambda one: -one.about.changed)
     for rank, journal in enumerate(ours):
@@ -107,62 +107,62 @@ def prune(
         unchanged = (there if now is None else now) - journal.about.changed
         reason = ""
         if older is not None and unchanged > older:
-            reason = f"not written for {_days(unchanged)}"
+            reason = f"not written for {_format_days(unchanged)}"
         elif keep is not None and rank >= keep:
             reason = f"older than the newest {keep}"
         elif size is not None and left > size:
             reason = f"beyond {size} bytes"
         if reason:
             doomed.append((journal, reason))
-    yield from _deleted(doomed, dry_run)
+    yield from _delete(doomed, dry_run)
 
 
-def _deleted(doomed: list[tuple[_Journal, str]], dry_run: bool) -> Iterator[Pruned]:
+def _delete(doomed: list[tuple[_Journal, str]], dry_run: bool) -> Iterator[PrunedSession]:
     """Delete the journals, together if that is cheaper."""
 
     def place(one: tuple[_Journal, str]) -> object:
         recording = one[0].recording
-        return recording.place if isinstance(recording, DeletesTogether) and not dry_run else None
+        return recording.place if isinstance(recording, BatchDeletable) and not dry_run else None
 
     for shared, group in groupby(doomed, place):
         if shared is None:
             for journal, reason in group:
-                yield journal.pruned(reason, journal.recording.delete(journal.about, dry_run=dry_run))
+                yield journal.result(reason, journal.recording.delete(journal.about, dry_run=dry_run))
             continue
         while some := list(islice(group, AT_ONCE)):
             first: Any = some[0][0].recording
-            kept = first.delete_together([(journal.recording, journal.about) for journal, _ in some])
-            yield from (journal.pruned(reason, why) for (journal, reason), why in zip(some, kept, strict=True))
+            kept = first.delete_batch([(journal.recording, journal.about) for journal, _ in some])
+            yield from (journal.result(reason, why) for (journal, reason), why in zip(some, kept, strict=True))
 
 
-def _found(places: Iterable[Place]) -> Iterator[_Journal | Pruned]:
+def _find_candidates(places: Iterable[Place]) -> Iterator[_Journal | PrunedSession]:
     """Yield the candidates for deletion, and the unreadable sessions of stores."""
     for recording in journals_in(places):
         try:
             with JournalReader(recording.where) as reader:
-                about = recording.about()
+                about = recording.info()
                 if about is not None:
                     yield _Journal(recording, reader.header.session, about, recording.not_ours)
         except OSError:  # gone meanwhile
             continue
         except JournalError as error:
-            yield from _unreadable(recording, error.problem)
+            yield from _report_unreadable(recording, error.problem)
 
 
-def _unreadable(recording: Recording, why: str) -> Iterator[_Journal | Pruned]:
-    if isinstance(recording, FileRecording) or recording.begins_or_is_gone():
+def _report_unreadable(recording: Recording, why: str) -> Iterator[_Journal | PrunedSession]:
+    if isinstance(recording, FileRecording) or recording.is_new_or_gone():
         return
     if recording.has_no_header():
         try:
-            about = recording.about()
+            about = recording.info()
         except JournalError as error:
             why = error.problem
         else:
             if about is not None:
                 yield _Journal(recording, "", about, recording.not_ours)
             return
-    yield Pruned(path_of(recording.where), "", 0, "it can't be read", why, recording.name)
+    yield PrunedSession(path_of(recording.where), "", 0, "it can't be read", why, recording.name)
 
 
-def _days(seconds: float) -> str:
+def _format_days(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days" if seconds >= 86400 else f"{seconds / 3600:.1f} hours"

@@ -17,7 +17,7 @@ from interpreters.recording.journal.payloads import MARK
 from interpreters.recording.journal.reader import INPUT_TAGS
 from interpreters.recording.journal.strict_lines import LONGEST
 from interpreters.recording.recorder import path_of
-from interpreters.recording.sessions._listing import BadFile, glance_at, journals_in, opened
+from interpreters.recording.sessions._listing import BadFile, classify_record, journals_in, open_reader
 
 AROUND = 60
 """Characters shown before and after a match."""
@@ -44,7 +44,7 @@ class Hit:
     """The path of the file, or the name of the session in its store."""
 
 
-def search(pattern: str, *places: Place, regex: bool = False, case: bool = False) -> Iterator[Hit | BadFile]:
+def search_sessions(pattern: str, *places: Place, regex: bool = False, case: bool = False) -> Iterator[Hit | BadFile]:
     """Yield the first match of a text in each input of the sessions at these places.
 
     A scan without an index: raw lines are searched, and only possible matches are decoded.
@@ -62,15 +62,15 @@ def search(pattern: str, *places: Place, regex: bool = False, case: bool = False
         wanted = re.compile(pattern if regex else re.escape(pattern), re.NOFLAG if case else re.IGNORECASE)
     except re.error as error:
         raise CogstepError(f"{pattern!r} is no regular expression: {error}") from error
-    raw = None if regex else re.compile(_as_written(pattern), re.NOFLAG if case else re.IGNORECASE)
+    raw = None if regex else re.compile(_build_line_pattern(pattern), re.NOFLAG if case else re.IGNORECASE)
     for recording in journals_in(places):
         try:
-            yield from _hits(recording, wanted, raw)
+            yield from _find_hits(recording, wanted, raw)
         except JournalError as error:
             yield BadFile(path_of(recording.where), error.problem, recording.name)
 
 
-def _as_written(text: str) -> bytes:
+def _build_line_pattern(text: str) -> bytes:
     """Return a pattern of a text as it is written in a journal's line.
 
     Patterns of bytes ignore case only for ASCII, so other characters match anything outside ASCII.
@@ -79,22 +79,22 @@ def _as_written(text: str) -> bytes:
     return b"".join(re.escape(letter).encode() if letter.isascii() else b"[^\x00-\x7f]+" for letter in written)
 
 
-def _hits(recording: Recording, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) -> Iterator[Hit]:
-    reader = opened(recording)
+def _find_hits(recording: Recording, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) -> Iterator[Hit]:
+    reader = open_reader(recording)
     if reader is None:
         return
     with reader:
-        if raw is not None and not _may_hold(recording, raw):
+        if raw is not None and not _may_contain(recording, raw):
             for _ in reader.lines():  # damage is told, also where nothing is found
                 pass
             return
         turn, hits = 0, list[Hit]()
         for number, line in enumerate(reader.lines(), 1):
-            turn += glance_at(reader, line, number)[0]
+            turn += classify_record(reader, line, number)[0]
             # A line with half a surrogate pair in it is all ASCII, and large texts stand elsewhere.
             if raw is None or raw.search(line) or b"\\u" in line or MARK in line:
                 event = reader.record(line, number).input
-                hit = _first(event, wanted)
+                hit = _find_first(event, wanted)
                 if hit is not None:
                     text, match = hit
                     hits.append(Hit(
@@ -109,13 +109,13 @@ def _hits(recording: Recording, wanted: re.Pattern[str], raw: re.Pattern[bytes] 
         yield from (evolve(hit, foreign=foreign) for hit in hits)
 
 
-def _may_hold(recording: Recording, raw: re.Pattern[bytes]) -> bool:
+def _may_contain(recording: Recording, raw: re.Pattern[bytes]) -> bool:
     """Search the whole recording in one step, unless it is large. Takes a third of the time."""
     content = recording.content(LONGEST)
     return content is None or bool(raw.search(content)) or b"\\u" in content or MARK in content
 
 
-def _first(event: Input, wanted: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
+def _find_first(event: Input, wanted: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
     texts: list[str] = []
     collect(event, texts)
     for text in texts:

@@ -49,8 +49,8 @@ from cognition import (
     in_flight,
 )
 from cognition.steps.decisions import EFFECT_TYPES
-from interpreters.observing.events import Told
-from interpreters.observing.step_events import told
+from interpreters.observing.events import EventValue
+from interpreters.observing.step_events import events_of
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.recording.recorder import Where
 from interpreters.recording.replay import EngineGiven, logic_of
@@ -59,7 +59,7 @@ NEW_PROMPT = "The program made a new system prompt."
 
 
 @frozen
-class Entry:
+class TranscriptEntry:
     """A message, or an event between messages."""
 
     record: int
@@ -81,7 +81,7 @@ class TranscriptTurn:
 
     number: int
     """Number of the turn in the session; 0 for events before the first turn."""
-    entries: tuple[Entry, ...]
+    entries: tuple[TranscriptEntry, ...]
     outcome: Outcome | None
     """How the turn ended; None if it was interrupted, or is under way."""
     usage: Usage
@@ -137,7 +137,7 @@ def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
     """
     with JournalReader(path) as reader:
         logic = logic_of(reader.header, engine)
-        state, writer = reader.header.start, _Writer()
+        state, writer = reader.header.start, _TurnCollector()
         writer.begin(state.counters.turn, reader.header.created)
         for record in reader:
             transition = logic.step(state, record.input)
@@ -146,7 +146,7 @@ def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
         return Transcript(
             reader.path,
             reader.header,
-            writer.finished(),
+            writer.finish(),
             writer.in_flight(state),
             tuple(reader.warnings),
             reader.foreign,
@@ -154,7 +154,7 @@ def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
 
 
 @define
-class _Writer:
+class _TurnCollector:
     """Collects turns from the values that observers would receive for each step."""
 
     _turns: list[TranscriptTurn] = field(factory=list)
@@ -167,13 +167,13 @@ class _Writer:
 
     def step(self, record: int, before: AgentState, event: Input, transition: Transition) -> None:
         messages: list[Message] = []
-        notes = [_rejection(decision) for decision in transition.decisions if isinstance(decision, Rejected)]
+        notes = [_describe_rejection(decision) for decision in transition.decisions if isinstance(decision, Rejected)]
         for decision in transition.decisions:
             if isinstance(decision, EFFECT_TYPES):
                 self._asked[decision.effect_id] = decision
         end: TurnFinished | None = None
         resets, system = False, None
-        for state, value in told(before, event, transition):
+        for state, value in events_of(before, event, transition):
             match value:
                 case UserSpoke():
                     self.begin(state.counters.turn, event.at)
@@ -185,38 +185,38 @@ class _Writer:
                 case TurnFinished():
                     end = value
                 case _:
-                    notes += _notes(value, self._asked, self._calls)
+                    notes += _describe_event(value, self._asked, self._calls)
                     resets = resets or isinstance(value, SessionReset)
         turn = self._turns[-1]
         entries = (
-            *([] if system is None else [Entry(record, event.at, note=NEW_PROMPT, system=system)]),
-            *(Entry(record, event.at, one) for one in messages),
-            *(Entry(record, event.at, note=note, resets=resets) for note in notes),
+            *([] if system is None else [TranscriptEntry(record, event.at, note=NEW_PROMPT, system=system)]),
+            *(TranscriptEntry(record, event.at, one) for one in messages),
+            *(TranscriptEntry(record, event.at, note=note, resets=resets) for note in notes),
         )
         outcome, usage = (turn.outcome, turn.usage) if end is None else (end.outcome, end.usage)
         self._turns[-1] = evolve(turn, entries=(*turn.entries, *entries), ended=event.at, outcome=outcome, usage=usage)
 
-    def finished(self) -> tuple[TranscriptTurn, ...]:
+    def finish(self) -> tuple[TranscriptTurn, ...]:
         return tuple(turn for index, turn in enumerate(self._turns) if index or turn.entries)
 
     def in_flight(self, state: AgentState) -> tuple[str, ...]:
         return tuple(type(self._asked[effect]).__name__ for effect in in_flight(state.phase) if effect in self._asked)
 
 
-def _notes(value: Told, asked: Mapping[EffectId, Decision], calls: Mapping[str, str]) -> Iterator[str]:
+def _describe_event(value: EventValue, asked: Mapping[EffectId, Decision], calls: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for an event that is not visible in a message. ``calls``: their tools, by id."""
     match value:
         case ApprovalGiven(effect_id=effect_id, arguments_json=edited):
             other = "" if edited is None else f" with the arguments `{edited}`"
-            yield f"The user allowed {_asked_name(asked, effect_id)}{other}{_from_now_on(value)}."
+            yield f"The user allowed {_find_asked_name(asked, effect_id)}{other}{_describe_rule(value)}."
         case ApprovalRefused(effect_id=effect_id, reason=reason):
             why = f": {reason}" if reason else ""
-            yield f"{_asked_name(asked, effect_id)} was refused{_from_now_on(value)}{why}."
+            yield f"{_find_asked_name(asked, effect_id)} was refused{_describe_rule(value)}{why}."
         case ApprovalsForgotten(rules=rules):
             what = ", ".join(f"`{rule}`" for rule in rules) or "all of it"
             yield f"The user took back what was said from now on: {what}."
         case CallJudged(call_id=call_id):
-            yield _judgement(value, calls.get(call_id, "A call"))
+            yield _describe_judgement(value, calls.get(call_id, "A call"))
         case PlanReviewed(approved=approved, feedback=feedback):
             yield f"The plan was {'approved' if approved else 'sent back'}{f': {feedback}' if feedback else ''}."
         case HookReturned(effect_id=effect_id, verdict=verdict, reason=reason) if verdict != "continue":
@@ -255,23 +255,23 @@ def _notes(value: Told, asked: Mapping[EffectId, Decision], calls: Mapping[str, 
             pass
 
 
-def _from_now_on(answer: ApprovalGiven | ApprovalRefused) -> str:
+def _describe_rule(answer: ApprovalGiven | ApprovalRefused) -> str:
     if not answer.always:
         return ""
     return f", from now on for `{answer.rule}`" if answer.rule else ", from now on"
 
 
-def _judgement(judged: CallJudged, name: str) -> str:
+def _describe_judgement(judged: CallJudged, name: str) -> str:
     done = {"allow": "was allowed", "ask": "was to be asked about", "deny": "was denied"}[judged.action]
     rule = f" by the rule `{judged.rule}`" if judged.rule else "" if judged.reason else " by default"
     return f"{name} {done}{rule}{f': {judged.reason}' if judged.reason else ''}."
 
 
-def _rejection(rejected: Rejected) -> str:
+def _describe_rejection(rejected: Rejected) -> str:
     return f"{rejected.input} came and was not used ({rejected.reason.replace('_', ' ')})."
 
 
-def _asked_name(asked: Mapping[EffectId, Decision], effect_id: EffectId) -> str:
+def _find_asked_name(asked: Mapping[EffectId, Decision], effect_id: EffectId) -> str:
     decision = asked.get(effect_id)
     return f"`{decision.call.name}`" if isinstance(decision, AskApproval) else "A call"
 

@@ -9,7 +9,7 @@ from itertools import islice
 
 from attrs import frozen
 
-from interpreters.recording.collections import About, Recording
+from interpreters.recording.collections import Recording, RecordingInfo
 from interpreters.recording.journal import (
     FileRecorder,
     JournalError,
@@ -25,7 +25,7 @@ PAYLOAD = re.compile(rb'\{"\$payload":"([0-9a-f]{64})"\}')
 
 
 @frozen
-class Copied:
+class CopyResult:
     """Result of a copy or a move."""
 
     records: int
@@ -35,7 +35,7 @@ class Copied:
     """Omitted data: a last line that a crash has torn, which every reader omits."""
 
 
-def copy(source: Recording, target: Recording) -> Copied:
+def copy_session(source: Recording, target: Recording) -> CopyResult:
     """Copy a recording to a second place: all of it or nothing, and never over existing data.
 
     An open session is copied up to its newest complete record. The copy has the age, session name and seals of the
@@ -45,14 +45,15 @@ def copy(source: Recording, target: Recording) -> Copied:
         JournalError: the source can't be read or is damaged, or the copy can't be created; the message explains why.
         OSError: a place can't be read.
     """
-    return _copied(source, target, _about(source))
+    return _copy(source, target, _about(source))
 
 
-def move(source: Recording, target: Recording) -> Copied:
+def move_session(source: Recording, target: Recording) -> CopyResult:
     """Copy a recording and then delete the source, which must not be open. If that fails, the copy is deleted again.
 
     Raises:
-        JournalError: as ``copy``; or the source is open, or has data beside it that would be lost. It is unchanged.
+        JournalError: as ``copy_session``; or the source is open, or has data beside it that would be lost. It is
+            unchanged.
         OSError: a place can't be read.
     """
     about = _about(source)
@@ -61,28 +62,28 @@ def move(source: Recording, target: Recording) -> Copied:
         raise JournalError(f"can't be moved: {beside} would be lost; copy it, and keep this one", path=path)
     kept = source.delete(about, dry_run=True)
     if not kept:
-        copied = _copied(source, target, about)
+        copied = _copy(source, target, about)
         kept = source.delete(about)
         if not kept:
             return copied
-        _take_back(target)
+        _undo_copy(target)
     raise JournalLockedError(f"was not moved, because {kept}; wait for its end", path=path)
 
 
-def _take_back(target: Recording) -> None:
-    made = target.about()
+def _undo_copy(target: Recording) -> None:
+    made = target.info()
     if made is not None:
         target.delete(made)
 
 
-def _about(source: Recording) -> About:
-    about = source.about()
+def _about(source: Recording) -> RecordingInfo:
+    about = source.info()
     if about is None:
         raise NotAJournalError("nothing is recorded here", path=path_of(source.where))
     return about
 
 
-def _copied(source: Recording, target: Recording, about: About) -> Copied:
+def _copy(source: Recording, target: Recording, about: RecordingInfo) -> CopyResult:
     with JournalReader(source.where) as reader:
         records = sum(1 for _ in reader.lines())  # which finds what is damaged
         warnings = tuple(reader.warnings)
@@ -98,13 +99,13 @@ def _copied(source: Recording, target: Recording, about: About) -> Copied:
     for line in _lines(target, records + 1):
         stands.update(line)
     if stands.digest() != digest.digest() or named - {name.encode() for name, _ in target.payloads()}:
-        _take_back(target)
+        _undo_copy(target)
         raise JournalWriteError(
             "what was written is not what was read, as where somebody replaces the recording meanwhile; nothing is "
             "kept of it, so do it again",
             path=path_of(target.where),
         )
-    return Copied(records, size, warnings)
+    return CopyResult(records, size, warnings)
 
 
 def _lines(recording: Recording, count: int) -> Iterator[bytes]:

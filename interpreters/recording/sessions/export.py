@@ -15,14 +15,15 @@ from attrs import asdict
 
 from cognition import AgentConfig, AssistantMessage, Message, Outcome, TextPart, ToolMessage, UserMessage, to_data
 from cognition.base.display import LONGEST_LINE, shown_json, shown_name, shown_text
-from cognition.values.content import shown_parts
-from interpreters.recording.sessions._transcript import Entry, Transcript, TranscriptTurn, outcome_text
+from cognition.base.strict_json import LENIENT
+from cognition.values.content import text_with_placeholders
+from interpreters.recording.sessions._transcript import Transcript, TranscriptEntry, TranscriptTurn, outcome_text
 
 NO_RESULT = "(no result: the session was interrupted)"
 """Result for a call that was running when the recording ended, because each call needs an answer."""
 
 
-def as_data(transcript: Transcript) -> dict[str, Any]:
+def transcript_to_data(transcript: Transcript) -> dict[str, Any]:
     """Return a session as one JSON object: header, turns with their entries, outcomes and usage.
 
     Times are seconds since the epoch. Messages and outcomes are written as in the journal, each with a ``type``.
@@ -52,7 +53,7 @@ def as_data(transcript: Transcript) -> dict[str, Any]:
     }
 
 
-def _entry_data(entry: Entry) -> dict[str, Any]:
+def _entry_data(entry: TranscriptEntry) -> dict[str, Any]:
     what: dict[str, Any] = {"note": entry.note}
     if entry.message is not None:
         what = {"message": to_data(entry.message, Message)}
@@ -64,7 +65,7 @@ def _entry_data(entry: Entry) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------------ OpenAI
 
 
-def as_openai(transcript: Transcript, *, reasoning: bool = False) -> list[dict[str, Any]]:
+def transcript_to_openai(transcript: Transcript, *, reasoning: bool = False) -> list[dict[str, Any]]:
     """Return a session as bodies of OpenAI chat requests, ``{"messages": [...], "tools": [...]}``.
 
     There is one body per conversation, since a reset begins a new conversation. Written one per line, they are a file
@@ -117,7 +118,7 @@ def openai_messages(messages: Sequence[Message], reasoning: bool) -> Iterator[di
     open_calls: list[str] = []
     for message in messages:
         if not isinstance(message, ToolMessage):
-            yield from _unanswered(open_calls)
+            yield from _fill_unanswered(open_calls)
             open_calls = []
         match message:
             case UserMessage():
@@ -141,10 +142,10 @@ def openai_messages(messages: Sequence[Message], reasoning: bool) -> Iterator[di
                 if call_id in open_calls:
                     open_calls.remove(call_id)
                     yield {"role": "tool", "tool_call_id": call_id, "content": content}
-    yield from _unanswered(open_calls)
+    yield from _fill_unanswered(open_calls)
 
 
-def _unanswered(calls: list[str]) -> Iterator[dict[str, Any]]:
+def _fill_unanswered(calls: list[str]) -> Iterator[dict[str, Any]]:
     for call in calls:
         yield {"role": "tool", "tool_call_id": call, "content": NO_RESULT}
 
@@ -155,7 +156,7 @@ ACTIVE = re.compile(r"<[A-Za-z/!?]|!\[|\](?:\(|:)(?!\s*https?://)|\]\[")
 """Text that Markdown renders as more than text: HTML, images, and links other than to web pages."""
 
 
-def as_markdown(transcript: Transcript, *, turn: int | None = None) -> str:
+def transcript_to_markdown(transcript: Transcript, *, turn: int | None = None) -> str:
     """Return a session as Markdown: a heading for each turn, messages as quotations, calls and results as code blocks.
 
     No recorded text can look like part of the page, run in it or load anything. A text with HTML, images or unusual
@@ -169,8 +170,8 @@ def as_markdown(transcript: Transcript, *, turn: int | None = None) -> str:
 
 
 def markdown_parts(transcript: Transcript, *, turn: int | None = None) -> Iterator[str]:
-    """Yield ``as_markdown`` in parts of some lines, each without its last line break. Repeated texts are not all in
-    memory.
+    """Yield ``transcript_to_markdown`` in parts of some lines, each without its last line break. Repeated texts are not
+    all in memory.
     """
     header = transcript.header
     recorded = f"Recorded {_time(header.created)}."
@@ -181,7 +182,7 @@ def markdown_parts(transcript: Transcript, *, turn: int | None = None) -> Iterat
     if transcript.foreign:
         yield from ("", f"*Foreign: it was not recorded by this user ({_inline(transcript.foreign)}).*")
     if header.config is not None and header.config.system:
-        yield from ("", "**System**", "", _quoted(header.config.system))
+        yield from ("", "**System**", "", _quote(header.config.system))
     for one in transcript.turns:
         if turn is None or one.number == turn:
             yield ""
@@ -196,7 +197,7 @@ def _turn_lines(turn: TranscriptTurn) -> Iterator[str]:
         yield ""
         yield from _note(entry.note) if entry.message is None else _message_lines(entry.message)
         if entry.system is not None:
-            yield from ("", _quoted(entry.system))
+            yield from ("", _quote(entry.system))
     ending = outcome_text(turn.outcome) if turn.number else ""
     if ending:
         yield ""
@@ -216,13 +217,13 @@ def _message_lines(message: Message) -> Iterator[str]:
         case UserMessage(text=text, origin=origin, parts=parts):
             yield "**User**" if origin == "user" else "**Engine**"
             yield ""
-            yield _quoted(shown_parts(text, parts))
+            yield _quote(text_with_placeholders(text, parts))
         case AssistantMessage(text=text, reasoning=reasoning, calls=calls, interrupted=interrupted):
             yield f"**Assistant**{' (interrupted)' if interrupted else ''}"
             if reasoning:
-                yield from ("", "<details><summary>Reasoning</summary>", "", _quoted(reasoning), "", "</details>")
+                yield from ("", "<details><summary>Reasoning</summary>", "", _quote(reasoning), "", "</details>")
             if text:
-                yield from ("", _quoted(text))
+                yield from ("", _quote(text))
             for call in calls:
                 yield from ("", f"Call {_code(call.name)} ({_inline(call.id)}):", "")
                 yield _block(_pretty(call.arguments_json), "json")
@@ -231,7 +232,7 @@ def _message_lines(message: Message) -> Iterator[str]:
             yield from (f"Result of {_code(name)} ({_inline(call_id)}){ended}:", "", _block(content))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text as a quotation that it can't leave, or as a code block if it is more than text."""
     text = shown_text(text)
     if ACTIVE.search(text):
@@ -258,7 +259,7 @@ def _longest_run(text: str) -> int:
 
 def _pretty(text: str) -> str:
     try:
-        return shown_json(json.dumps(json.loads(text), ensure_ascii=False, indent=2))
+        return shown_json(json.dumps(LENIENT.decode(text), ensure_ascii=False, indent=2))
     except (ValueError, RecursionError):
         return text
 

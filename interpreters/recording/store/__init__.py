@@ -14,10 +14,10 @@ from interpreters.recording.store._errors import StoreError as StoreError, Taken
 
 try:
     import sqlalchemy as _sqlalchemy  # noqa: F401 - which what follows can't do without
-except ImportError as error:
-    raise StoreError("sessions in a database need SQLAlchemy; pip install 'cogstep[sql]'", store="store") from error
+except ImportError as _error:
+    raise StoreError("sessions in a database need SQLAlchemy; pip install 'cogstep[sql]'", store="store") from _error
 
 from interpreters.recording.store._executors import EXPIRES_AFTER as EXPIRES_AFTER, Executor as Executor
 from interpreters.recording.store._sql_recorder import SqlRecorder as SqlRecorder
-from interpreters.recording.store._sql_session import StoredSession as StoredSession
+from interpreters.recording.store._sql_session import SqlSession as SqlSession
 from interpreters.recording.store._store import SqlStore as SqlStore

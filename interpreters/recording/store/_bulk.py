@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Row, Select, bindparam, func, select
 
-from interpreters.recording.collections import About
-from interpreters.recording.journal.content_files import kept_files
+from interpreters.recording.collections import RecordingInfo
+from interpreters.recording.journal.content_files import undo_files
 from interpreters.recording.journal.errors import JournalError
 from interpreters.recording.recorder import path_of
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store._executors import Membership, is_dead_here
-from interpreters.recording.store._sql_recorder import SqlRecorder, beside_of
+from interpreters.recording.store._sql_recorder import SqlRecorder, undo_path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.locations import Kind
 from interpreters.recording.store.schema import NOW, executors, lines, payloads, sessions
@@ -39,8 +39,8 @@ AT_ONCE = 1 << 20
 """Maximum bytes of lines read together. A longer session is read separately, in pages."""
 
 
-def abouts(now: ColumnElement[Any], which: ColumnElement[bool]) -> Select[Any]:
-    """Return the query for ``about_from``: a row for each session of the selected lines."""
+def select_infos(now: ColumnElement[Any], which: ColumnElement[bool]) -> Select[Any]:
+    """Return the query for ``info_from_row``: a row for each session of the selected lines."""
     beside = select(func.sum(func.length(payloads.c.content))).where(payloads.c.session == lines.c.session)
     return (
         select(
@@ -56,12 +56,12 @@ def abouts(now: ColumnElement[Any], which: ColumnElement[bool]) -> Select[Any]:
 
 
 @cache
-def about_one(kind: Kind) -> Select[Any]:
+def select_info(kind: Kind) -> Select[Any]:
     """Return the same query for one session ``s``. Cached, since building it takes as long as running it."""
-    return abouts(NOW[kind], lines.c.session == bindparam("s"))
+    return select_infos(NOW[kind], lines.c.session == bindparam("s"))
 
 
-def about_from(row: Row[Any], database: Database) -> About:
+def info_from_row(row: Row[Any], database: Database) -> RecordingInfo:
     """Return the facts about a session and the data beside it.
 
     Raises:
@@ -70,11 +70,11 @@ def about_from(row: Row[Any], database: Database) -> About:
     if not isinstance(row.changed, float | int) or not 0 <= row.changed <= LATEST:
         raise JournalError(
             "the time at which a line was written is none (cogstep_lines.written): somebody has changed it",
-            path=Path(f"{row.session} in {database.shown}"),
+            path=Path(f"{row.session} in {database.display_name}"),
         )
-    place = beside_of(database, row.session)
-    kept = 0 if place is None else kept_files(place).size()
-    return About(row.changed, int(row.size) + int(row.beside or 0) + kept, row.now)
+    place = undo_path_of(database, row.session)
+    kept = 0 if place is None else undo_files(place).size()
+    return RecordingInfo(row.changed, int(row.size) + int(row.beside or 0) + kept, row.now)
 
 
 class Batch:
@@ -98,19 +98,19 @@ class Batch:
         self._lines: dict[str, list[bytes]] = {}
 
     def recorder(self, name: str) -> SqlRecorder:
-        return _OfBatch(self._database, self._membership, name, self)
+        return _BatchRecorder(self._database, self._membership, name, self)
 
-    def about(self, name: str) -> About | None:
-        """Return the facts about a session; None at the second call. Raises as ``about_from``.
+    def info(self, name: str) -> RecordingInfo | None:
+        """Return the facts about a session; None at the second call. Raises as ``info_from_row``.
 
         All methods raise ``StoreError``.
         """
-        row = self._known().pop(name, None)
-        return None if row is None else about_from(row, self._database)
+        row = self._load_infos().pop(name, None)
+        return None if row is None else info_from_row(row, self._database)
 
-    def _known(self) -> dict[str, Row[Any]]:
+    def _load_infos(self) -> dict[str, Row[Any]]:
         if self._abouts is None:
-            found = self._rows(abouts(self._database.now, lines.c.session.between(*self._range)))
+            found = self._rows(select_infos(self._database.now, lines.c.session.between(*self._range)))
             self._sizes = {row.session: int(row.size) for row in found}
             self._abouts = {row.session: row for row in found}
         return self._abouts
@@ -154,7 +154,7 @@ class Batch:
         return self._lines.pop(name)
 
     def _load(self, name: str) -> bool:
-        self._known()
+        self._load_infos()
         place = self._places.get(name)
         if place is None or self._sizes.get(name, AT_ONCE) >= AT_ONCE:
             return False
@@ -179,7 +179,7 @@ class Batch:
         return self._database.read(lambda connection: list(connection.execute(wanted)), [])
 
 
-class _OfBatch(SqlRecorder):
+class _BatchRecorder(SqlRecorder):
     """A recorder that first reads its lines together with others of the batch."""
 
     def __init__(self, database: Database, membership: Membership, session: str, batch: Batch) -> None:
@@ -187,15 +187,15 @@ class _OfBatch(SqlRecorder):
         self._batch = batch
 
     def lines(self) -> Iterator[bytes]:
-        header = self._given(self._batch.header)
+        header = self._ask_batch(self._batch.header)
         if header is None:
             yield from super().lines()
             return
         yield header
-        records = self._given(self._batch.records)
+        records = self._ask_batch(self._batch.records)
         yield from self.lines_from(1) if records is None else records
 
-    def _given(self, ask: Callable[[str], T]) -> T:
+    def _ask_batch(self, ask: Callable[[str], T]) -> T:
         try:
             return ask(self.session)
         except StoreError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cognition import CogstepError
-from interpreters.recording.journal.errors import TakenOverError as TakenOverError, shortened
+from interpreters.recording.journal.errors import TakenOverError as TakenOverError, shorten
 
 
 class StoreError(CogstepError):
@@ -15,6 +15,6 @@ class StoreError(CogstepError):
     """
 
     def __init__(self, problem: str, *, store: str) -> None:
-        self.problem = shortened(" ".join(problem.split()))
+        self.problem: str = shorten(" ".join(problem.split()))
         super().__init__(f"{store}: {self.problem}")
         self.store = store

@@ -73,9 +73,9 @@ class Membership:
         _memberships.add(self)
 
     def _begin(self) -> None:
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         """Lock for taking a session, so that two threads do not both take it."""
-        self.id = ""
+        self.id: str = ""
         self.held: dict[str, int] = {}
         """Sessions that this process writes, with their tokens."""
         self._given_back: SimpleQueue[Held | None] = SimpleQueue()
@@ -94,7 +94,7 @@ class Membership:
         """
         with self.lock:
             if not self.id:
-                own = f"{machine()}:{uuid.uuid4().hex}"
+                own = f"{machine_id()}:{uuid.uuid4().hex}"
                 self._alive = _hold(own)
                 self.database.write(lambda connection: self._beat(connection, own))
                 self.id = own
@@ -119,7 +119,7 @@ class Membership:
         Raises:
             StoreError: the database can't be used.
         """
-        self.give_back_dropped()
+        self.release_dropped()
         if self.id:
             self.database.write(lambda connection: self._beat(connection, self.id))
 
@@ -127,7 +127,7 @@ class Membership:
         """Stop writing a session. Another thread releases it soon. Takes no lock."""
         self._given_back.put(held)
 
-    def give_back_dropped(self) -> None:
+    def release_dropped(self) -> None:
         """Release the sessions dropped so far.
 
         Raises:
@@ -139,10 +139,10 @@ class Membership:
             except Empty:
                 return
             if held is not None:
-                self.give_back(held)
+                self.release(held)
 
-    def give_back(self, held: Held) -> None:
-        """Release a session for other writers. Raises as ``give_back_dropped``."""
+    def release(self, held: Held) -> None:
+        """Release a session for other writers. Raises as ``release_dropped``."""
         name, token = held
         with self.lock:
             if self.held.get(name) == token:
@@ -157,12 +157,12 @@ class Membership:
         """Stop writing, and release all sessions of this process immediately."""
         if self.id and os.getpid() == self._pid:
             with contextlib.suppress(CogstepError):
-                self.give_back_dropped()
-                _leave(self.database, self.id)
+                self.release_dropped()
+                _remove_executor(self.database, self.id)
         if self._alive is not None:
             with contextlib.suppress(OSError):
                 self._alive.close()
-                (_files() / self.id.rpartition(":")[2]).unlink(missing_ok=True)
+                (_lock_directory() / self.id.rpartition(":")[2]).unlink(missing_ok=True)
         self.id = ""
         self._given_back.put(None)
 
@@ -195,9 +195,9 @@ def _renew(membership: ref[Membership], database: Database, own: str, given_back
         if found is None:
             break
         try:
-            with _inside():
+            with _guard_from_forks():
                 if held is not None:
-                    found.give_back(held)
+                    found.release(held)
                 if time.monotonic() >= due:
                     due = time.monotonic() + RENEWED_EVERY
                     found.beat()
@@ -205,12 +205,12 @@ def _renew(membership: ref[Membership], database: Database, own: str, given_back
             due = time.monotonic() + AGAIN_AFTER
             time.sleep(AGAIN_AFTER)
         del found  # so that it can be collected meanwhile
-    with contextlib.suppress(CogstepError), _inside():
-        _leave(database, own)
+    with contextlib.suppress(CogstepError), _guard_from_forks():
+        _remove_executor(database, own)
 
 
 @contextlib.contextmanager
-def _inside() -> Iterator[None]:
+def _guard_from_forks() -> Iterator[None]:
     """Mark this thread as inside a database, so that forks wait for it. A child would inherit SQLite's locks, and could
     not release them.
     """
@@ -230,7 +230,7 @@ _threads = 0
 """Number of threads inside a database."""
 
 
-def _leave(database: Database, own: str) -> None:
+def _remove_executor(database: Database, own: str) -> None:
     database.run(lambda connection: connection.execute(delete(executors).where(executors.c.id == own)))
 
 
@@ -248,7 +248,7 @@ def all_executors(database: Database) -> list[Executor]:
 # ------------------------------------------------------------------------------------------------- on the same machine
 
 
-def machine() -> str:
+def machine_id() -> str:
     """Return an id of this machine since its start, if available; else its name."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
@@ -257,14 +257,14 @@ def machine() -> str:
         return f"{socket.gethostname()}-{uuid.getnode():x}"
 
 
-def _files() -> Path:
+def _lock_directory() -> Path:
     return own_state_directory() / "executors"
 
 
 def _hold(own: str) -> LockedFile | None:
     """Return the lock that proves on this machine that a process is alive; None without a place for it."""
     try:
-        folder = _files()
+        folder = _lock_directory()
         make_directory(folder)
         _clear(folder)
         file = LockedFile(folder / own.rpartition(":")[2], os.O_RDWR | os.O_CREAT)
@@ -283,10 +283,10 @@ def _clear(folder: Path) -> None:
 def is_dead_here(holder: str) -> bool:
     """Whether a process of this user on this machine has ended without releasing its sessions."""
     where, _, own = holder.rpartition(":")
-    if where != machine():
+    if where != machine_id():
         return False
     try:
-        return not is_being_written(_files() / own)
+        return not is_being_written(_lock_directory() / own)
     except OSError:  # no such file: another user's, or one that had no place for it
         return False
 

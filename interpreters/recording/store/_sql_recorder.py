@@ -33,7 +33,7 @@ SLOW = 0.02
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
-def beside_of(database: Database, session: str) -> Path | None:
+def undo_path_of(database: Database, session: str) -> Path | None:
     """Return the path of a session's undo data; None if there is no place for it."""
     path = database.location.path
     return Path(f"{path}.undo", sha256(session.encode()).hexdigest()) if path else None
@@ -75,7 +75,7 @@ class SqlRecorder:
 
     @property
     def name(self) -> str:
-        return f"{self.session} in {self._database.shown}"
+        return f"{self.session} in {self._database.display_name}"
 
     @property
     def beside(self) -> Path | None:
@@ -83,7 +83,7 @@ class SqlRecorder:
 
         A database server has no such place.
         """
-        return beside_of(self._database, self.session)
+        return undo_path_of(self._database, self.session)
 
     @property
     def may_wait(self) -> bool:
@@ -106,11 +106,11 @@ class SqlRecorder:
             if not new and not self._database.read(self._is_there, False):
                 raise JournalError("nothing is recorded here", path=path_of(self))
             own = membership.join()
-            membership.give_back_dropped()
+            membership.release_dropped()
             with membership.lock:
                 if self.session in membership.held and not self._take_over:
                     return False
-                token = self._database.write(lambda connection: self._taken(connection, own, new))
+                token = self._database.write(lambda connection: self._take_session(connection, own, new))
                 if token is None:
                     return False
                 membership.held[self.session] = token
@@ -125,7 +125,7 @@ class SqlRecorder:
         found = select(lines.c.number).where(lines.c.session == self.session, lines.c.number == 0)
         return connection.execute(found).first() is not None
 
-    def _taken(self, connection: Connection, own: str, new: bool) -> int | None:
+    def _take_session(self, connection: Connection, own: str, new: bool) -> int | None:
         database = self._database
         with database.transaction(connection):
             row = sessions.c.name == self.session
@@ -153,13 +153,13 @@ class SqlRecorder:
             TakenOverError: the session now has another writer.
             JournalWriteError: the line is not stored; the message explains what to do.
         """
-        self._keep(number, line, NOTHING, force)
+        self._store(number, line, NOTHING, force)
 
     def append_with(self, number: int, line: bytes, payloads: Mapping[str, bytes], force: bool) -> None:
         """See ``KeepsPayloads.append_with``. Raises as ``append``, and then stores nothing."""
-        self._keep(number, line, payloads, force)
+        self._store(number, line, payloads, force)
 
-    def _keep(self, number: int, line: bytes, brings: Mapping[str, bytes], force: bool) -> None:
+    def _store(self, number: int, line: bytes, brings: Mapping[str, bytes], force: bool) -> None:
         held = self._held
         if held is None or self._process != os.getpid():
             raise JournalWriteError("the session is not open for writing", path=path_of(self))
@@ -168,7 +168,7 @@ class SqlRecorder:
         self._newest = -1  # until it is known: an interrupt may come at any moment
 
         def put(connection: Connection) -> None:
-            with self._database.forced(connection, force), self._database.transaction(connection):
+            with self._database.force_commits(connection, force), self._database.transaction(connection):
                 self._put_in_place(connection, values)
                 for name, content in brings.items():
                     self._put_payload(connection, name, content)
@@ -176,7 +176,7 @@ class SqlRecorder:
         began = time.monotonic()
         try:
             if not (follows and not brings and self._append_at_once(values, force)):
-                self._asked(put)
+                self._ask(put)
         finally:
             self._waited = time.monotonic() - began > SLOW
         self._newest = number
@@ -187,7 +187,7 @@ class SqlRecorder:
         try:
             return self._database.run_bare(lambda connection: append.run_bare(connection, values)) == 1
         except StoreError as error:
-            raise self._not_written(error) from error
+            raise self._write_error(error) from error
 
     def _put_in_place(self, connection: Connection, values: dict[str, object]) -> None:
         statements = self._statements
@@ -208,7 +208,7 @@ class SqlRecorder:
             connection.execute(delete(payloads).where(row))
         connection.execute(insert(payloads).values(session=self.session, name=name, content=content))
 
-    def _asked(self, work: Callable[[Connection], T]) -> T:
+    def _ask(self, work: Callable[[Connection], T]) -> T:
         try:
             return self._database.run(work)
         except _TakenError:
@@ -224,9 +224,9 @@ class SqlRecorder:
                 path=path_of(self),
             ) from None
         except StoreError as error:
-            raise self._not_written(error) from error
+            raise self._write_error(error) from error
 
-    def _not_written(self, error: StoreError) -> JournalWriteError:
+    def _write_error(self, error: StoreError) -> JournalWriteError:
         return JournalWriteError(
             f"the record could not be written: {error.problem}; everything before it is kept", path=path_of(self)
         )
@@ -283,4 +283,4 @@ class SqlRecorder:
         if self._dropped is not None:
             self._dropped.detach()
         with suppress(StoreError):  # it is tried again
-            self._membership.give_back(held)
+            self._membership.release(held)

@@ -16,8 +16,8 @@ from attrs import field, frozen
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from interpreters.recording.collections import UNDO, About
-from interpreters.recording.journal.content_files import Contents, kept_files
+from interpreters.recording.collections import UNDO, RecordingInfo
+from interpreters.recording.journal.content_files import Contents, undo_files
 from interpreters.recording.journal.errors import (
     JournalError,
     JournalExistsError,
@@ -25,10 +25,10 @@ from interpreters.recording.journal.errors import (
     JournalWriteError,
 )
 from interpreters.recording.recorder import path_of
-from interpreters.recording.store._bulk import Batch, about_from, about_one, abouts
+from interpreters.recording.store._bulk import Batch, info_from_row, select_info, select_infos
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store._executors import Membership
-from interpreters.recording.store._sql_recorder import SqlRecorder, beside_of
+from interpreters.recording.store._sql_recorder import SqlRecorder, undo_path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.schema import lines, payloads, sessions
 
@@ -39,7 +39,7 @@ PAGE = 200
 
 
 @frozen
-class StoredSession:
+class SqlSession:
     """A session of a store as a ``Recording``; created by ``SqlStore.recording``."""
 
     name: str
@@ -59,22 +59,22 @@ class StoredSession:
         """See ``Recording.not_ours``: always empty, since all writers of a store may delete its sessions."""
         return ""
 
-    def about(self) -> About | None:
-        """See ``Recording.about``. The time is the database's.
+    def info(self) -> RecordingInfo | None:
+        """See ``Recording.info``. The time is the database's.
 
         Raises:
             JournalError: the time of the last write was changed by others.
         """
-        found = None if self._batch is None else self._batch.about(self.name)
-        return self._database.read(self._about, None) if found is None else found
+        found = None if self._batch is None else self._batch.info(self.name)
+        return self._database.read(self._info, None) if found is None else found
 
-    def _about(self, connection: Connection) -> About | None:
-        row = connection.execute(about_one(self._database.location.kind), {"s": self.name}).first()
-        return None if row is None else about_from(row, self._database)
+    def _info(self, connection: Connection) -> RecordingInfo | None:
+        row = connection.execute(select_info(self._database.location.kind), {"s": self.name}).first()
+        return None if row is None else info_from_row(row, self._database)
 
-    def _kept_files(self) -> Contents | None:
-        place = beside_of(self._database, self.name)
-        return None if place is None else kept_files(place)
+    def _undo_files(self) -> Contents | None:
+        place = undo_path_of(self._database, self.name)
+        return None if place is None else undo_files(place)
 
     def is_open(self) -> bool:
         def look(connection: Connection) -> bool:
@@ -84,7 +84,7 @@ class StoredSession:
         found = None if self._batch is None else self._batch.is_open(self.name)
         return self._database.read(look, False) if found is None else found
 
-    def begins_or_is_gone(self) -> bool:
+    def is_new_or_gone(self) -> bool:
         def is_gone(connection: Connection) -> bool:
             any_line = select(lines.c.number).where(lines.c.session == self.name).limit(1)
             return connection.execute(any_line).first() is None
@@ -106,7 +106,7 @@ class StoredSession:
         return b"".join(records)
 
     def beside(self) -> str:
-        contents = self._kept_files()
+        contents = self._undo_files()
         return UNDO if contents is not None and os.path.lexists(contents.directory) else ""
 
     def payloads(self) -> Iterator[tuple[str, bytes]]:
@@ -124,18 +124,18 @@ class StoredSession:
                 raise JournalError(f"the payload {name} was changed after it was written", path=path_of(recorder))
             yield name, content
 
-    def delete(self, about: About, *, dry_run: bool = False) -> str:
+    def delete(self, about: RecordingInfo, *, dry_run: bool = False) -> str:
         def work(connection: Connection) -> str:
             with self._database.transaction(connection):
-                standing = self._held(connection)
+                standing = self._lock_row(connection)
                 if standing is not None and self._is_written(connection, standing):
                     return OPEN
-                found = self._about(connection)
+                found = self._info(connection)
                 if found is None:  # somebody else has deleted it; or this, and the connection broke behind it
                     return ""
                 if found != about:
                     return WRITTEN
-                contents = self._kept_files()
+                contents = self._undo_files()
                 if contents is not None:
                     contents.remove()
                 for table in (payloads, lines):
@@ -144,9 +144,9 @@ class StoredSession:
             return ""
 
         try:
-            self._membership.give_back_dropped()
+            self._membership.release_dropped()
             if dry_run:  # without keeping anybody from writing
-                return OPEN if self.is_open() else WRITTEN if self.about() not in (None, about) else ""
+                return OPEN if self.is_open() else WRITTEN if self.info() not in (None, about) else ""
             return self._database.read(work, "")
         except (StoreError, JournalError) as error:
             return error.problem
@@ -155,11 +155,11 @@ class StoredSession:
 
     @property
     def place(self) -> object:
-        """See ``DeletesTogether.place``. None for SQLite, which has no slow round trips."""
+        """See ``BatchDeletable.place``. None for SQLite, which has no slow round trips."""
         return None if self._database.location.path else self._database
 
-    def delete_together(self, given: Sequence[tuple[StoredSession, About]]) -> Sequence[str]:
-        """See ``DeletesTogether.delete_together``: in one transaction."""
+    def delete_batch(self, given: Sequence[tuple[SqlSession, RecordingInfo]]) -> Sequence[str]:
+        """See ``BatchDeletable.delete_batch``: in one transaction."""
         names = [one.name for one, _ in given]
 
         def work(connection: Connection) -> list[str]:
@@ -167,10 +167,11 @@ class StoredSession:
                 rows = select(sessions.c.name, sessions.c.holder).where(sessions.c.name.in_(names))
                 held = list(connection.execute(rows.order_by(sessions.c.name).with_for_update()))  # in one order
                 open_ = {row.name for row in held if self._is_written(connection, row)}
-                found = connection.execute(abouts(self._database.now, lines.c.session.in_(names)))
+                found = connection.execute(select_infos(self._database.now, lines.c.session.in_(names)))
                 there = {row.session: row for row in found}
                 kept = [
-                    OPEN if one.name in open_ else self._changed(there.get(one.name), about) for one, about in given
+                    OPEN if one.name in open_ else self._explain_change(there.get(one.name), about)
+                    for one, about in given
                 ]
                 gone = [name for name, why in zip(names, kept, strict=True) if not why and name in there]
                 for table in (payloads, lines):
@@ -179,19 +180,19 @@ class StoredSession:
             return kept
 
         try:
-            self._membership.give_back_dropped()
+            self._membership.release_dropped()
             return self._database.read(work, [""] * len(given))
         except StoreError as error:
             return [error.problem] * len(given)
 
-    def _changed(self, row: Any, about: About) -> str:
+    def _explain_change(self, row: Any, about: RecordingInfo) -> str:
         """Return why a session is not deleted, given its present ``row`` (None if it is gone); empty if it is."""
         try:
-            return WRITTEN if row is not None and about_from(row, self._database) != about else ""
+            return WRITTEN if row is not None and info_from_row(row, self._database) != about else ""
         except JournalError as error:
             return error.problem
 
-    def _held(self, connection: Connection) -> Any:
+    def _lock_row(self, connection: Connection) -> Any:
         """Return the session's row, locked until the end of the transaction, or None."""
         row = select(sessions.c.token, sessions.c.holder).where(sessions.c.name == self.name)
         return connection.execute(row.with_for_update()).first()
@@ -210,12 +211,12 @@ class StoredSession:
         def work(connection: Connection) -> None:
             nonlocal token
             with self._database.transaction(connection):
-                standing = self._held(connection)
+                standing = self._lock_row(connection)
                 if standing is not None and token and standing.token == token:
                     return  # it was recorded, and the connection broke behind it
                 if standing is not None and self._is_written(connection, standing):
                     raise JournalLockedError(BEING_RECORDED, path=path_of(self.where))
-                if self._about(connection) is not None:
+                if self._info(connection) is not None:
                     raise JournalExistsError(
                         "something is recorded here already, and a recording is never overwritten; choose another name",
                         path=path_of(self.where),
@@ -231,7 +232,7 @@ class StoredSession:
                 self._put_payloads(connection, payloads())
 
         try:
-            self._membership.give_back_dropped()
+            self._membership.release_dropped()
             self._database.write(work)
         except StoreError as error:
             if isinstance(error.__cause__, IntegrityError):  # of two who begin it at once, the second one

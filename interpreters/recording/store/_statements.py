@@ -39,7 +39,7 @@ DIALECTS: dict[Kind, Callable[[], Dialect]] = {"sqlite": SQLiteDialect_pysqlite,
 
 
 @frozen
-class Prepared:
+class PreparedStatement:
     """A statement compiled for its driver.
 
     SQLAlchemy's compilation takes as long as the rest of storing a line, so it happens once.
@@ -55,13 +55,13 @@ class Prepared:
     def run_bare(self, connection: Any, values: dict[str, object]) -> int:
         """Run on a driver's connection, and return the number of inserted rows."""
         if not self.first:
-            return int(connection.execute(self.text, self._given(values)).rowcount)
+            return int(connection.execute(self.text, self._order_values(values)).rowcount)
         connection.execute(self.first)
-        inserted = int(connection.execute(self.text, self._given(values)).rowcount)
+        inserted = int(connection.execute(self.text, self._order_values(values)).rowcount)
         connection.execute(self.then)
         return inserted
 
-    def _given(self, values: dict[str, object]) -> Any:
+    def _order_values(self, values: dict[str, object]) -> Any:
         return values if self.order is None else tuple([values[name] for name in self.order])
 
 
@@ -71,9 +71,9 @@ class Statements:
     (the number before it).
     """
 
-    append: Prepared
+    append: PreparedStatement
     """Store a line after another one if the session is still this writer's: one atomic statement."""
-    append_forced: Prepared
+    append_forced: PreparedStatement
     """The same, forced to disk. It uses the connection of other lines, so SQLite has the pages cached; PostgreSQL
     needs no additional round trip.
     """
@@ -101,16 +101,16 @@ def statements_for(kind: Kind) -> Statements:
     there = exists().where(lines.c.session == session, lines.c.number == bindparam("b"))
     columns = ["session", "number", "line", "written"]
 
-    def prepared(selected: Select[Any]) -> Prepared:
+    def prepare(selected: Select[Any]) -> PreparedStatement:
         compiled: Any = insert(lines).from_select(columns, selected).compile(dialect=DIALECTS[kind]())
-        return Prepared(str(compiled), None if compiled.positiontup is None else tuple(compiled.positiontup))
+        return PreparedStatement(str(compiled), None if compiled.positiontup is None else tuple(compiled.positiontup))
 
     follows = owned.where(there)
-    append = prepared(follows)
+    append = prepare(follows)
     if kind == "sqlite":
         append_forced = evolve(append, first=FORCED[kind], then=UNFORCED[kind])
     else:
-        append_forced = prepared(follows.where(text("set_config('synchronous_commit', 'on', true) = 'on'")))
+        append_forced = prepare(follows.where(text("set_config('synchronous_commit', 'on', true) = 'on'")))
     return Statements(
         append=append,
         append_forced=append_forced,

@@ -16,7 +16,7 @@ from interpreters.recording.store._bulk import FIRST, MOST, Batch
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store._executors import Executor, Membership, all_executors
 from interpreters.recording.store._sql_recorder import SqlRecorder
-from interpreters.recording.store._sql_session import StoredSession
+from interpreters.recording.store._sql_session import SqlSession
 from interpreters.recording.store.database import Database, database_of
 from interpreters.recording.store.schema import LONGEST_NAME, lines, sessions
 
@@ -54,7 +54,7 @@ class SqlStore:
     @property
     def name(self) -> str:
         """The name for errors and reports, without a password."""
-        return self._database.shown
+        return self._database.display_name
 
     def __repr__(self) -> str:
         return f"<SqlStore {self.name}>"
@@ -118,31 +118,31 @@ class SqlStore:
             )
             page: list[str] = self._database.read(partial(_names, found), [])
             whole = len(page) < PAGE
-            beheaded = partial(_names, _beheaded(after, "" if whole else page[-1]))
+            beheaded = partial(_names, _select_headless(after, "" if whole else page[-1]))
             damaged: list[str] = self._database.read(beheaded, [])
             yield from sorted(page + damaged)
             if whole:
                 return
             after = page[-1]
 
-    def recordings(self) -> Iterator[StoredSession]:
+    def recordings(self) -> Iterator[SqlSession]:
         """Yield all sessions by name. This makes a store a place for ``list_sessions``, ``search`` and ``prune``.
 
         Raises:
             StoreError: the database can't be used.
         """
-        self._membership.give_back_dropped()
+        self._membership.release_dropped()
         names, size = self.names(), FIRST
         while together := list(islice(names, size)):
             batch = Batch(self._database, self._membership, together)
             for name in together:
-                yield StoredSession(name, self._database, self._membership, batch)
+                yield SqlSession(name, self._database, self._membership, batch)
             size = min(2 * size, MOST)
 
-    def recording(self, session: str) -> StoredSession:
+    def recording(self, session: str) -> SqlSession:
         """Return one session for listing, searching, deleting, copying and moving. Raises as ``recorder``."""
         self.recorder(session)
-        return StoredSession(session, self._database, self._membership)
+        return SqlSession(session, self._database, self._membership)
 
     def executors(self) -> list[Executor]:
         """Return the processes that write to this store, and those that died within a day.
@@ -179,7 +179,7 @@ def _check_executor(executor: str) -> None:
         )
 
 
-def _beheaded(after: str, to: str) -> Select[Any]:
+def _select_headless(after: str, to: str) -> Select[Any]:
     """Return the query for sessions with lines but without a header, between two names. An empty ``to`` means no upper
     limit.
     """

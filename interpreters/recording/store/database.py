@@ -13,7 +13,16 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from weakref import WeakSet, WeakValueDictionary
 
-from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event, inspect, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    PoolProxiedConnection,
+    create_engine,
+    event,
+    inspect,
+    select,
+)
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from interpreters.recording.store import schema
@@ -100,7 +109,7 @@ class Database:
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        self.now = schema.NOW[location.kind]
+        self.now: ColumnElement[Any] = schema.NOW[location.kind]
         self._engine = self._new_engine()
         self._kept: deque[PoolProxiedConnection] = deque()
         """Idle connections that are permanently taken from the pool."""
@@ -113,7 +122,7 @@ class Database:
         _databases.add(self)
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The name without a password."""
         return self.location.shown
 
@@ -138,17 +147,17 @@ class Database:
         except ImportError as error:  # it is there, and what it stands on is not
             said = str(error).strip().partition("\n")[0]
             raise StoreError(
-                f"its driver can't be loaded ({said}); pip install 'cogstep[sql]'", store=self.shown
+                f"its driver can't be loaded ({said}); pip install 'cogstep[sql]'", store=self.display_name
             ) from error
         except SQLAlchemyError as error:
             raise self.error(error) from None
-        event.listen(engine, "connect", _sqlite if location.kind == "sqlite" else _postgresql)
+        event.listen(engine, "connect", _set_up_sqlite if location.kind == "sqlite" else _set_up_postgresql)
         return engine
 
     def error(self, error: BaseException, what: str = "") -> StoreError:
         """Return a driver's error as one line without a password and without values."""
         cause = getattr(error, "orig", None) or error
-        said = self.location.hidden(str(cause)).strip().partition("\n")[0]
+        said = self.location.hide_password(str(cause)).strip().partition("\n")[0]
         if self.location.kind == "sqlite":
             if not os.path.exists(self.location.path):
                 said = "its file is not there any more"
@@ -159,7 +168,7 @@ class Database:
             if state is not None and not state.startswith(PASSING):
                 otherwise = "see that the user may do that"
             help_ = next((text for word, text in POSTGRESQL_HELP.items() if word in said), otherwise)
-        return StoreError(f"{what or 'the database can not be used'} ({said}); {help_}", store=self.shown)
+        return StoreError(f"{what or 'the database can not be used'} ({said}); {help_}", store=self.display_name)
 
     @property
     def is_there(self) -> bool:
@@ -177,12 +186,14 @@ class Database:
         except FileNotFoundError:
             if os.path.isdir(folder):
                 return False
-            raise StoreError(f"there is no directory {folder}; create it, or name another", store=self.shown) from None
+            raise StoreError(
+                f"there is no directory {folder}; create it, or name another", store=self.display_name
+            ) from None
         except UnusableFileError as error:
-            raise StoreError(error.reason, store=self.shown) from None
+            raise StoreError(error.reason, store=self.display_name) from None
         except OSError as error:
             raise StoreError(
-                f"can't be read ({error.strerror}); name one that this user can read", store=self.shown
+                f"can't be read ({error.strerror}); name one that this user can read", store=self.display_name
             ) from None
         return True
 
@@ -193,7 +204,7 @@ class Database:
             StoreError: the database can't be reached, or has another schema.
         """
         self._see_file()
-        if not self._ready and not self._look():
+        if not self._ready and not self._has_tables():
             return otherwise
         return self.run(work)
 
@@ -211,7 +222,7 @@ class Database:
             StoreError: the database is unreachable for longer than a restart takes, or refuses.
         """
         if not self._see_file():
-            raise StoreError(GONE, store=self.shown)
+            raise StoreError(GONE, store=self.display_name)
         until = time.monotonic() + PATIENCE
         pause = 0.01
         while True:
@@ -236,7 +247,7 @@ class Database:
             StoreError: the database refuses, or the statement waits too long.
         """
         if not self._see_file():
-            raise StoreError(GONE, store=self.shown)
+            raise StoreError(GONE, store=self.display_name)
         kept, file = self._kept, self._file
         connection: PoolProxiedConnection | None = None
         try:
@@ -299,7 +310,7 @@ class Database:
             raise
 
     @contextlib.contextmanager
-    def forced(self, connection: Connection, force: bool) -> Iterator[None]:
+    def force_commits(self, connection: Connection, force: bool) -> Iterator[None]:
         """If ``force`` is set, force the block's changes to disk before it returns.
 
         A killed process loses nothing in either case, since the system or the server has its writes.
@@ -311,7 +322,7 @@ class Database:
         yield
         connection.exec_driver_sql(UNFORCED[self.location.kind])
 
-    def _look(self) -> bool:
+    def _has_tables(self) -> bool:
         """Whether the tables exist.
 
         Raises:
@@ -325,20 +336,20 @@ class Database:
     def _has_version(self, connection: Connection) -> bool:
         if not inspect(connection).has_table(schema.store.name):
             if self.location.kind == "sqlite" and connection.exec_driver_sql(_TABLES).first() is not None:
-                raise StoreError("it is the database of another program; name another file", store=self.shown)
+                raise StoreError("it is the database of another program; name another file", store=self.display_name)
             return False
         found = connection.execute(select(schema.store.c.version)).scalars().all()
         if found != [schema.VERSION]:
             raise StoreError(
                 f"the store has the schema version {', '.join(map(str, found)) or 'none'} and this cogstep knows "
                 f"version {schema.VERSION}; use the cogstep that made it, or name another store. Nothing was changed",
-                store=self.shown,
+                store=self.display_name,
             )
         return True
 
     def _make(self) -> None:
         with self._making:
-            if self._look():
+            if self._has_tables():
                 return
             if self.location.kind == "sqlite":
                 try:
@@ -346,7 +357,7 @@ class Database:
                         make_private(self.location.path)  # what is said in sessions is the user's alone
                 except OSError as error:
                     raise StoreError(
-                        f"can't be made ({error.strerror}); choose another place", store=self.shown
+                        f"can't be made ({error.strerror}); choose another place", store=self.display_name
                     ) from error
                 # Who reads keeps nobody from writing. It stays so, and is not done to a file that is only read.
                 self.run(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode=WAL"))
@@ -425,14 +436,14 @@ def _state(error: SQLAlchemyError) -> str | None:
     return state
 
 
-def _sqlite(connection: Any, _record: Any) -> None:
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
     cursor.close()
 
 
-def _postgresql(connection: Any, _record: Any) -> None:
+def _set_up_postgresql(connection: Any, _record: Any) -> None:
     connection.autocommit = True
     # The statements count on it that each sees what was committed before, whatever the database has as its default.
     connection.execute("SET synchronous_commit=off; SET default_transaction_isolation='read committed'")

@@ -43,7 +43,7 @@ class Location:
     secret: str = field(default="", repr=False)
     """The password, to be removed from a driver's messages."""
 
-    def hidden(self, text: str) -> str:
+    def hide_password(self, text: str) -> str:
         """Return a driver's message without the password."""
         return text.replace(self.secret, "***") if self.secret else text
 

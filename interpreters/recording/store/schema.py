@@ -37,11 +37,11 @@ LONGEST_NAME = 200
 _Name = String(LONGEST_NAME).with_variant(postgresql.VARCHAR(LONGEST_NAME, collation="C"), "postgresql")
 _Text = String(500)
 
-tables = MetaData()
+tables: MetaData = MetaData()
 
-store = Table("cogstep_store", tables, Column("version", Integer, primary_key=True, autoincrement=False))
+store: Table = Table("cogstep_store", tables, Column("version", Integer, primary_key=True, autoincrement=False))
 
-executors = Table(
+executors: Table = Table(
     "cogstep_executors",
     tables,
     Column("id", _Text, primary_key=True),
@@ -49,7 +49,7 @@ executors = Table(
     Column("expires", Double, nullable=False),
 )
 
-sessions = Table(
+sessions: Table = Table(
     "cogstep_sessions",
     tables,
     Column("name", _Name, primary_key=True),
@@ -57,7 +57,7 @@ sessions = Table(
     Column("holder", _Text, nullable=True),
 )
 
-lines = Table(
+lines: Table = Table(
     "cogstep_lines",
     tables,
     Column("session", _Name, primary_key=True),
@@ -66,7 +66,7 @@ lines = Table(
     Column("written", Double, nullable=False),
 )
 
-payloads = Table(
+payloads: Table = Table(
     "cogstep_payloads",
     tables,
     Column("session", _Name, primary_key=True),

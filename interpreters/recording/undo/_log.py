@@ -26,8 +26,8 @@ from attrs import evolve, frozen
 from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError
 from interpreters.recording.journal.content_files import CHANGES, Contents, is_name
 from interpreters.recording.journal.format import line_of, sum_of
-from interpreters.recording.journal.seals import SealCheck, begun, key_for_writing
-from interpreters.recording.journal.strict_lines import LONGEST, decoded
+from interpreters.recording.journal.seals import SealCheck, key_for_writing, start_hash
+from interpreters.recording.journal.strict_lines import LONGEST, decode_line
 from runtime.files import closing, open_private
 
 FORMAT = "cogstep-changes"
@@ -37,7 +37,7 @@ TRIES = 16
 
 
 @frozen
-class Old:
+class OldFile:
     """A file before a change."""
 
     content: str
@@ -58,7 +58,7 @@ class FileEntry:
     """
 
     parts: tuple[str, ...]
-    old: Old | None
+    old: OldFile | None
     new: str | None
     mode_too: bool
 
@@ -79,7 +79,7 @@ class Tree:
 
 
 @frozen
-class Entry:
+class ChangeEntry:
     """One change.
 
     Attributes:
@@ -99,7 +99,7 @@ class Entry:
     number: int = 0
 
 
-class Log:
+class ChangeLog:
     """The list of changes of one session. Every writer holds it under a lock.
 
     Args:
@@ -112,12 +112,12 @@ class Log:
         self._contents = contents
         self._session = session
         self._force = force
-        self._last: HeldLog | None = None
+        self._last: LockedLog | None = None
         """The list as last held. It is read again only if another process has written to it."""
         self.path: Path = contents.directory / CHANGES
 
     @contextmanager
-    def held(self, *, begin: bool = True) -> Iterator[HeldLog]:
+    def hold(self, *, begin: bool = True) -> Iterator[LockedLog]:
         """Lock the list; other users wait.
 
         Args:
@@ -127,7 +127,7 @@ class Log:
             JournalDamagedError: a line was changed.
             OSError: the list can't be read or created.
         """
-        with self._contents.opened() as directory:
+        with self._contents.open_directory() as directory:
             for _ in range(TRIES):
                 flags = os.O_RDWR | (os.O_CREAT if begin else 0)
                 with closing(open_private(CHANGES, flags, dir_fd=directory)) as file:
@@ -137,7 +137,7 @@ class Log:
                         if about.st_nlink:  # else it was deleted in between
                             held, self._last = self._last, None
                             if held is None or not held.is_still(about):
-                                held = HeldLog(self.path, self._session, self._force)
+                                held = LockedLog(self.path, self._session, self._force)
                                 held.read(file)
                             held.take(file)
                             if begin and held.is_empty:
@@ -150,7 +150,7 @@ class Log:
         raise OSError(None, "it is deleted by somebody all the time")
 
 
-class HeldLog:
+class LockedLog:
     """The list while it is locked.
 
     Attributes:
@@ -164,7 +164,7 @@ class HeldLog:
         self._force = force
         self._file = -1
         self._place = (-1, -1)
-        self.entries: list[Entry] = []
+        self.entries: list[ChangeEntry] = []
         self.foreign = ""
         self._end = 0
         self._sum = 0
@@ -183,7 +183,7 @@ class HeldLog:
     def is_empty(self) -> bool:
         return not self._end
 
-    def add(self, entry: Entry) -> int:
+    def add(self, entry: ChangeEntry) -> int:
         """Write an entry, forced to disk if the list requires it. Return its number.
 
         Raises:
@@ -194,7 +194,7 @@ class HeldLog:
         self.entries.append(evolve(entry, number=number))
         return number
 
-    def note_made(self, number: int, new: Sequence[str | None] | None = None) -> None:
+    def note_done(self, number: int, new: Sequence[str | None] | None = None) -> None:
         """Note that a change happened. Without this note the change may have happened, which is sufficient.
 
         Args:
@@ -227,7 +227,7 @@ class HeldLog:
         """
         seal = None
         with suppress(OSError):  # without a key it counts as nobody's
-            seal = begun(key_for_writing())
+            seal = start_hash(key_for_writing())
         self._seal = seal
         self._append({"format": FORMAT, "version": VERSION, "session": self._session}, force=self._force)
         if self._force:
@@ -261,37 +261,37 @@ class HeldLog:
             header = file.readline(LONGEST + 1)
             total = sum_of(header, 0)
             if total is None and header.endswith(b"\n"):
-                raise self._damaged(1)
-            data = decoded(header) if total is not None else None
+                raise self._damage_error(1)
+            data = decode_line(header) if total is not None else None
             if not isinstance(data, dict) or data.get("session") != self._session:
                 return  # torn before anything else, or of another session, whose recording has gone from here
             if (data.get("format"), data.get("version")) != (FORMAT, VERSION):
-                raise self._damaged(1)
+                raise self._damage_error(1)
             seals = SealCheck(header)
             self._end, self._sum = len(header), total or 0
             for number, line in enumerate(iter(partial(file.readline, LONGEST + 1), b""), 2):
                 total = sum_of(line, self._sum)
                 if total is None:
                     if line.endswith(b"\n"):
-                        raise self._damaged(number)
+                        raise self._damage_error(number)
                     break
                 seals.add(line)
-                self._take(decoded(line), number)
+                self._take(decode_line(line), number)
                 self._end, self._sum = self._end + len(line), total
-        self.foreign, self._seal = seals.foreign, seals.whole()
+        self.foreign, self._seal = seals.foreign, seals.running_hash()
 
     def _take(self, data: Any, number: int) -> None:
         try:
             if "made" in data:
                 self._note(data)
             elif "failed" in data:
-                self._void(_checked(data["failed"], int))
+                self._void(_check_type(data["failed"], int))
             else:
                 self.entries.append(_entry(data, len(self.entries) + 1))
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise self._damaged(number) from error
+            raise self._damage_error(number) from error
 
-    def _entry(self, number: int) -> Entry:
+    def _entry(self, number: int) -> ChangeEntry:
         entry = self.entries[number - 1]
         if entry.number != number:
             raise ValueError("there is no such entry")
@@ -301,7 +301,7 @@ class HeldLog:
         self.entries[number - 1] = evolve(self._entry(number), trees=(), made=True)
 
     def _note(self, data: dict[str, Any]) -> None:
-        number = _checked(data["made"], int)
+        number = _check_type(data["made"], int)
         entry = self._entry(number)
         if "new" in data:
             (tree,) = entry.trees
@@ -309,7 +309,7 @@ class HeldLog:
             entry = evolve(entry, trees=(evolve(tree, files=tuple(files)),))
         self.entries[number - 1] = evolve(entry, made=True)
 
-    def _damaged(self, number: int) -> JournalDamagedError:
+    def _damage_error(self, number: int) -> JournalDamagedError:
         return JournalDamagedError(
             "the line was changed after it was written; the list of changes is damaged here, and nothing is undone by "
             "it",
@@ -318,7 +318,7 @@ class HeldLog:
         )
 
 
-def _data(entry: Entry) -> dict[str, Any]:
+def _data(entry: ChangeEntry) -> dict[str, Any]:
     data: dict[str, Any] = {
         "turn": entry.turn,
         "trees": [
@@ -342,23 +342,23 @@ def _data(entry: Entry) -> dict[str, Any]:
     return data | ({"call": entry.call} if entry.back is None else {"back": entry.back})
 
 
-def _entry(data: dict[str, Any], number: int) -> Entry:
+def _entry(data: dict[str, Any], number: int) -> ChangeEntry:
     if data["seq"] != number:
         raise ValueError("entries are missing")
     trees = tuple(
         Tree(
-            _checked(tree["root"], str),
+            _check_type(tree["root"], str),
             tuple(_file_entry(one) for one in tree["files"]),
             tuple(_parts(parts) for parts in tree["folders"]),
         )
         for tree in data["trees"]
     )
     back = data.get("back")
-    return Entry(
-        _checked(data["turn"], int),
+    return ChangeEntry(
+        _check_type(data["turn"], int),
         trees,
-        _checked(data.get("call", ""), str),
-        None if back is None else _checked(back, int),
+        _check_type(data.get("call", ""), str),
+        None if back is None else _check_type(back, int),
         number=number,
     )
 
@@ -366,8 +366,8 @@ def _entry(data: dict[str, Any], number: int) -> Entry:
 def _file_entry(data: dict[str, Any]) -> FileEntry:
     old = data["old"]
     if old is not None:
-        old = Old(_checked(_name(old["content"]), str), _checked(old["mode"], int), _owner(old["owner"]))
-    return FileEntry(_parts(data["path"]), old, _name(data["new"]), _checked(data["mode_too"], bool))
+        old = OldFile(_check_type(_name(old["content"]), str), _check_type(old["mode"], int), _owner(old["owner"]))
+    return FileEntry(_parts(data["path"]), old, _name(data["new"]), _check_type(data["mode_too"], bool))
 
 
 def _name(name: Any) -> str | None:
@@ -378,17 +378,17 @@ def _name(name: Any) -> str | None:
 
 def _owner(data: Sequence[Any]) -> tuple[int, int]:
     user, group = data
-    return _checked(user, int), _checked(group, int)
+    return _check_type(user, int), _check_type(group, int)
 
 
 def _parts(data: Sequence[Any]) -> tuple[str, ...]:
-    parts = tuple(_checked(part, str) for part in data)
+    parts = tuple(_check_type(part, str) for part in data)
     if not parts or any(part in ("", ".", "..") or {"/", "\0"} & set(part) for part in parts):
         raise ValueError("this is no path below a root")
     return parts
 
 
-def _checked(value: Any, kind: type) -> Any:
+def _check_type(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise TypeError(f"{value!r} is no {kind.__name__}")
     return value

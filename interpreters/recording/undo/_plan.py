@@ -10,10 +10,10 @@ from attrs import field, frozen
 
 from cognition import CogstepError
 from interpreters.recording.journal.content_files import Contents
-from interpreters.recording.undo._log import Entry, FileEntry, Old
-from interpreters.toolbox.edit_session import LARGEST, Desk, File
-from interpreters.toolbox.file_transaction import Step, digest_of
-from interpreters.toolbox.root_directory import listed
+from interpreters.recording.undo._log import ChangeEntry, FileEntry, OldFile
+from interpreters.toolbox.edit_session import LARGEST, EditSession, File
+from interpreters.toolbox.file_transaction import FileStep, digest_of
+from interpreters.toolbox.root_directory import format_path
 from interpreters.tools.tool import ToolError
 from interpreters.tools.undo_hook import FileChange
 
@@ -30,7 +30,7 @@ class Target:
         mode_too: whether a change may have affected its mode.
     """
 
-    old: Old | None
+    old: OldFile | None
     left: frozenset[str | None]
     mode_too: bool
 
@@ -46,8 +46,8 @@ class RootPlan:
         folders: folders created by the session, to be removed if they are empty afterwards.
     """
 
-    desk: Desk
-    steps: tuple[Step, ...]
+    desk: EditSession
+    steps: tuple[FileStep, ...]
     changes: tuple[FileChange, ...]
     folders: tuple[Parts, ...]
 
@@ -73,12 +73,12 @@ class Plan:
         return any(one.steps for one in self.roots) or bool(self.changed or self.stuck)
 
 
-def first_of_turn(entries: Sequence[Entry], turn: int) -> int | None:
+def first_of_turn(entries: Sequence[ChangeEntry], turn: int) -> int | None:
     """Return the number of the first entry in or after a turn; None without one."""
     return next((entry.number for entry in entries if entry.turn >= turn), None)
 
 
-def first_after(entries: Sequence[Entry], turn: int) -> int | None:
+def first_after(entries: Sequence[ChangeEntry], turn: int) -> int | None:
     """Return the number of the first entry after the end of a turn; None without one.
 
     An undo noted in that turn happened after its end. An undo in an earlier turn happened before the turn began.
@@ -88,7 +88,7 @@ def first_after(entries: Sequence[Entry], turn: int) -> int | None:
     return last + 1 if last < len(entries) else None
 
 
-def newest_undo(entries: Sequence[Entry]) -> int | None:
+def newest_undo(entries: Sequence[ChangeEntry]) -> int | None:
     """Return the number of the newest undo, or None.
 
     If an interrupted undo was repeated, this is the number of its first entry.
@@ -102,10 +102,10 @@ def newest_undo(entries: Sequence[Entry]) -> int | None:
     return found
 
 
-def standing(entries: Sequence[Entry]) -> list[Entry]:
+def find_active_entries(entries: Sequence[ChangeEntry]) -> list[ChangeEntry]:
     """Return the tools' changes that are not undone, oldest first."""
-    before: list[tuple[Entry, ...]] = []
-    now: tuple[Entry, ...] = ()
+    before: list[tuple[ChangeEntry, ...]] = []
+    now: tuple[ChangeEntry, ...] = ()
     for entry in entries:
         before.append(now)
         if entry.back is None:
@@ -115,7 +115,7 @@ def standing(entries: Sequence[Entry]) -> list[Entry]:
     return list(now)
 
 
-def targets(entries: Sequence[Entry], back: int) -> dict[str, dict[Parts, Target]]:
+def find_targets(entries: Sequence[ChangeEntry], back: int) -> dict[str, dict[Parts, Target]]:
     """Return for each directory the files changed by entry ``back`` and later, as they were before it."""
     found: dict[str, dict[Parts, Target]] = {}
     for entry in entries[back - 1 :]:
@@ -125,11 +125,11 @@ def targets(entries: Sequence[Entry], back: int) -> dict[str, dict[Parts, Target
                 known = files.get(one.parts)
                 old, mode_too = (one.old, one.mode_too) if known is None else (known.old, known.mode_too | one.mode_too)
                 left = frozenset() if known is None else known.left
-                files[one.parts] = Target(old, _left(one, left, made=entry.made), mode_too)
+                files[one.parts] = Target(old, _possible_contents(one, left, made=entry.made), mode_too)
     return found
 
 
-def _left(one: FileEntry, before: frozenset[str | None], *, made: bool) -> frozenset[str | None]:
+def _possible_contents(one: FileEntry, before: frozenset[str | None], *, made: bool) -> frozenset[str | None]:
     """Return the possible contents of a file after a change.
 
     If the change may not have happened, these include the content that its tool read and those of earlier changes,
@@ -140,7 +140,7 @@ def _left(one: FileEntry, before: frozenset[str | None], *, made: bool) -> froze
     return before | {one.new, None if one.old is None else one.old.content}
 
 
-def planned(entries: Sequence[Entry], back: int, contents: Contents, *, force: bool) -> Plan:
+def plan_restore(entries: Sequence[ChangeEntry], back: int, contents: Contents, *, force: bool) -> Plan:
     """Return the plan that restores the trees to their state before entry ``back``.
 
     Args:
@@ -153,14 +153,14 @@ def planned(entries: Sequence[Entry], back: int, contents: Contents, *, force: b
         ContentError: a saved content is missing or was changed.
     """
     plan = Plan()
-    for root, files in targets(entries, back).items():
-        desk = _desk(root)
+    for root, files in find_targets(entries, back).items():
+        desk = _open_root(root)
         if desk is None:
-            plan.stuck.append(f"{listed(root)} is not the directory any more that it was")
+            plan.stuck.append(f"{format_path(root)} is not the directory any more that it was")
             continue
         pairs = []
         for parts, target in files.items():
-            name = listed(os.path.join(root, *parts))
+            name = format_path(os.path.join(root, *parts))
             try:
                 file = desk.file_to_make("/".join(parts))
             except ToolError as error:
@@ -169,23 +169,23 @@ def planned(entries: Sequence[Entry], back: int, contents: Contents, *, force: b
             if _is_changed(file, target) and not force:
                 what = "has gone" if file.content is None else "was changed" if None not in target.left else "was made"
                 plan.changed.append(f"{name} {what} since")
-            elif (step := _step(file, target, contents)) is not None:
+            elif (step := _plan_file(file, target, contents)) is not None:
                 pairs.append((step, FileChange(parts, file.content, file.about, step.after, target.mode_too)))
         steps, changes = tuple(step for step, _ in pairs), tuple(change for _, change in pairs)
         plan.roots.append(RootPlan(desk, steps, changes, _folders(entries, back, root)))
     return plan
 
 
-def _desk(root: str) -> Desk | None:
+def _open_root(root: str) -> EditSession | None:
     """Return the directory of a root; None if it is gone or its path now leads elsewhere."""
     try:
-        desk = Desk(root)
+        desk = EditSession(root)
     except (OSError, CogstepError):
         return None
     return desk if str(desk.wall.root) == root else None
 
 
-def _folders(entries: Sequence[Entry], back: int, root: str) -> tuple[Parts, ...]:
+def _folders(entries: Sequence[ChangeEntry], back: int, root: str) -> tuple[Parts, ...]:
     trees = (tree for entry in entries[back - 1 :] for tree in entry.trees if tree.root == root)
     return tuple(sorted({parts for tree in trees for parts in tree.folders}, key=len, reverse=True))
 
@@ -197,9 +197,9 @@ def _is_changed(file: File, target: Target) -> bool:
     return now != wanted and now not in target.left
 
 
-def _step(file: File, target: Target, contents: Contents) -> Step | None:
+def _plan_file(file: File, target: Target, contents: Contents) -> FileStep | None:
     if target.old is None:
-        return None if file.content is None else Step(file.parts, file.before, None)
+        return None if file.content is None else FileStep(file.parts, file.before, None)
     mode = target.old.mode if target.mode_too else None
     if file.content is not None and file.about is not None:
         same_mode = mode is None or stat.S_IMODE(file.about.st_mode) == mode
@@ -209,4 +209,4 @@ def _step(file: File, target: Target, contents: Contents) -> Step | None:
     if file.content is None:  # made anew: whose it was, and with all of its mode, whatever the umask says
         user, group = target.old.owner
         like = os.stat_result((stat.S_IFREG | target.old.mode, 0, 0, 1, user, group, 0, 0, 0, 0))
-    return Step(file.parts, file.before, contents.get(target.old.content, LARGEST), mode, like)
+    return FileStep(file.parts, file.before, contents.get(target.old.content, LARGEST), mode, like)

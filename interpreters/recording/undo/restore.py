@@ -17,11 +17,19 @@ from attrs import evolve, frozen
 from cognition import CogstepError, ToolReturned
 from cognition.base.ids import parse_effect_id
 from interpreters.recording.journal import JournalError, JournalReader
-from interpreters.recording.journal.content_files import CHANGES, ContentError, Contents, kept_files
+from interpreters.recording.journal.content_files import CHANGES, ContentError, Contents, undo_files
 from interpreters.recording.recorder import Where, beside, path_of
-from interpreters.recording.undo._log import Entry, HeldLog, Log
-from interpreters.recording.undo._plan import Plan, RootPlan, first_after, first_of_turn, newest_undo, planned, standing
-from interpreters.recording.undo.checkpoints import kept
+from interpreters.recording.undo._log import ChangeEntry, ChangeLog, LockedLog
+from interpreters.recording.undo._plan import (
+    Plan,
+    RootPlan,
+    find_active_entries,
+    first_after,
+    first_of_turn,
+    newest_undo,
+    plan_restore,
+)
+from interpreters.recording.undo.checkpoints import keep_contents
 from interpreters.toolbox.file_transaction import ChangedError
 from runtime.checking import checked_call
 from runtime.files import reason_about
@@ -41,7 +49,8 @@ NOTHING_KEPT = (
 UNRECORDED = "without a recording nothing is kept that could be undone: give journal=, or --record"
 NO_PLACE = (
     "nothing was kept, because its recorder has no place for what files held, as a PostgreSQL server has none for the "
-    "files of other machines: record to a file or to SQLite, or give your own recorder a `beside` (docs/guides/recorders.md)"
+    "files of other machines: record to a file or to SQLite, or give your own recorder a `beside` "
+    "(docs/guides/recorders.md)"
 )
 NOTHING_LEFT = "all that its tools have changed is undone already"
 NO_UNDO = "nothing was undone, so that there is no undo to take back"
@@ -64,7 +73,7 @@ class UndoError(CogstepError):
 
     def __init__(self, message: str, files: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.files = tuple(files)
+        self.files: tuple[str, ...] = tuple(files)
 
 
 @frozen
@@ -131,7 +140,7 @@ def undo_after(path: Where, turn: int, *, dry_run: bool = False) -> Restored:
         CogstepError: as ``undo``.
     """
     session, _, newest = _session(path)
-    if turn >= newest and ((place := beside(path)) is None or not _is_kept(kept_files(place))):
+    if turn >= newest and ((place := beside(path)) is None or not _is_kept(undo_files(place))):
         return Restored(turn + 1, ())
     return _put_back(path, session, newest, turn + 1, dry_run=dry_run, from_end=True)
 
@@ -155,11 +164,11 @@ def _put_back(
     where, path, place = path, path_of(path), beside(path)
     if place is None:
         raise UndoError(f"{path}: {NO_PLACE}")
-    contents = kept_files(place)
+    contents = undo_files(place)
     if not _is_kept(contents):
         raise UndoError(f"{path}: {NOTHING_KEPT}")
     try:
-        with Log(contents, session).held(begin=False) as log:
+        with ChangeLog(contents, session).hold(begin=False) as log:
             log.check_own("undone")
             if not log.entries:
                 if from_end and turn is not None and turn > newest:
@@ -170,18 +179,18 @@ def _put_back(
             goal = turn
             if from_end and turn is not None:
                 back = first_after(log.entries, turn - 1) or 0
-                plan = planned(log.entries, back, contents, force=force) if back else Plan()
+                plan = plan_restore(log.entries, back, contents, force=force) if back else Plan()
             else:
-                back, goal, plan = _chosen(path, log.entries, contents, turn, redo=redo, force=force)
+                back, goal, plan = _choose_entry(path, log.entries, contents, turn, redo=redo, force=force)
             _check(path, plan, FORK_FORCES_NOTHING if from_end else BY_FORCE)
             if plan and not dry_run:
-                entry = Entry(max(newest, log.entries[-1].turn), (), back=back)
+                entry = ChangeEntry(max(newest, log.entries[-1].turn), (), back=back)
                 _carry_out(path, log, contents, entry, plan)
             elif not dry_run:
                 for one in plan.roots:  # a file that was made and deleted again leaves its folders
                     one.desk.changes.make((), folders=one.folders)
                 if log.entries[-1].back == back:  # it was broken off when all files were done
-                    log.note_made(len(log.entries))
+                    log.note_done(len(log.entries))
     except ContentError as error:
         raise UndoError(f"{path}: {error}; nothing was undone") from error
     except OSError as error:
@@ -189,7 +198,7 @@ def _put_back(
             raise
         reason = reason_about(error, contents.directory)
         raise UndoError(f"{path}: {contents.directory} can't be used ({reason}); nothing was undone") from error
-    return Restored(goal, tuple(file for one in plan.roots for file in _told(one)))
+    return Restored(goal, tuple(file for one in plan.roots for file in _list_files(one)))
 
 
 def _session(where: Where) -> tuple[str, int, int]:
@@ -202,7 +211,7 @@ def _session(where: Where) -> tuple[str, int, int]:
         return reader.header.session, before, newest
 
 
-def _check_kept(where: Where, path: Path, turn: int, entries: Sequence[Entry]) -> None:
+def _check_kept(where: Where, path: Path, turn: int, entries: Sequence[ChangeEntry]) -> None:
     """Check that the list contains all recorded changes by file tools since a turn began.
 
     Entries may be missing if a recording was copied without its undo data and then continued.
@@ -233,7 +242,7 @@ def _check_kept(where: Where, path: Path, turn: int, entries: Sequence[Entry]) -
         newest, name = max(lost.values())
         raise UndoError(
             f"{path}: what {len(lost)} calls overwrote since turn {turn} began is not kept here, such as one of {name} "
-            f"in turn {newest}: the recording was without {kept_files(path).directory.name} by then. Nothing was "
+            f"in turn {newest}: the recording was without {undo_files(path).directory.name} by then. Nothing was "
             f"undone; what is kept is undone by a turn after {newest}, if there is one"
         )
 
@@ -249,8 +258,8 @@ def _no_turn(turn: int, before: int, newest: int) -> str:
     )
 
 
-def _chosen(
-    path: Path, entries: Sequence[Entry], contents: Contents, turn: int | None, *, redo: bool, force: bool
+def _choose_entry(
+    path: Path, entries: Sequence[ChangeEntry], contents: Contents, turn: int | None, *, redo: bool, force: bool
 ) -> tuple[int, int | None, Plan]:
     """Return the entry to go back to, the turn that it means, and the plan."""
     last = entries[-1]
@@ -259,25 +268,29 @@ def _chosen(
         newest = newest_undo(entries)
         if newest is None:
             raise UndoError(f"{path}: {NO_UNDO}")
-        return newest, None, planned(entries, newest, contents, force=force)
+        return newest, None, plan_restore(entries, newest, contents, force=force)
     if turn is not None:
         first = first_of_turn(entries, turn)
-        return (first, turn, planned(entries, first, contents, force=force)) if first is not None else (0, turn, Plan())
+        return (
+            (first, turn, plan_restore(entries, first, contents, force=force))
+            if first is not None
+            else (0, turn, Plan())
+        )
     if last.back is not None and broken_off:
-        return last.back, _turn_of(entries, last.back), planned(entries, last.back, contents, force=force)
-    left = standing(entries)
+        return last.back, _turn_of(entries, last.back), plan_restore(entries, last.back, contents, force=force)
+    left = find_active_entries(entries)
     if not left:
         raise UndoError(f"{path}: {NOTHING_LEFT}; to take the newest undo back, give --redo (redo=True)")
     turns = sorted({entry.turn for entry in left})
     while True:
         one = turns.pop()
         first = first_of_turn(entries, one) or last.number  # which is there: one of them is of that turn
-        plan = planned(entries, first, contents, force=force)
+        plan = plan_restore(entries, first, contents, force=force)
         if plan or not turns:  # else it came to nothing: a change that failed, or whose opposite came behind it
             return first, one, plan
 
 
-def _turn_of(entries: Sequence[Entry], back: int) -> int | None:
+def _turn_of(entries: Sequence[ChangeEntry], back: int) -> int | None:
     """Return the turn that begins just before an entry; None for an undo that is reverted."""
     entry = entries[back - 1]
     return entry.turn if entry.back is None else None
@@ -292,9 +305,10 @@ def _check(path: Path, plan: Plan, by_force: str) -> None:
         raise UndoError(f"{head}: {'; '.join(in_the_way)}. {todo}", in_the_way)
 
 
-def _carry_out(path: Path, log: HeldLog, contents: Contents, entry: Entry, plan: Plan) -> None:
+def _carry_out(path: Path, log: LockedLog, contents: Contents, entry: ChangeEntry, plan: Plan) -> None:
     entry = evolve(
-        entry, trees=tuple(kept(contents, one.root, one.changes, force=True) for one in plan.roots if one.steps)
+        entry,
+        trees=tuple(keep_contents(contents, one.root, one.changes, force=True) for one in plan.roots if one.steps),
     )
     contents.force_names()
     number = log.add(entry)
@@ -308,17 +322,17 @@ def _carry_out(path: Path, log: HeldLog, contents: Contents, entry: Entry, plan:
             _take_back(log.entries, number, contents)
         what = f"{error.path} was changed in this moment" if isinstance(error, ChangedError) else str(error.strerror)
         raise UndoError(f"{path}: {what}; nothing was undone. Try it again") from error
-    log.note_made(number)
+    log.note_done(number)
 
 
-def _take_back(entries: Sequence[Entry], number: int, contents: Contents) -> None:
+def _take_back(entries: Sequence[ChangeEntry], number: int, contents: Contents) -> None:
     """Revert the directories already restored, after a later directory has failed."""
-    for one in planned(entries, number, contents, force=False).roots:
+    for one in plan_restore(entries, number, contents, force=False).roots:
         if one.steps:
             one.desk.changes.make(one.steps, folders=one.folders)
 
 
-def _told(one: RootPlan) -> list[RestoredFile]:
+def _list_files(one: RootPlan) -> list[RestoredFile]:
     told = []
     for step in one.steps:
         how = "deleted" if step.after is None else "made" if step.before is None else "changed"

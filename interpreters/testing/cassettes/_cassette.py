@@ -20,9 +20,9 @@ from attrs import evolve
 from cognition import ConfigError, ModelRequest
 from cognition.parsing import Output, TextDelta
 from cognition.values.content import MEDIA_TYPES
-from interpreters.loop.program.ownership import closed_with
+from interpreters.loop.program.ownership import is_closed_with
 from interpreters.recording.redaction import Redaction
-from interpreters.recording.redactor import Veil
+from interpreters.recording.redactor import Redactor
 from interpreters.testing.cassettes._errors import CassetteMissError
 from interpreters.testing.cassettes._requests import Scrub, difference, nearest, request_data, request_digest
 from interpreters.testing.cassettes.tape import Exchange, Tape, data_of_reply, read_tape, reply_of_data, write_tape
@@ -70,9 +70,9 @@ class Cassette:
         scrub: Iterable[Scrub] = (),
         redact: Redaction | None = USUAL,
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._file = self.path.absolute()  # where it is written at the end, wherever the program stands by then
-        self.scrub = list(scrub)
+        self.scrub: list[Scrub] = list(scrub)
         self.redact = redact
         self.mode: Literal["replay", "record", "off"] = (
             ("replay" if self._file.exists() else "record") if mode == "new" else mode
@@ -127,16 +127,17 @@ class Cassette:
             return RecordedModel(self, model, name)
         return PlayedModel(self, name)
 
-    def hidden(self, request: ModelRequest) -> tuple[dict[str, Any], Veil]:
-        """Return a request in the form for comparison and writing, and the veil that reveals the secrets in its reply.
+    def hide(self, request: ModelRequest) -> tuple[dict[str, Any], Redactor]:
+        """Return a request in the form for comparison and writing, and the redactor that reveals the secrets in its
+        reply.
 
         Secrets are numbered in the order of their occurrence in the request, so that a changed key still matches the
         recorded request.
         """
         names = frozenset(tool.name for tool in request.tools)
-        veil = Veil(self.redact, keep=names, literal=False)
-        shown, _ = veil.hide(request)
-        return request_data(shown, self.scrub), veil
+        redactor = Redactor(self.redact, keep=names, literal=False)
+        shown, _ = redactor.hide(request)
+        return request_data(shown, self.scrub), redactor
 
     def save(self) -> bool:
         """Write the recorded exchanges; return whether there were any.
@@ -178,13 +179,13 @@ class RecordedModel:
     @property
     def ends_with_agent(self) -> bool:
         """As the recorded model, such as a script that must be used up."""
-        return closed_with(self._model, None)
+        return is_closed_with(self._model, None)
 
     def submit(self, request: ModelRequest) -> Generation:
         generation = self._model.submit(request)
-        data, veil = self._cassette.hidden(request)
+        data, redactor = self._cassette.hide(request)
         exchange = Exchange(request_digest(data), data, {}, self._name)
-        return Recording(generation, exchange, self._keep, veil)
+        return RecordedReply(generation, exchange, self._keep, redactor)
 
     def _keep(self, exchange: Exchange) -> None:
         self._cassette.exchanges.append(exchange)
@@ -199,19 +200,19 @@ class RecordedModel:
         self._model.close()
 
 
-class Recording:
+class RecordedReply:
     """A reply that is recorded at its end. See ``runtime.Generation``."""
 
     def __init__(
-        self, generation: Generation, exchange: Exchange, keep: Callable[[Exchange], None], veil: Veil
+        self, generation: Generation, exchange: Exchange, keep: Callable[[Exchange], None], redactor: Redactor
     ) -> None:
         self._generation = generation
         self._exchange = exchange
         self._keep = keep
-        self._veil = veil
+        self._redactor = redactor
         self._pieces = 0
 
-    def __iter__(self) -> Recording:
+    def __iter__(self) -> RecordedReply:
         return self
 
     def __next__(self) -> Output | Done:
@@ -219,7 +220,7 @@ class Recording:
         if isinstance(output, TextDelta):
             self._pieces += 1
         elif isinstance(output, Done):
-            hidden, _ = self._veil.hide(output)
+            hidden, _ = self._redactor.hide(output)
             self._exchange.reply = data_of_reply(hidden, self._pieces)
             self._keep(self._exchange)
         return output
@@ -245,9 +246,9 @@ class PlayedModel(ReplyingModel):
 
     def _whole_reply(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
-        asked, veil = self._cassette.hidden(request)
+        asked, redactor = self._cassette.hide(request)
         recorded, pieces = reply_of_data(self._take(asked).reply)
-        done = veil.reveal(recorded)
+        done = redactor.reveal(recorded)
         return Reply(
             done.text,
             done.calls,

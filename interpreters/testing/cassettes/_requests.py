@@ -24,6 +24,7 @@ from typing import Any
 
 from cognition import AssistantMessage, Message, ModelRequest, Part, TextPart, ToolMessage, to_data
 from cognition.base.display import shown_json
+from cognition.base.strict_json import LENIENT
 from interpreters.recording.request_digest import ENCODE
 
 Scrub = tuple[str, str]
@@ -48,7 +49,7 @@ def request_data(request: ModelRequest, scrub: Iterable[Scrub] = ()) -> dict[str
     }
     if request.protocol != "native":
         data["protocol"] = request.protocol
-    cleaned: dict[str, Any] = _mapped(data, clean)
+    cleaned: dict[str, Any] = _map(data, clean)
     return cleaned
 
 
@@ -66,7 +67,7 @@ def _message(message: Message) -> dict[str, Any]:
     if message.reasoning:
         data["reasoning"] = message.reasoning
     if message.calls:
-        data["calls"] = [{"name": call.name, "arguments": _decoded(call.arguments_json)} for call in message.calls]
+        data["calls"] = [{"name": call.name, "arguments": _decode(call.arguments_json)} for call in message.calls]
     return data
 
 
@@ -77,9 +78,9 @@ def _part(part: Part) -> Any:
     return {"image": part.media_type, "sha256": sha256(part.content).hexdigest()}
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     try:
-        return json.loads(text)
+        return LENIENT.decode(text)
     except (ValueError, RecursionError):
         return text
 
@@ -95,14 +96,14 @@ def _cleaner(scrub: Iterable[Scrub]) -> Callable[[str], str]:
     return clean
 
 
-def _mapped(value: Any, clean: Callable[[str], str]) -> Any:
+def _map(value: Any, clean: Callable[[str], str]) -> Any:
     """Return a copy of JSON data with ``clean`` applied to each text, except field names."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {key: _mapped(inner, clean) for key, inner in value.items()}
+        return {key: _map(inner, clean) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_mapped(inner, clean) for inner in value]
+        return [_map(inner, clean) for inner in value]
     return value
 
 

@@ -28,6 +28,7 @@ from typing import Any, get_args
 from attrs import define, field
 
 from cognition import CodecError, Failure, FinishReason, MalformedToolCall, ProposedCall, Usage, from_data, to_data
+from cognition.base.strict_json import LENIENT
 from interpreters.recording.journal.strict_lines import read_strictly
 from interpreters.testing.cassettes._errors import CassetteError
 from interpreters.testing.cassettes._requests import request_digest
@@ -72,7 +73,7 @@ def read_tape(path: Path) -> Tape:
         CassetteError: it is missing, or can't be read.
     """
     try:
-        data = json.loads(read_regular(path, LONGEST).decode())
+        data = LENIENT.decode(read_regular(path, LONGEST).decode())
     except FileNotFoundError:
         raise CassetteError(
             "there is no such cassette yet; record it with pytest --cassette=record", path=path
@@ -132,7 +133,7 @@ def write_tape(path: Path, tape: Tape) -> None:
         entry: dict[str, Any] = {"digest": exchange.digest}
         if exchange.model:
             entry["model"] = exchange.model
-        entries.append(entry | {"request": _shortened(exchange.request, before), "reply": exchange.reply})
+        entries.append(entry | {"request": _shorten(exchange.request, before), "reply": exchange.reply})
         before = exchange.request
     data = {"format": FORMAT, "version": VERSION, "models": tape.models, "exchanges": entries}
     try:
@@ -142,7 +143,7 @@ def write_tape(path: Path, tape: Tape) -> None:
         raise CassetteError(f"can't be written: {error.strerror}", path=path) from error
 
 
-def _shortened(request: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+def _shorten(request: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """Return a request without the parts equal to the previous one; a removed part is written as null."""
     messages, known = request["messages"], before["messages"]
     same = 0
@@ -214,7 +215,7 @@ def _call_data(call: ProposedCall) -> dict[str, Any]:
     text = data.pop("arguments_json", "{}")
     arguments: Any = text
     with contextlib.suppress(ValueError, RecursionError):
-        decoded = json.loads(text)
+        decoded = LENIENT.decode(text)
         if isinstance(decoded, dict) and ProposedCall("", decoded).arguments_json == text:
             arguments = decoded
     return {"name": data.pop("name"), "arguments": arguments, **data}

@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 from interpreters.loop.clock import SystemClock
 from runtime.threads.pool import PoolThread
 
-Letter = TypeVar("Letter")
+Message = TypeVar("Message")
 
 ROUNDS = 10
 """Rounds of the event loop before time passes, so that tasks that only await each other can finish."""
@@ -42,7 +42,7 @@ class FakeClock:
     """
 
     def __init__(self, start: float = 0.0) -> None:
-        self.now = start
+        self.now: float = start
         self.waits: list[float] = []
         """The seconds of each wait, in order."""
 
@@ -56,13 +56,13 @@ class FakeClock:
         """Let time pass without a wait, such as the time that a tool takes."""
         self.now += max(seconds, 0.0)
 
-    def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
+    def receive(self, mailbox: SimpleQueue[Message], seconds: float | None) -> Message | None:
         if seconds is None:  # no time limit: only another thread can end this wait
             return SystemClock().receive(mailbox, None)
         with _Watch() as watch:
             while True:
                 try:
-                    return mailbox.get(timeout=LOOK) if watch.goes_on() else mailbox.get_nowait()
+                    return mailbox.get(timeout=LOOK) if watch.check() else mailbox.get_nowait()
                 except Empty:
                     if watch.is_over:
                         break
@@ -78,10 +78,10 @@ class FakeClock:
             # A thread hands over its result before it rests, so what a look misses is in the loop by then. Twice, since
             # what was handed over may have set others to work.
             while rests < 2:
-                rests = 0 if watch.goes_on() else rests + 1
+                rests = 0 if watch.check() else rests + 1
                 if not rests:
                     await asyncio.sleep(LOOK)
-                if await _comes_by_itself(wake):
+                if await _ends_by_itself(wake):
                     return
         self._pass(seconds)
 
@@ -90,7 +90,7 @@ class FakeClock:
         self.advance(seconds)
 
 
-async def _comes_by_itself(wake: asyncio.Future[None]) -> bool:
+async def _ends_by_itself(wake: asyncio.Future[None]) -> bool:
     """Whether the event loop's current work ends the wait."""
     for _ in range(ROUNDS):
         if wake.done():
@@ -126,7 +126,7 @@ class _Watch:
     def is_over(self) -> bool:
         return self._left <= 0
 
-    def goes_on(self) -> bool:
+    def check(self) -> bool:
         """Check the threads; return whether another check is needed."""
         places = _places()
         seen = {thread: place for thread, place in places.items() if STOOD.get(thread) != place}

@@ -32,8 +32,8 @@ class GeneratedModel(ReplyingModel):
         name: str = "generated",
     ) -> None:
         super().__init__(context_tokens=context_tokens, name=name)
-        self.replies = tuple(reply_of(reply) for reply in replies)
-        self.then = reply_of(then)
+        self.replies: tuple[Reply, ...] = tuple(reply_of(reply) for reply in replies)
+        self.then: Reply = reply_of(then)
         self.served: list[Reply] = []
 
     def _whole_reply(self, request: ModelRequest) -> Reply:

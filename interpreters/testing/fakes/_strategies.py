@@ -175,12 +175,12 @@ def wrong_calls(spec: ToolSpec) -> SearchStrategy[ProposedCall]:
     odd: SearchStrategy[Any] = st.sampled_from((None, True, 5, 1.5, "5", [], {}, [[]], {"a": None}, "x" * 200))
     names = st.sampled_from((*spec.parameters.get("properties", {}), "extra", ""))
 
-    def changed(arguments: Mapping[str, Any], name: str, value: Any, drop: bool) -> str:
+    def change(arguments: Mapping[str, Any], name: str, value: Any, drop: bool) -> str:
         kept = {key: given for key, given in arguments.items() if key != name}
         return json.dumps(kept if drop else {**kept, name: value}, ensure_ascii=True)
 
     broken = st.sampled_from(("", "{", "[1]", "null", "7", '{"a": NaN}', '{"a": 1, "a": 2}', '{"a":' * 50))
-    text = st.builds(changed, values(spec.parameters), names, odd, st.booleans()) | broken
+    text = st.builds(change, values(spec.parameters), names, odd, st.booleans()) | broken
     return text.map(lambda arguments: ProposedCall(spec.name, arguments))
 
 

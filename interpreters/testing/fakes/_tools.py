@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from cognition import ToolSpec
 from interpreters.testing.fakes._errors import ScriptError
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import SchemaTool, Tool
@@ -33,7 +34,8 @@ class ScriptedTool(Tool[..., Any]):
     def __init__(self, like: Tool[..., Any] | Callable[..., Any], results: Iterable[Any]) -> None:
         self._like = like if isinstance(like, Tool) else None
         if isinstance(like, SchemaTool):
-            self.function, self.spec = like.function, like.spec
+            self.function: Callable[..., Any] = like.function
+            self.spec: ToolSpec = like.spec
         elif isinstance(like, Tool):
             spec = like.spec
             super().__init__(

@@ -34,7 +34,7 @@ from interpreters.testing.fakes.scripts import (
     Script,
     Scripted,
     ScriptedGeneration,
-    asked,
+    call_function,
     call_outputs,
     reply_of,
     script_fault,
@@ -73,7 +73,7 @@ class FakeModel:
         if self._closed:
             raise RuntimeClosedError(self._info.name)
 
-    def _refused(self, request: ModelRequest | None) -> Failure | None:
+    def _refusal(self, request: ModelRequest | None) -> Failure | None:
         """Return the failure of any runtime for an unsupported picture; None if all pictures are supported."""
         if ALL_MEDIA.issubset(self._info.media):  # else each step would look at the whole of a long conversation
             return None
@@ -177,7 +177,7 @@ class ScriptedModel(ReplyingModel):
             raise RuntimeClosedError(self._info.name, f"{what}; {hint}")
 
     def _whole_reply(self, request: ModelRequest) -> Reply:
-        if (refused := self._refused(request)) is not None:
+        if (refused := self._refusal(request)) is not None:
             return reply_of(refused)
         if self._summary is not None and _asks_for_summary(request):
             self.summaries.append(request)
@@ -190,7 +190,7 @@ class ScriptedModel(ReplyingModel):
                 f"the last message was: {_last(request)}"
             ) from None
         self.requests.append(request)
-        return reply_of(asked(entry, request) if callable(entry) else entry)
+        return reply_of(call_function(entry, request) if callable(entry) else entry)
 
     def close(self) -> None:
         """Close the script.
@@ -272,17 +272,17 @@ class FunctionModel(FakeModel):
 
     def _answer(self, request: ModelRequest) -> Any:
         self._check_open()
-        if (refused := self._refused(request)) is not None:
+        if (refused := self._refusal(request)) is not None:
             return refused
         self.requests.append(request)
-        return asked(self._function, request)
+        return call_function(self._function, request)
 
     def _begin(self, answer: Any) -> Pieces | ScriptedGeneration:
         is_stream = isinstance(answer, Iterator) and not isinstance(answer, str | Sequence)
         return Pieces(answer, self._function) if is_stream else ScriptedGeneration(reply_of(answer))
 
 
-class Growing:
+class GrowingReply:
     """A reply that arrives in pieces: its parts so far."""
 
     def __init__(self) -> None:
@@ -350,7 +350,7 @@ class Pieces:
         self._cancelled = True
 
     def _stream(self, source: Iterator[Piece], function: object) -> Iterator[Output | Done]:
-        reply = Growing()
+        reply = GrowingReply()
         try:
             while not self._cancelled and reply.failure is None:
                 try:
@@ -413,7 +413,7 @@ class AsyncPieces(Interruptible):
     def __init__(self, source: AsyncIterator[Piece], function: object) -> None:
         super().__init__(function)
         self._source = source
-        self._reply = Growing()
+        self._reply = GrowingReply()
         self._ready: list[Output | Done] = []
         self._ended = False
 

@@ -22,7 +22,7 @@ from cognition.parsing import (
 )
 from interpreters.loop.clock import LONGEST_WAIT
 from interpreters.testing.fakes._errors import ScriptError
-from interpreters.tools.offloading import in_thread
+from interpreters.tools.offloading import run_in_thread
 from runtime.protocol.done import NO_TIME, NO_TOKENS, done_of
 from runtime.protocol.model import Done
 
@@ -37,7 +37,7 @@ class Hold:
     """
 
     def __init__(self) -> None:
-        self.reached = threading.Event()
+        self.reached: threading.Event = threading.Event()
         self._gate: SimpleQueue[None] = SimpleQueue()  # its put() is safe in a signal handler, an Event's set() is not
 
     def release(self) -> None:
@@ -162,7 +162,7 @@ class ScriptedGeneration:
         for item in self._items:
             if not isinstance(item, Hold):
                 return item
-            await in_thread(item.wait)
+            await run_in_thread(item.wait)
         raise StopAsyncIteration
 
     def cancel(self) -> None:
@@ -190,7 +190,7 @@ class ScriptedGeneration:
             yield reply.done
 
 
-def asked(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
+def call_function(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
     """Return the reply of a test's own function to a request.
 
     Raises:

@@ -33,7 +33,7 @@ class OutputFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         flags = os.O_DIRECTORY | os.O_CLOEXEC
-        self.held = os.open(path, flags | getattr(os, "O_PATH", os.O_RDONLY))
+        self.held: int = os.open(path, flags | getattr(os, "O_PATH", os.O_RDONLY))
         self._release = weakref.finalize(self, os.close, self.held)
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class OutputFile:
             self._file = None
 
 
-class Output:
+class CommandOutput:
     """The output of one command. One thread may add to it while another takes from it.
 
     Args:
@@ -95,7 +95,7 @@ class Output:
     """
 
     def __init__(self, shown: int, folder: OutputFolder | None, *, at_once: bool = False) -> None:
-        self.total = 0
+        self.total: int = 0
         self._shown = shown
         self._folder = folder
         self._room = max(WIDEST * shown, 4096)
@@ -145,13 +145,13 @@ class Output:
         """
         with self._lock:
             head, tail, came = bytes(self._head), bytes(self._tail), self._came
-            waits = b"" if last else begun_character(tail or head)
+            waits = b"" if last else incomplete_character(tail or head)
             self._head, self._tail, self._came = bytearray(waits), bytearray(), len(waits)
             came -= len(waits)
             if waits:
                 head, tail = (head, tail[: -len(waits)]) if tail else (head[: -len(waits)], tail)
             if came == len(head) + len(tail):
-                text = decoded(head + tail)
+                text = decode(head + tail)
                 whole = visible(text)
                 if len(whole) <= self._shown:
                     return whole, ""
@@ -159,7 +159,7 @@ class Output:
                 if self._file is None and self.total == came:
                     self._begin_file_of(head + tail)
             else:
-                first, end = decoded(head), decoded(tail)
+                first, end = decode(head), decode(tail)
             return self._cut(first, end, came), self._where()
 
     def _begin_file_of(self, data: bytes) -> None:
@@ -168,9 +168,9 @@ class Output:
             self._file.write(data)
 
     def _cut(self, first: str, end: str, came: int) -> str:
-        start = fitting(first, self._shown // 2)
-        stop = fitting(end, self._shown - self._shown // 2, backwards=True)
-        missing = came - len(encoded(start)) - len(encoded(stop))
+        start = fit_text(first, self._shown // 2)
+        stop = fit_text(end, self._shown - self._shown // 2, backwards=True)
+        missing = came - len(encode(start)) - len(encode(stop))
         return f"{visible(start)}\n[... {missing:,} of {came:,} bytes are left out here ...]\n{visible(stop)}"
 
     def _where(self) -> str:
@@ -202,26 +202,26 @@ class Ticker:
 
     def take(self, *, last: bool = False) -> str:
         """Return the output since the last call, in visible form."""
-        waits = b"" if last else begun_character(self._fresh)
+        waits = b"" if last else incomplete_character(self._fresh)
         fresh, self._fresh = self._fresh[: len(self._fresh) - len(waits)], waits
-        return visible(decoded(fresh))
+        return visible(decode(fresh))
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Decode bytes as text without loss."""
     return data.decode("utf-8", "surrogateescape")
 
 
-def encoded(text: str) -> bytes:
+def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
 def visible(text: str) -> str:
     r"""Return text as shown to users and models: ``\xff`` for an invalid byte, ``\x1b`` for a control character."""
-    return shown_text(encoded(text).decode("utf-8", "backslashreplace"))
+    return shown_text(encode(text).decode("utf-8", "backslashreplace"))
 
 
-def fitting(text: str, room: int, *, backwards: bool = False) -> str:
+def fit_text(text: str, room: int, *, backwards: bool = False) -> str:
     """Return the longest beginning, or end, whose visible form has at most ``room`` characters."""
     low, high = 0, min(len(text), 2 * room)  # the two characters that end a line elsewhere are visible as one
     while low < high:
@@ -234,7 +234,7 @@ def fitting(text: str, room: int, *, backwards: bool = False) -> str:
     return text[len(text) - low :] if backwards else text[:low]
 
 
-def begun_character(data: bytes) -> bytes:
+def incomplete_character(data: bytes) -> bytes:
     """Return the bytes at the end that begin an incomplete UTF-8 character."""
     for back in range(1, min(WIDEST, len(data) + 1)):
         byte = data[-back]

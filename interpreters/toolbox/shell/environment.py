@@ -29,9 +29,6 @@ QUIET: Mapping[str, str] = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", 
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 """The default if the program itself has no ``PATH``."""
 
-MARK = "COGSTEP_COMMAND"
-"""A variable that all processes of a command inherit. It identifies them if their keeper was killed."""
-
 
 def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return a command's variables: those listed above, as far as they are set, and ``given``."""

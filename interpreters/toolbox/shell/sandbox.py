@@ -85,16 +85,16 @@ def confinement(
     """
     if choice == "off":
         return Confinement()
-    words, problem = _tried(root, shell, readable, environ)
+    words, problem = _try_confining(root, shell, readable, environ)
     if problem and choice == "required":
         raise ConfigError(
             f"sandbox='required', and commands can't be confined here: {problem}; "
-            f"{_mending(root)}choose 'off' and let somebody look at each command"
+            f"{_suggest_fix(root)}choose 'off' and let somebody look at each command"
         )
     return Confinement(words, problem)
 
 
-def _tried(
+def _try_confining(
     root: Path, shell: ShellProgram, readable: Sequence[Path], environ: Mapping[str, str]
 ) -> tuple[tuple[str, ...], str]:
     """Return the words that confine a command, or none and the reason."""
@@ -121,7 +121,7 @@ def _tried(
     return words, ""
 
 
-def _mending(root: Path) -> str:
+def _suggest_fix(root: Path) -> str:
     if root == Path("/"):
         return "choose a directory within, or "
     if bubblewrap() is None:

@@ -3,24 +3,132 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
 
 from cognition import ConfigError
-from interpreters.toolbox.root_directory import listed
-from interpreters.toolbox.shell._background import Jobs, told
-from interpreters.toolbox.shell._output import SHOWN, Output, OutputFolder
-from interpreters.toolbox.shell.command import Command
+from interpreters.toolbox.root_directory import format_path
+from interpreters.toolbox.shell._command import LATE, LOOK, Command
+from interpreters.toolbox.shell._output import SHOWN, CommandOutput, OutputFolder
 from interpreters.toolbox.shell.environment import check_environment, environment, shell_program
-from interpreters.toolbox.shell.sandbox import Choice, confinement
+from interpreters.toolbox.shell.sandbox import Choice, Confinement, confinement
 from interpreters.tools.context import ToolContext
 from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool, ToolError, tool
 from runtime.checking import checked_call
+
+AT_ONCE = 16
+"""Commands that may run in the background at the same time."""
+REMEMBERED = 64
+"""Ended commands whose output can still be read."""
+
+
+class BackgroundCommand:
+    """A command in the background."""
+
+    def __init__(self, text: str, command: Command, limit: float | None) -> None:
+        self.text = text
+        """The command line."""
+        self.command = command
+        self.ended: threading.Event = threading.Event()
+        self._limit = limit
+        threading.Thread(target=self._run, name="cogstep shell", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.command.run(None, self._limit)
+        finally:
+            self.command.output.close()
+            self.ended.set()
+
+    def wait(self, seconds: float, context: ToolContext[Any] | None = None) -> None:
+        """Wait until it has ended, the time is over, or the call is cancelled."""
+        until = time.monotonic() + seconds
+        while not self.ended.is_set() and (left := until - time.monotonic()) > 0:
+            self.ended.wait(min(left, LOOK))
+            if context is not None:
+                context.check()
+
+    @property
+    def status(self) -> str:
+        """Its status in a few words."""
+        if self.ended.is_set():
+            return "which has ended already"
+        return f"running for {time.monotonic() - self.command.begun:.0f} s"
+
+    def read(self) -> str:
+        """Return the output since the last read, and its status."""
+        over = self.ended.is_set()  # asked first: what comes after this is for the next time
+        return format_result(self.command, *self.command.output.take(last=over))
+
+
+class BackgroundCommands:
+    """The background commands of one shell, by name: ``shell-1``, ``shell-2``, ..."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, BackgroundCommand] = {}
+        self._numbers = count(1)
+
+    def check_room(self) -> None:
+        """Check that another command may run.
+
+        Raises:
+            ToolError: too many are running.
+        """
+        running = [name for name, job in list(self._jobs.items()) if not job.ended.is_set()]
+        if len(running) >= AT_ONCE:
+            raise ToolError(f"{AT_ONCE} commands run in the background already; end one first: {', '.join(running)}")
+
+    def add(self, text: str, command: Command, limit: float | None) -> str:
+        """Let it run in the background, and return its name. ``text`` is the command line."""
+        name = f"shell-{next(self._numbers)}"
+        self._jobs[name] = BackgroundCommand(text, command, limit)
+        ended = [one for one, job in list(self._jobs.items()) if job.ended.is_set()]
+        for one in ended[:-REMEMBERED]:
+            self._jobs.pop(one, None)
+        return name
+
+    def job(self, name: str) -> BackgroundCommand:
+        """Return the command with this name.
+
+        Raises:
+            ToolError: there is no such command.
+        """
+        job = self._jobs.get(name)
+        if job is None:
+            known = ", ".join(list(self._jobs)) or "none was started"
+            raise ToolError(f"no command runs in the background as {name!r}; known are: {known}")
+        return job
+
+    def kill(self, name: str) -> str:
+        """End a command, wait for it, and return its output since the last read and its status.
+
+        Raises:
+            ToolError: there is no such command.
+        """
+        job = self.job(name)
+        job.command.end("KillShell ended it")
+        job.wait(2 * LATE)
+        return job.read()
+
+    def end(self) -> None:
+        """Ask all commands to end, without waiting."""
+        for job in list(self._jobs.values()):
+            job.command.end("the shell was closed")
+
+    def close(self) -> None:
+        """End all commands and wait for them."""
+        self.end()
+        for job in list(self._jobs.values()):
+            job.wait(2 * LATE)
+
 
 TIMEOUT = 120.0
 """Seconds for a command whose call sets no timeout."""
@@ -77,8 +185,8 @@ class Shell:
         sandbox: Choice,
         readable: Sequence[str | os.PathLike[str]],
     ) -> None:
-        self.root = _directory("tools need a directory to work in", root)
-        self.folder = None
+        self.root: Path = _directory("tools need a directory to work in", root)
+        self.folder: OutputFolder | None = None
         if output_folder is not None:
             what = "output_folder has to be a directory"
             try:
@@ -96,8 +204,8 @@ class Shell:
         if self.folder is not None:
             seen.append(self.folder.path)
         self.shown = shown
-        self.confinement = confinement(sandbox, self.root, program, seen, given)
-        self.jobs = Jobs()
+        self.confinement: Confinement = confinement(sandbox, self.root, program, seen, given)
+        self.jobs: BackgroundCommands = BackgroundCommands()
         self._given = dict(given)
         self._running: dict[int, Command] = {}
         self._closed = False
@@ -119,7 +227,7 @@ class Shell:
             running.run(context, limit)
             running.check_started()
             context.check()
-            text = told(running, *running.output.take(last=True))
+            text = format_result(running, *running.output.take(last=True))
         finally:
             self._running.pop(id(running), None)
             running.output.close()
@@ -162,7 +270,7 @@ class Shell:
         self.check(command)
         environ = {**environment(self._given), "PWD": str(self.root), **self.confinement.variables}
         words = (*self.confinement.words, *self.program.words(command))
-        output = Output(self.shown, self.folder, at_once=background)
+        output = CommandOutput(self.shown, self.folder, at_once=background)
         try:
             return Command(words, environ, self.root, output)
         except BaseException:
@@ -180,7 +288,7 @@ class Shell:
             self.folder.close()
 
 
-def _end(jobs: Jobs, process: int) -> None:
+def _end(jobs: BackgroundCommands, process: int) -> None:
     if process == os.getpid():
         jobs.end()
 
@@ -250,7 +358,7 @@ def shell_tools(
         if limit is not None and not 0 < limit <= longest:
             raise ToolError(f"timeout is in seconds, more than 0 and at most {longest:g}")
 
-    def previewed(command: str, timeout: float | None, run_in_background: bool) -> Preview:
+    def preview_command(command: str, timeout: float | None, run_in_background: bool) -> Preview:
         check(timeout)
         shell.check(command)
         if run_in_background:
@@ -258,9 +366,9 @@ def shell_tools(
         else:
             how = f"for at most {usual if timeout is None else timeout:g} s"
         confined = "confined to that directory, without network" if shell.confinement.confined else "not confined"
-        return Preview(command, sort="command", note=f"in {listed(str(shell.root))}, {how}, {confined}")
+        return Preview(command, sort="command", note=f"in {format_path(str(shell.root))}, {how}, {confined}")
 
-    @tool(name="Bash", description=description, approval=True, command="command", preview=previewed)
+    @tool(name="Bash", description=description, approval=True, command="command", preview=preview_command)
     def bash(
         command: Annotated[str, "The command."],
         context: ToolContext[Any],
@@ -285,14 +393,20 @@ def shell_tools(
         job.wait(wait, context)
         return job.read()
 
-    def previewed_end(id: str) -> Preview:
+    def preview_end(id: str) -> Preview:
         job = shell.jobs.job(id)
-        return Preview(job.text, sort="command", note=f"ends {id}, in {listed(str(shell.root))}, {job.stands}")
+        return Preview(job.text, sort="command", note=f"ends {id}, in {format_path(str(shell.root))}, {job.status}")
 
-    @tool(name="KillShell", preview=previewed_end)
+    @tool(name="KillShell", preview=preview_end)
     def kill_shell(id: Annotated[str, "What Bash named the command, such as shell-1."]) -> str:
         """End a command in the background with all its processes."""
         return shell.jobs.kill(id)
 
     usual = timeout
     return ShellTools.of(shell, (bash, bash_output, kill_shell))
+
+
+def format_result(command: Command, text: str, note: str) -> str:
+    """Return the output, followed by a line with the command's status and a note on the output."""
+    gap = "" if not text or text.endswith("\n") else "\n"
+    return f"{text}{gap}{command.report(note)}"

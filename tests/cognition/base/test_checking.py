@@ -11,7 +11,7 @@ from attrs import field, fields, frozen
 from hypothesis import given, strategies as st
 
 from cognition import AgentConfig, ConfigError, GenerationOptions, Limits, Policy, RetryPolicy, Rule, ToolSpec
-from cognition.base.checking import MismatchError, check_of, checked, described, nearest, parts_of, shown
+from cognition.base.checking import MismatchError, check_of, checked, describe_type, nearest, parts_of, show
 from tests.cognition.session import has_type
 
 KINDS: Mapping[type, Mapping[str, Any]] = {
@@ -181,7 +181,7 @@ def test_types_are_checked_as_they_read(hint: Any, right: list[Any], wrong: list
     check = check_of(hint)
 
     assert check is not None
-    assert described(hint) == words
+    assert describe_type(hint) == words
     assert [check(one) for one in right] == right
     for one in wrong:
         with pytest.raises(MismatchError):
@@ -287,7 +287,7 @@ def test_what_may_be_anything_is_not_checked(hint: Any) -> None:
 
 
 def test_anything_is_called_so() -> None:
-    assert described(Any) == "anything"
+    assert describe_type(Any) == "anything"
 
 
 def test_a_tuple_of_anything_is_one() -> None:
@@ -315,7 +315,7 @@ def test_a_tuple_of_anything_is_one() -> None:
 )
 def test_values_are_shown_briefly(value: object, text: str) -> None:
     """Those of programs by their kind only: what they hold may be long, or secret."""
-    assert shown(value) == text
+    assert show(value) == text
 
 
 def test_a_class_of_a_program_can_be_checked_too() -> None:

@@ -19,9 +19,9 @@ from cognition.context.assembly import (
     TRIM_STEP,
     TRIMMED,
     TWICE,
-    Assembled,
+    Assembly,
     assemble,
-    trimmed,
+    trim,
 )
 from cognition.values.candidates import DEFAULT_SECTIONS, check_sections
 
@@ -47,15 +47,13 @@ OWN = (
 MESSAGE = "plums of the bakery in Q3"
 
 
-def made(
-    candidates: list[Candidate], room: int = 5000, newest: int = 100, held: int = 100, **more: object
-) -> Assembled:
+def made(candidates: list[Candidate], room: int = 5000, newest: int = 100, held: int = 100, **more: object) -> Assembly:
     sections = more.get("sections", DEFAULT_SECTIONS)
     assert isinstance(sections, tuple)
     return assemble(candidates, sections, str(more.get("message", MESSAGE)), room, newest, held)
 
 
-def fates(done: Assembled) -> list[tuple[str, str]]:
+def fates(done: Assembly) -> list[tuple[str, str]]:
     return [(choice.fate, choice.why) for choice in done.choices]
 
 
@@ -204,7 +202,7 @@ def test_from_where_one_does_not_fit_none_is_in() -> None:
 def test_a_trimmed_text_is_its_beginning_and_its_end() -> None:
     """Of a candidate of 10,000 tokens with room for 6,000 the reference shows 70 % and 30 %, its marker included."""
     text = "".join(f"{number:07} " for number in range(3750))
-    short = trimmed(text, 18_000)
+    short = trim(text, 18_000)
     head, marker, tail = short.partition("\n[... ")
 
     assert len(short) == 18_000
@@ -219,11 +217,11 @@ def test_a_trimmed_text_is_its_beginning_and_its_end() -> None:
 
 @given(st.text(min_size=1000, max_size=2000), st.integers(-5, 900))
 def test_a_text_is_trimmed_in_steps(text: str, room: int) -> None:
-    short = trimmed(text, room)
+    short = trim(text, room)
 
     assert len(short) <= max(room, 0)
     assert bool(short) == (room >= TRIM_STEP)
-    assert short == trimmed(text, room // TRIM_STEP * TRIM_STEP)
+    assert short == trim(text, room // TRIM_STEP * TRIM_STEP)
 
 
 def test_the_turn_ends_where_something_that_has_to_be_in_does_not_fit() -> None:

@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import example, given, strategies as st
 
 from cognition import History
-from cognition.context import CutNote, fit, message_size, shown, summary_request, with_summary
+from cognition.context import CutNote, fit, message_size, summary_request, visible_messages, with_summary
 from cognition.context.summaries import INSTRUCTION
 from cognition.context.window import SUMMARY_NOTE, summary_message
 from cognition.steps.state import Summary, Window
@@ -97,7 +97,7 @@ def test_a_summary_has_the_tokens_of_its_reply(tokens: tuple[int, ...], most: in
     words = len(SUMMARY_NOTE.format(text=""))
     assert window.summary.tokens == (COSTS.user + words + min(most, len("TASK: all.")),)
     assert summary_message(window.summary).tokens == window.summary.tokens
-    assert window.size == sum(map(message_size, shown(history, window)))
+    assert window.size == sum(map(message_size, visible_messages(history, window)))
     assert window.turns == 2
 
 
@@ -130,7 +130,7 @@ def test_a_summary_that_finds_no_room_leaves_a_counted_note_in_its_place() -> No
     history = History([stamped(UserMessage("u", "Read.")), *messages])
     summary = Summary("TASK: read.", 7, asked=0, tried=7, tokens=(900,))
     window = Window(7, 0.0, summary=summary)
-    window = evolve(window, size=sum(map(message_size, shown(history, window))))
+    window = evolve(window, size=sum(map(message_size, visible_messages(history, window))))
     note = CutNote(tokens=30, user=5)
 
     fitting = fit(history, window, 40.0, 300, note)
@@ -139,7 +139,7 @@ def test_a_summary_that_finds_no_room_leaves_a_counted_note_in_its_place() -> No
     assert (fitting.summary.text, fitting.summary.tokens, fitting.summary.messages) == ("", (), 0)
     assert fitting.summary.skipped == fitting.first - 1 == 6
     assert fitting.summary.skipped_tokens == note.skipping(6) != ()
-    assert fitting.size == sum(map(message_size, shown(history, fitting)))
+    assert fitting.size == sum(map(message_size, visible_messages(history, fitting)))
 
 
 def test_the_longest_note_is_as_long_as_any() -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.context._escaping import attribute, element, escaped, frame, unescaped
+from cognition.context._escaping import attribute, element, escape_tags, frame, unescape_tags
 
 NAMES = ("memory", "source", "a-b")
 PIECES = ("<", ">", "/", "&", "amp;", "lt;", "memory", "MEMORY", "source", "a-b", " ", "\n", "x", '"', "memory2")
@@ -15,12 +15,12 @@ A_TAG = re.compile(r"<\s*/?\s*(memory|source|a-b)\b", re.IGNORECASE)
 
 @given(TEXTS)
 def test_what_is_escaped_can_be_read_back(text: str) -> None:
-    assert unescaped(escaped(text, NAMES)) == text
+    assert unescape_tags(escape_tags(text, NAMES)) == text
 
 
 @given(TEXTS, TEXTS)
 def test_no_text_begins_or_ends_a_section(text: str, source: str) -> None:
-    whole = element("memory", [f'<source path="{attribute(source, NAMES)}">\n{escaped(text, NAMES)}\n</source>'])
+    whole = element("memory", [f'<source path="{attribute(source, NAMES)}">\n{escape_tags(text, NAMES)}\n</source>'])
 
     assert len(A_TAG.findall(whole)) == 4
 
@@ -34,7 +34,7 @@ def test_what_is_no_tag_of_ours_stays_as_it_is() -> None:
     """Instructions are full of code."""
     code = "if a < b && c > d: print('<b>memory</b> &amp; &lt')"
 
-    assert escaped(code, NAMES) == code
+    assert escape_tags(code, NAMES) == code
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_is_no_tag_of_ours_stays_as_it_is() -> None:
     ],
 )
 def test_how_it_is_written(text: str, written: str) -> None:
-    assert escaped(text, NAMES) == written
+    assert escape_tags(text, NAMES) == written
 
 
 @given(st.lists(st.text(min_size=1), min_size=1))

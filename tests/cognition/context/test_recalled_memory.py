@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import AgentConfig, CallModel, EffectId, MemoryRecalled, UserMessage, UserSpoke
 from cognition.context import fixed_size, message_size
-from cognition.context.recalled_memory import FROM_NOTES, LEAST_NOTE, Told, recalled, share_of_memory
-from cognition.context.token_counts import counted
+from cognition.context.recalled_memory import FROM_NOTES, LEAST_NOTE, NotesText, fit_notes, share_of_memory
+from cognition.context.token_counts import count_message
 from cognition.steps.decisions import TurnFinished
 from cognition.testing import laws
 from cognition.testing._world import World, take
@@ -25,9 +25,9 @@ COUNTS = st.sampled_from((None, COSTS))
 ROOMS = st.floats(-10, 1500)
 
 
-def size(told: Told, costs: TemplateCosts | None) -> float:
+def size(told: NotesText, costs: TemplateCosts | None) -> float:
     message = UserMessage("m1", told[0], "engine", tokens=told[1])
-    return message_size(message if costs is None else counted(message, costs))
+    return message_size(message if costs is None else count_message(message, costs))
 
 
 def tokens_of(notes: list[str], costs: TemplateCosts | None) -> Tokens:
@@ -38,7 +38,7 @@ def tokens_of(notes: list[str], costs: TemplateCosts | None) -> Tokens:
 def test_what_is_told_has_room_and_says_how_many_notes_are_missing(
     notes: list[str], costs: TemplateCosts | None, room: float, stamped: bool
 ) -> None:
-    told = recalled(notes, tokens_of(notes, costs) if stamped else (), costs, room)
+    told = fit_notes(notes, tokens_of(notes, costs) if stamped else (), costs, room)
 
     if told is None:
         return
@@ -69,7 +69,7 @@ def test_with_more_room_no_note_that_was_told_whole_is_missing(
 ) -> None:
     tokens = tokens_of(notes, costs)
 
-    small, large = (recalled(notes, tokens, costs, one) for one in (room, room + more))
+    small, large = (fit_notes(notes, tokens, costs, one) for one in (room, room + more))
 
     for many in range(1, len(notes) + 1):
         told = FROM_NOTES + "\n".join(notes[:many])
@@ -82,7 +82,7 @@ def test_with_more_room_no_note_that_was_told_whole_is_missing(
 def test_no_text_is_told_to_have_fewer_tokens_than_it_has(notes: list[str]) -> None:
     """By a tokenizer that makes a token of two characters, with a little more at each cut."""
     for room in range(20, 900, 40):
-        told = recalled(notes, stamps("\n".join(notes)), COSTS, room)
+        told = fit_notes(notes, stamps("\n".join(notes)), COSTS, room)
         if told is not None:
             assert sum(told[1]) >= COSTS.user + ceil(len(told[0]) / 2)
 
@@ -90,7 +90,7 @@ def test_no_text_is_told_to_have_fewer_tokens_than_it_has(notes: list[str]) -> N
 def test_the_best_note_is_told_without_its_middle_where_nothing_else_finds_room() -> None:
     notes = ["b" * 3000, "short"]
 
-    told = recalled(notes, (), None, 200.0)
+    told = fit_notes(notes, (), None, 200.0)
 
     assert told is not None
     text, tokens = told
@@ -99,12 +99,12 @@ def test_the_best_note_is_told_without_its_middle_where_nothing_else_finds_room(
     assert text.endswith("\n[... 1 more notes were found, and are left out here for want of room ...]")
     assert " characters left out ...]\nbbb" in text
     assert size(told, None) <= 200
-    alone = recalled(notes[:1], (), None, 200.0)
+    alone = fit_notes(notes[:1], (), None, 200.0)
     assert alone is not None
     assert alone[0].endswith("bbb")
-    nothing = recalled(notes, (), None, 40.0)
+    nothing = fit_notes(notes, (), None, 40.0)
     assert nothing == ("[... 2 notes were found, and are left out here for want of room ...]", ())
-    assert recalled(notes, (), None, 10.0) is None
+    assert fit_notes(notes, (), None, 10.0) is None
 
 
 @pytest.mark.parametrize("room", [240, 300, 314])
@@ -113,18 +113,18 @@ def test_as_many_notes_are_told_whole_as_find_room(room: int) -> None:
     two = "From your notes:\n" + "\n".join(notes[:2])
     left_out = "\n[... 1 more notes were found, and are left out here for want of room ...]"
 
-    assert recalled(notes, (), None, float(room)) == (two + left_out, ())
+    assert fit_notes(notes, (), None, float(room)) == (two + left_out, ())
     whole = "From your notes:\n" + "\n".join(notes)
     exact = (len(whole)) / 3 + 8
-    assert recalled(notes, (), None, exact) == (whole, ())
+    assert fit_notes(notes, (), None, exact) == (whole, ())
 
 
 def test_counts_that_can_not_be_are_not_believed_and_ends_of_a_note_keep_their_share() -> None:
     notes, costs = ["é" * 3000, "b"], COSTS
     tokens = stamps("\n".join(notes))
 
-    by_bytes = recalled(notes, (8, -1), costs, 700.0)
-    counted_ = recalled(notes, tokens, costs, 700.0)
+    by_bytes = fit_notes(notes, (8, -1), costs, 700.0)
+    counted_ = fit_notes(notes, tokens, costs, 700.0)
 
     assert by_bytes is not None
     assert counted_ is not None
@@ -206,5 +206,5 @@ def test_every_law_holds_where_notes_are_found(notes: list[str], words: int, cou
 
 def test_a_recording_of_notes_that_had_room_is_the_same_as_before() -> None:
     assert AgentConfig().sections is DEFAULT_SECTIONS
-    assert recalled(["tea", "at 5"], (), None, 100.0) == ("From your notes:\ntea\nat 5", ())
-    assert recalled(["abc", "def"], (8, 4), COSTS, 100.0) == ("From your notes:\nabc\ndef", (5 + 17 + 4 + 8,))
+    assert fit_notes(["tea", "at 5"], (), None, 100.0) == ("From your notes:\ntea\nat 5", ())
+    assert fit_notes(["abc", "def"], (8, 4), COSTS, 100.0) == ("From your notes:\nabc\ndef", (5 + 17 + 4 + 8,))

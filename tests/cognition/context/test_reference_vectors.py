@@ -4,7 +4,7 @@ import pytest
 
 from cognition import AgentConfig, CallModel, Compacting, ContextAssembled, GenerationOptions, Thinking, UserSpoke
 from cognition.base.errors import ConfigError
-from cognition.context.window import ends_of, prompt_budget, scale_measured, shorten
+from cognition.context.window import ends_of, prompt_budget, scale_after_measurement, shorten
 from tests.cognition.session import Session, engine_with, replied
 
 EARLIER = "a" * 180_000
@@ -39,7 +39,7 @@ def test_three_quarters_of_the_budget_are_no_reason_for_a_summary_and_a_token_mo
 )
 def test_what_the_runtime_counts_corrects_an_estimate_within_bounds(estimate: int, reported: int, scale: float) -> None:
     """Another system takes a quarter of its estimate at least, this one a fifth: its estimate is the closer one."""
-    assert scale_measured(estimate, reported) == scale
+    assert scale_after_measurement(estimate, reported) == scale
 
 
 def test_a_reply_and_its_margin_are_set_aside() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition.context._stemmer import stem_of
-from cognition.context.relevance import HALF_LIFE, LONGEST_LOOKED_AT, PIECE, aged, scores_of, words_in
-from cognition.context.words import asked_in, words_of
+from cognition.context.relevance import HALF_LIFE, LONGEST_LOOKED_AT, PIECE, apply_recency, scores_of, words_in
+from cognition.context.words import query_words, words_of
 
 TEXTS = st.text("ab cdé一二 C+3", max_size=40) | st.text(max_size=40)
 
@@ -57,7 +57,7 @@ def test_forms_of_a_word_are_one_and_parts_of_words_are_none() -> None:
 @given(TEXTS | st.text("ady ingle", max_size=30), st.lists(TEXTS | st.text("ady ingle", max_size=60), max_size=6))
 def test_scores_are_those_that_stems_of_all_words_give(question: str, texts: list[str]) -> None:
     """Stems are made of few words only, and no word that has one of the question's is missed."""
-    asked = {stem_of(word) for word in asked_in(question)}
+    asked = {stem_of(word) for word in query_words(question)}
     found = [{stem_of(word) for word in words_of(text)} for text in texts]
     having = {stem: sum(stem in stems for stems in found) for stem in asked}
     weights = {stem: (len(texts) // many).bit_length() if many else 1 for stem, many in having.items()}
@@ -106,14 +106,14 @@ def test_a_long_text_is_read_in_pieces_between_words() -> None:
 
 @given(st.floats(0, 1), st.none() | st.floats(allow_nan=True), st.floats(allow_nan=True), st.floats(0, 1))
 def test_age_takes_away_no_more_than_its_part(score: float, at: float | None, now: float, recency: float) -> None:
-    left = aged(score, at, now, recency)
+    left = apply_recency(score, at, now, recency)
 
     assert score * (1 - recency) - 1e-12 <= left <= score
 
 
 def test_half_of_what_age_can_take_is_gone_after_the_half_life() -> None:
-    assert aged(0.8, 0.0, 0.0, 0.5) == 0.8
-    assert aged(0.8, 0.0, HALF_LIFE, 0.5) == pytest.approx(0.6)
-    assert aged(0.8, None, 0.0, 0.5) == pytest.approx(0.4)
-    assert aged(0.8, None, 0.0, 0.0) == 0.8
-    assert aged(0.8, 5.0, 0.0, 0.5) == 0.8, "what was written in the future is new"
+    assert apply_recency(0.8, 0.0, 0.0, 0.5) == 0.8
+    assert apply_recency(0.8, 0.0, HALF_LIFE, 0.5) == pytest.approx(0.6)
+    assert apply_recency(0.8, None, 0.0, 0.5) == pytest.approx(0.4)
+    assert apply_recency(0.8, None, 0.0, 0.0) == 0.8
+    assert apply_recency(0.8, 5.0, 0.0, 0.5) == 0.8, "what was written in the future is new"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import AssistantMessage, History, Image, Message, TextPart, UserMessage
-from cognition.context.sections import briefed, briefing_size, with_passing, with_standing
+from cognition.context.sections import briefing_size, insert_briefing, with_passing, with_standing
 from cognition.context.window import message_size
 from cognition.values.candidates import Briefing
 
@@ -31,7 +31,7 @@ def conversation(count: int, newest: int) -> list[Message]:
 def test_the_newest_message_of_the_user_and_no_other_has_it_in_front(count: int, newest: int, dropped: int) -> None:
     newest, dropped = min(newest, count - 1), min(dropped, newest, count - 1)
     messages = conversation(count, newest)
-    shown = list(briefed(History(messages).drop(dropped), BOTH))
+    shown = list(insert_briefing(History(messages).drop(dropped), BOTH))
 
     expected = messages[dropped:]
     message = messages[newest]
@@ -43,8 +43,8 @@ def test_the_newest_message_of_the_user_and_no_other_has_it_in_front(count: int,
 def test_requests_of_a_turn_share_their_messages() -> None:
     """So that a journal names them at a constant price."""
     history = History(conversation(100, 50))
-    first = briefed(history, BOTH)
-    second = briefed(history.append(*conversation(100, -1)), BOTH)
+    first = insert_briefing(history, BOTH)
+    second = insert_briefing(history.append(*conversation(100, -1)), BOTH)
 
     assert second.continues(first)
 
@@ -52,7 +52,7 @@ def test_requests_of_a_turn_share_their_messages() -> None:
 @given(st.sampled_from([BOTH, Briefing(BOTH.standing), Briefing(passing=BOTH.passing), Briefing()]), st.booleans())
 def test_what_it_adds_to_a_prompt_is_never_more_than_its_size(briefing: Briefing, pictures: bool) -> None:
     message = UserMessage("m1", "Hello", parts=(TextPart("Hello"), DOT) if pictures else ())
-    added = message_size(briefed(History([message]), briefing)[0]) - message_size(message)
+    added = message_size(insert_briefing(History([message]), briefing)[0]) - message_size(message)
     added += (len(with_standing("Be kind.", briefing)) - len("Be kind.")) / 3
 
     assert added <= briefing_size(briefing) + 1e-9
@@ -73,6 +73,6 @@ def test_where_it_stands() -> None:
 def test_without_one_messages_are_what_they_are(briefing: Briefing | None) -> None:
     history = History([UserMessage("m1", "Hello")])
 
-    assert briefed(history, briefing) is history
-    assert briefed(History([UserMessage("m1", "a note", "engine")]), BOTH)[0].text == "a note"  # type: ignore[union-attr]  # it is the user's
+    assert insert_briefing(history, briefing) is history
+    assert insert_briefing(History([UserMessage("m1", "a note", "engine")]), BOTH)[0].text == "a note"  # type: ignore[union-attr]  # it is the user's
     assert briefing_size(None) == 0.0

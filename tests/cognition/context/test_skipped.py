@@ -9,12 +9,12 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from cognition import AgentState, CallModel, CallTool, ProposedCall, ToolReturned, UserSpoke
-from cognition.context import before_window, fit, message_size, shown
+from cognition.context import before_window, fit, message_size, visible_messages
 from cognition.context.window import SKIPPED_ID, skipped_message
 from cognition.steps.config import Limits
 from cognition.steps.decisions import ContextAssembled, TurnFinished
 from cognition.steps.state import NO_SUMMARY, Summary, Window
-from cognition.testing._edge_laws import unpaired
+from cognition.testing._edge_laws import find_unpaired
 from cognition.values.counts import TemplateCosts
 from cognition.values.messages import AssistantMessage, Message, UserMessage
 from cognition.values.outcomes import Completed, Failed
@@ -39,10 +39,10 @@ def test_what_is_shown_of_a_long_turn_fits_and_says_what_is_missing(
 
     if window is None:
         return
-    messages = list(shown(history, window))
+    messages = list(visible_messages(history, window))
     assert (fixed + sum(map(message_size, messages))) * scale <= budget + 1e-6
     assert window.size == pytest.approx(sum(map(message_size, messages)))
-    assert unpaired(messages) is None
+    assert find_unpaired(messages) is None
     newest = max(place for place, one in enumerate(history) if isinstance(one, AssistantMessage))
     assert [one.id for one in messages[newest - len(history) :]] == [one.id for one in history[newest:]]
     users = [one for one in history if isinstance(one, UserMessage)]
@@ -137,7 +137,7 @@ def test_a_turn_with_a_summary_leaves_later_steps_out_behind_it() -> None:
     history = conversation([(30, [[90]] * 30, False)])
     summary = Summary("TASK: all.", 20, 0, 20)
     begun = Window(21, 0.0, 1.0, (), summary)
-    window = evolve(begun, size=sum(map(message_size, shown(history, begun))))
+    window = evolve(begun, size=sum(map(message_size, visible_messages(history, begun))))
 
     later = fit(history, window, 0, 500)
 
@@ -148,7 +148,7 @@ def test_a_turn_with_a_summary_leaves_later_steps_out_behind_it() -> None:
     again = fit(history, later, 0, 300)
     assert again is not None
     assert again.summary.skipped == again.first - 21 > later.summary.skipped
-    assert again.size == pytest.approx(sum(map(message_size, shown(history, again))))
+    assert again.size == pytest.approx(sum(map(message_size, visible_messages(history, again))))
 
 
 def test_a_note_that_takes_more_than_it_saves_is_not_put_there() -> None:
@@ -156,7 +156,7 @@ def test_a_note_that_takes_more_than_it_saves_is_not_put_there() -> None:
 
     window = fit(history, whole(history, 0.5), 0, 72)
 
-    assert window is None or SKIPPED_ID not in [one.id for one in shown(history, window)]
+    assert window is None or SKIPPED_ID not in [one.id for one in visible_messages(history, window)]
 
 
 def test_without_a_message_of_the_users_no_step_goes() -> None:
@@ -203,7 +203,7 @@ def test_a_summary_is_counted_anew_for_another_model() -> None:
     assert summary.tokens == (9 + len(text),)
     assert summary.skipped_tokens == (9 + len(skipped_message(summary).text),)
     window = transition.next_state.window
-    assert window.size == sum(map(message_size, shown(transition.next_state.history, window)))
+    assert window.size == sum(map(message_size, visible_messages(transition.next_state.history, window)))
 
 
 def test_what_does_not_fit_at_all_is_still_an_error() -> None:

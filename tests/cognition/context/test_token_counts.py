@@ -38,13 +38,13 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.context import IMAGE_TOKENS, CutNote, fixed_size, message_size, shortened
-from cognition.context.token_counts import counted, fixed_counted, kept, notes_tokens
-from cognition.context.tool_results import kept_result
+from cognition.context import IMAGE_TOKENS, CutNote, fixed_size, message_size, shorten_message
+from cognition.context.token_counts import count_message, count_result, fixed_tokens, notes_tokens
+from cognition.context.tool_results import prepare_result
 from cognition.context.window import request_size
 from cognition.steps.config import Limits
 from cognition.steps.decisions import ContextAssembled, TurnFinished
-from cognition.values.counts import EDGE, MOST_TOKENS, PIECE, believed, most_of_part, most_tokens
+from cognition.values.counts import EDGE, MOST_TOKENS, PIECE, most_of_part, most_tokens, valid_tokens
 from cognition.values.messages import ToolResult
 from cognition.values.outcomes import Completed, Failed
 from tests.cognition.session import Session, engine_with, replied
@@ -81,9 +81,10 @@ def test_a_result_that_is_cut_again_and_again_is_never_told_to_have_fewer_tokens
     stamped = (8, *[text[start : start + PIECE].count("7") for start in range(0, len(text), PIECE)])
     note = "77 7" if noted else ""
 
-    content, tokens = kept_result(ToolResult(text, tokens=stamped), COSTS, limit + 40, limit, note, "")
+    whole = prepare_result(ToolResult(text, tokens=stamped), COSTS, limit + 40, limit, note, "")
+    content, tokens = whole.content, whole.tokens
     message = ToolMessage("m", "c", "read", content, tokens=tokens)
-    again = shortened(message, shown_limit, CutNote(tokens=30))
+    again = shorten_message(message, shown_limit, CutNote(tokens=30))
 
     for place, count in enumerate(tokens[1:]):
         assert count >= content[place * PIECE : (place + 1) * PIECE].count("7")
@@ -103,7 +104,7 @@ def test_parts_of_a_text_have_at_most_what_their_pieces_have() -> None:
 
 @given(st.lists(st.sampled_from((0, 5, MOST_TOKENS, -1, MOST_TOKENS + 1, 10**400)), max_size=3).map(tuple))
 def test_counts_that_no_text_has_are_not_believed(tokens: tuple[int, ...]) -> None:
-    assert believed(tokens) == (tokens if all(0 <= count <= MOST_TOKENS for count in tokens) else ())
+    assert valid_tokens(tokens) == (tokens if all(0 <= count <= MOST_TOKENS for count in tokens) else ())
 
 
 @pytest.mark.parametrize("wrong", [-1, MOST_TOKENS + 1, 1.5, nan, True, "7", None])
@@ -131,8 +132,8 @@ def test_an_estimate_that_can_not_be_is_refused(wrong: float) -> None:
     ],
 )
 def test_what_nobody_has_counted_has_a_token_a_byte(message: Message, tokens: tuple[int, ...]) -> None:
-    assert counted(message, COSTS) == evolve(message, tokens=tokens)
-    assert message_size(counted(message, COSTS)) == sum(tokens)
+    assert count_message(message, COSTS) == evolve(message, tokens=tokens)
+    assert message_size(count_message(message, COSTS)) == sum(tokens)
 
 
 def test_what_has_come_to_the_fixed_part_has_a_token_a_character() -> None:
@@ -141,8 +142,8 @@ def test_what_has_come_to_the_fixed_part_has_a_token_a_character() -> None:
     costs = evolve(COSTS, estimate=estimate)
 
     assert request_size(engine.build_prompt(AgentState())) == estimate
-    assert fixed_counted(costs, estimate) == fixed_counted(costs, estimate - 1) == 50
-    assert fixed_counted(costs, estimate + 20) == 110
+    assert fixed_tokens(costs, estimate) == fixed_tokens(costs, estimate - 1) == 50
+    assert fixed_tokens(costs, estimate + 20) == 110
 
 
 @given(TEXTS, st.none() | st.integers(1, 300), st.integers(1, 600), st.just("") | TEXTS, st.booleans())
@@ -152,13 +153,28 @@ def test_a_result_is_kept_as_without_counts_and_never_counted_for_less(
     """Two characters are a token here, and what the engine puts in between has one for each byte."""
     result = ToolResult(text, tokens=stamps(text) if stamped else ())
 
-    content, tokens = kept_result(result, COSTS, own, limit, note, "")
+    whole = prepare_result(result, COSTS, own, limit, note, "")
 
-    assert (content, ()) == kept_result(result, None, own, limit, note, "")
+    content, tokens = whole.content, whole.tokens
+    assert evolve(whole, tokens=()) == prepare_result(result, None, own, limit, note, "")
     assert len(tokens) == len(stamps(content))
     assert sum(tokens) >= sum(stamps(content))
     if content == text:
-        assert tokens == (stamps(text) if stamped else kept(text, (), COSTS).tokens)
+        assert tokens == (stamps(text) if stamped else count_result(text, (), COSTS).tokens)
+
+
+@given(LENGTHS, st.none() | st.integers(1, 900), st.integers(1, 900), st.integers(0, 900), st.booleans())
+@example(100, 40, 60, 50, False)
+@example(100, 80, 70, 0, True)
+def test_what_is_kept_of_a_result_says_how_much_of_it_is_missing(
+    length: int, own: int | None, limit: int, noted: int, counts: bool
+) -> None:
+    """Of the result itself, and neither of the program's note nor of those about what is missing."""
+    result = ToolResult("x" * length)
+
+    whole = prepare_result(result, COSTS if counts else None, own, limit, "n" * noted, "")
+
+    assert whole.left_out == length - whole.content.count("x")
 
 
 @given(LENGTHS, LENGTHS, st.sampled_from((0, 20)))
@@ -168,7 +184,7 @@ def test_a_shortened_result_is_counted_by_what_it_shows(length: int, limit: int,
     message = ToolMessage("m", "call-1-1-1", "read", text, tokens=stamps(text))
     note = CutNote("Again", tokens=note_tokens)
 
-    short = shortened(message, limit, note)
+    short = shorten_message(message, limit, note)
 
     assert isinstance(short, ToolMessage)
     if short == message:
@@ -190,7 +206,7 @@ def test_a_shortened_result_is_never_counted_for_less_wherever_its_pieces_are_de
     tokens = (8, *[tokens_of(text[start : start + PIECE]) for start in range(0, len(text), PIECE)])
     note = CutNote()
 
-    short = shortened(ToolMessage("m", "c", "read", text, tokens=tokens), limit, note)
+    short = shorten_message(ToolMessage("m", "c", "read", text, tokens=tokens), limit, note)
 
     assert isinstance(short, ToolMessage)
     assert sum(short.tokens) >= 8 + tokens_of(short.content)
@@ -205,8 +221,8 @@ def tokens_of(text: str) -> int:
 def test_a_result_that_costs_no_less_shortened_stays_whole() -> None:
     message = ToolMessage("m", "call-1-1-1", "read", "x" * 500, tokens=(8, 1, 1, 1, 1, 1))
 
-    assert shortened(message, 200) == message
-    assert shortened(evolve(message, tokens=()), 200) != evolve(message, tokens=())
+    assert shorten_message(message, 200) == message
+    assert shorten_message(evolve(message, tokens=()), 200) != evolve(message, tokens=())
 
 
 # ---------------------------------------------------------------------------------------------------------- in sessions
@@ -372,7 +388,7 @@ def test_sections_are_counted_by_the_densest_of_their_candidates(dense: int, eac
 
     length = len(briefing.standing) + 4
     assert briefing.tokens == ceil(length / each) + 4 * EDGE
-    fixed = fixed_counted(COSTS, fixed_size(session.engine.config))
+    fixed = fixed_tokens(COSTS, fixed_size(session.engine.config))
     assert report(session).tokens == fixed + 9 + briefing.tokens
     call = next(decision for decision in session.decisions if isinstance(decision, CallModel))
     assert session.engine.build_prompt(session.state) == call.request

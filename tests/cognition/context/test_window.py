@@ -22,7 +22,16 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.context import CUT, OLD_RESULT, CutNote, before_window, fit, message_size, shortened, shown
+from cognition.context import (
+    CUT,
+    OLD_RESULT,
+    CutNote,
+    before_window,
+    fit,
+    message_size,
+    shorten_message,
+    visible_messages,
+)
 from cognition.steps.config import Limits
 from cognition.steps.decisions import ContextAssembled, TurnFinished
 from cognition.steps.phases import Idle
@@ -75,7 +84,7 @@ def test_what_is_shown_fits_and_has_what_it_must_have(
     if window is None:
         return
     assert all(end > window.first for end, _ in window.cuts)
-    messages, originals = list(shown(history, window)), history[window.first :]
+    messages, originals = list(visible_messages(history, window)), history[window.first :]
     size = sum(map(message_size, messages))
     assert window.size == pytest.approx(size)
     assert (fixed + size) * scale <= budget + 1e-6
@@ -86,7 +95,7 @@ def test_what_is_shown_fits_and_has_what_it_must_have(
         if message != original:
             assert isinstance(message, ToolMessage)
             assert isinstance(original, ToolMessage)
-            assert evolve(message, content=original.content) == original
+            assert evolve(message, content=original.content, left_out=original.left_out) == original
             assert OLD_RESULT - 40 <= len(message.content) < len(original.content)
             head, _, tail = message.content.partition(CUT.split("{")[0])
             assert original.content.startswith(head)
@@ -108,7 +117,9 @@ def test_a_larger_budget_shows_no_less(
     if small is not None:
         assert large is not None
         assert large.first <= small.first
-        lengths = [[len(m.content) for m in shown(history, w) if isinstance(m, ToolMessage)] for w in (large, small)]
+        lengths = [
+            [len(m.content) for m in visible_messages(history, w) if isinstance(m, ToolMessage)] for w in (large, small)
+        ]
         for bigger, smaller in zip(lengths[0][len(lengths[0]) - len(lengths[1]) :], lengths[1], strict=True):
             assert bigger >= smaller
 
@@ -128,7 +139,7 @@ def test_a_window_that_follows_a_conversation_keeps_its_beginning_most_of_the_ti
         moved = fit(history, window, fixed, budget)
         if moved is None:
             return
-        messages = list(shown(history, moved))
+        messages = list(visible_messages(history, moved))
         assert moved.size == pytest.approx(sum(map(message_size, messages)))
         if moved == window:
             assert messages[: len(before)] == before
@@ -145,7 +156,7 @@ def test_what_the_model_has_answered_is_shortened_first_and_oldest_first() -> No
     window = fit(history, whole(history), 0.0, 2500)
 
     assert window is not None
-    lengths = [len(m.content) for m in shown(history, window) if isinstance(m, ToolMessage)]
+    lengths = [len(m.content) for m in visible_messages(history, window) if isinstance(m, ToolMessage)]
     assert lengths == [400, 3000, 3000] or lengths == [400, 400, 3000]
     assert window.first == 0
 
@@ -168,10 +179,10 @@ def test_results_that_were_not_answered_share_the_room_and_short_ones_stay_whole
     window = fit(history, whole(history), 0.0, 900)
 
     assert window is not None
-    lengths = [len(m.content) for m in shown(history, window) if isinstance(m, ToolMessage)]
+    lengths = [len(m.content) for m in visible_messages(history, window) if isinstance(m, ToolMessage)]
     assert lengths[0] == 100
     assert lengths[1] == lengths[2]
-    assert 900 - 2 <= sum(map(message_size, shown(history, window))) <= 900
+    assert 900 - 2 <= sum(map(message_size, visible_messages(history, window))) <= 900
 
 
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=4), st.integers(1, 40), st.integers(400, 3000))
@@ -190,9 +201,9 @@ def test_newest_results_that_counts_say_are_dense_are_shortened_as_far_as_it_tak
     window = fit(history, whole(history), 0, budget)
 
     if window is None:
-        assert sum(map(message_size, shown(history, least))) > budget
+        assert sum(map(message_size, visible_messages(history, least))) > budget
         return
-    assert sum(map(message_size, shown(history, window))) == pytest.approx(window.size)
+    assert sum(map(message_size, visible_messages(history, window))) == pytest.approx(window.size)
     assert window.size <= budget
     more = fit(history, whole(history), 0, budget + 50)
     assert more is not None
@@ -206,13 +217,13 @@ def test_long_histories_share_what_they_show(dropped: int) -> None:
     history = conversation(turns)
     window = Window(dropped, 0.0, 1.0, ((130, 400),))
 
-    messages = shown(history, window)
-    later = shown(history.append(UserMessage("new", "More.")), window)
+    messages = visible_messages(history, window)
+    later = visible_messages(history.append(UserMessage("new", "More.")), window)
 
     assert later.continues(messages)
     assert len(messages) == len(history) - dropped
     for index, (message, original) in enumerate(zip(messages, history[dropped:], strict=True), dropped):
-        assert message == shortened(original, 400 if index < 130 else None)
+        assert message == shorten_message(original, 400 if index < 130 else None)
     assert sum(message != original for message, original in zip(messages, history[dropped:], strict=True)) > 10
 
 
@@ -226,7 +237,7 @@ def test_a_message_of_the_user_is_never_shortened() -> None:
 def test_a_shortened_result_says_how_much_is_missing(length: int, limit: int) -> None:
     original = ToolMessage("m1", "call-1-1-1", "read", text(length))
 
-    message = shortened(original, limit)
+    message = shorten_message(original, limit)
 
     assert isinstance(message, ToolMessage)
     if len(message.content) == length:
@@ -235,6 +246,8 @@ def test_a_shortened_result_says_how_much_is_missing(length: int, limit: int) ->
     head, _, rest = message.content.partition("\n[... ")
     missing, _, tail = rest.partition(" characters of this result are left out here for want of room ...]\n")
     assert len(head) + int(missing) + len(tail) == length
+    assert message.left_out == int(missing)
+    assert shorten_message(evolve(original, left_out=7), limit) == evolve(message, left_out=7 + int(missing))
     assert len(message.content) <= max(limit, len(CUT.format(length, "")))
 
 
@@ -348,7 +361,7 @@ def test_results_that_would_be_of_no_use_are_not_shown_at_all() -> None:
     sizes = [budget for budget in range(100, 300) if fit(history, whole(history), 0, budget) is not None]
     window = fit(history, whole(history), 0, sizes[0])
     assert window is not None
-    lengths = [len(m.content) for m in shown(history, window) if isinstance(m, ToolMessage)]
+    lengths = [len(m.content) for m in visible_messages(history, window) if isinstance(m, ToolMessage)]
     assert all(200 <= length < 203 for length in lengths), "a token has three characters"
 
 
@@ -357,13 +370,13 @@ def test_nothing_is_shortened_to_what_is_no_shorter() -> None:
     note = len(CUT.format(80, ""))
     for length in (50, note, note + 1):
         message = ToolMessage("r", "c", "read", text(length))
-        short = shortened(message, 10)
+        short = shorten_message(message, 10)
         assert short == message if length <= note else len(short.content) == note
 
 
 def test_many_results_are_shortened_however_few_characters_are_left_of_each() -> None:
     history = History(ToolMessage(f"r{place}", f"c{place}", "read", text(400)) for place in range(300))
-    messages = shown(history, Window(cuts=((300, 100),)))
+    messages = visible_messages(history, Window(cuts=((300, 100),)))
     assert {len(m.content) for m in messages if isinstance(m, ToolMessage)} == {100}
 
 
@@ -373,7 +386,7 @@ def test_a_shortened_result_names_the_tool_and_the_call_that_read_it_again(
 ) -> None:
     message = ToolMessage("m1", "call-1-2-1", "read", text(length))
 
-    short = shortened(message, limit, CutNote(reader))
+    short = shorten_message(message, limit, CutNote(reader))
 
     assert isinstance(short, ToolMessage)
     if short != message:

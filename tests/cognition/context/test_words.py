@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from cognition.context.words import LONGEST_WORD, MOST_WORDS, STOP_WORDS, asked_in, distinct_words, words_of
+from cognition.context.words import LONGEST_WORD, MOST_WORDS, STOP_WORDS, distinct_words, query_words, words_of
 
 TEXTS = st.text(max_size=200) | st.text('aäBç 17+#一二三ก้ข가나\u0301_"*()-:', max_size=80)
 
@@ -11,9 +11,9 @@ TEXTS = st.text(max_size=200) | st.text('aäBç 17+#一二三ก้ข가나\u03
 def test_a_text_is_found_by_itself_and_by_each_of_its_words(text: str) -> None:
     words = words_of(text)
 
-    assert set(asked_in(text)) <= set(words)
-    assert bool(asked_in(text)) == bool(words)
-    assert all(asked_in(word)[0] == word for word in words if word.isascii())
+    assert set(query_words(text)) <= set(words)
+    assert bool(query_words(text)) == bool(words)
+    assert all(query_words(word)[0] == word for word in words if word.isascii())
 
 
 @given(TEXTS, TEXTS)
@@ -39,20 +39,20 @@ def test_scripts_without_spaces_are_found_by_any_part() -> None:
         ("会議は明日です", "明日"),
         ("회의는 내일", "회의"),
     ):
-        assert set(asked_in(part)) <= set(words_of(whole))
-        assert asked_in(part[0]) == [part[0]]
+        assert set(query_words(part)) <= set(words_of(whole))
+        assert query_words(part[0]) == [part[0]]
 
 
 def test_a_question_is_what_it_is_about() -> None:
     """The reference dropped Q3, since it is short."""
-    assert asked_in("What did we say about the Q3 budget?") == ["say", "q3", "budget"]
-    assert asked_in("what is it") == ["what", "is", "it"], "what has no other words is looked for as it is"
+    assert query_words("What did we say about the Q3 budget?") == ["say", "q3", "budget"]
+    assert query_words("what is it") == ["what", "is", "it"], "what has no other words is looked for as it is"
     assert len(STOP_WORDS) < 80
 
 
 @given(st.integers(0, 400))
 def test_a_long_query_is_cut(count: int) -> None:
-    assert len(asked_in(" ".join(f"word{number}" for number in range(count)))) == min(count, MOST_WORDS)
+    assert len(query_words(" ".join(f"word{number}" for number in range(count)))) == min(count, MOST_WORDS)
 
 
 @given(TEXTS)

@@ -53,7 +53,7 @@ from cognition.steps.phases import (
     Waiting,
 )
 from cognition.testing._sample_inputs import ANSWERING, LETTERS
-from cognition.testing._world import addressed
+from cognition.testing._world import readdress
 
 ENGINE = LLMEngine(AgentConfig(tools=(ToolSpec("work"),)))
 HELLO = UserSpoke("Hello")
@@ -71,7 +71,7 @@ STATES: dict[type[Phase], AgentState] = {
 }
 FOREIGN = EffectId("9.9.9")
 INPUTS: dict[type[Input], Input] = {
-    kind: addressed(some[0], FOREIGN) if kind in ANSWERING else some[0] for kind, some in LETTERS.items()
+    kind: readdress(some[0], FOREIGN) if kind in ANSWERING else some[0] for kind, some in LETTERS.items()
 }
 
 ANOTHER = {

@@ -32,7 +32,7 @@ from cognition.parsing import (
     parser as parser_module,
     start,
 )
-from cognition.parsing._machine import LONGEST_HEAD, Run
+from cognition.parsing._machine import LONGEST_HEAD, ParserRun
 from cognition.parsing._plan import plan_of
 from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, LLAMA3, MISTRAL, QWEN3_CODER, TOOL_CALLS_LIST
 from cognition.parsing.state import InCall
@@ -378,7 +378,7 @@ def characters_read(monkeypatch: pytest.MonkeyPatch, spec: FormatSpec, chunks: I
     """How many characters all runs together were given, what was held back or read again counted each time."""
     total = 0
 
-    class Counted(Run):
+    class Counted(ParserRun):
         __slots__ = ()
 
         def read(self, text: str, **options: Any) -> tuple[Output, ...]:
@@ -387,8 +387,8 @@ def characters_read(monkeypatch: pytest.MonkeyPatch, spec: FormatSpec, chunks: I
             return super().read(text, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(machine_module, "Run", Counted)
-        patch.setattr(parser_module, "Run", Counted)
+        patch.setattr(machine_module, "ParserRun", Counted)
+        patch.setattr(parser_module, "ParserRun", Counted)
         read(spec, chunks)
     return total
 

@@ -18,7 +18,7 @@ from cognition.parsing import (
     parse_reply,
     start,
 )
-from cognition.parsing._hidden_markers import IN_REASONING
+from cognition.parsing._machine import IN_REASONING
 from cognition.parsing.formats import BARE_JSON, HERMES_THINKING, MISTRAL
 from cognition.parsing.state import InReasoning
 from cognition.values.messages import MalformedToolCall, ProposedCall

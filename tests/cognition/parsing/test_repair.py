@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.parsing._repair import Repaired, repair_json
+from cognition.parsing._repair import RepairedValue, repair_json
 from tests.cognition.parsing.replies import STRINGS, VALUES
 
 MENDED: list[tuple[str, Any, tuple[str, ...]]] = [
@@ -52,7 +52,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "value", "repairs"), MENDED)
 def test_what_was_meant_is_read_and_the_repair_is_named(text: str, value: Any, repairs: tuple[str, ...]) -> None:
     """Each of these can mean only one thing."""
-    assert Repaired(value, repairs) == repair_json(text)
+    assert RepairedValue(value, repairs) == repair_json(text)
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -70,7 +70,7 @@ def test_text_that_may_have_been_cut_is_not_closed() -> None:
 def test_valid_json_is_not_touched(value: Any) -> None:
     """Repair leaves right JSON as it is, whatever its strings hold."""
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
-        assert Repaired(json.loads(text), ()) == repair_json(text)
+        assert RepairedValue(json.loads(text), ()) == repair_json(text)
 
 
 @given(st.dictionaries(STRINGS, st.one_of(STRINGS, st.booleans(), st.none()), max_size=4))

@@ -13,7 +13,7 @@ from cognition import ConfigError, from_data, to_data
 from cognition.parsing import FORMATS, CallFormat, FormatSpec, ParameterMarkers
 from cognition.parsing._plan import MOVES, Meaning, Move
 from cognition.parsing.markers import Markers
-from cognition.parsing.rope import Rope, added, joined, length
+from cognition.parsing.rope import Rope, append_text, join_pieces, length
 from cognition.parsing.state import BehindCall, ParserPhase
 
 PARAMETERS = ParameterMarkers("<k>", "</k>", "<v>", "</v>")
@@ -90,9 +90,9 @@ def test_a_rope_is_the_text_that_was_added_in_few_pieces(chunks: list[str]) -> N
     """Nothing is lost, and each piece is longer than the next."""
     rope: Rope = ()
     for chunk in chunks:
-        rope = added(rope, chunk)
+        rope = append_text(rope, chunk)
 
-    assert "".join(chunks) == joined(rope)
+    assert "".join(chunks) == join_pieces(rope)
     assert len("".join(chunks)) == length(rope)
     assert all(len(first) > len(second) for first, second in pairwise(rope))
 
@@ -103,7 +103,7 @@ def test_a_rope_copies_each_character_a_few_times() -> None:
     rope: Rope = ()
     for _ in range(100_000):
         before = rope
-        rope = added(rope, "word")
+        rope = append_text(rope, "word")
         copied += length(rope) - length(before[: len(rope) - 1])
 
     assert copied <= 4 * 100_000 * 18

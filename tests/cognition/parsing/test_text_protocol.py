@@ -36,7 +36,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.parsing.text_protocol import INSTRUCTIONS, Reading, TextProtocol, instructions, read_text
+from cognition.parsing.text_protocol import INSTRUCTIONS, ParsedReply, TextProtocol, instructions, read_text
 from cognition.values.outcomes import FinishReason
 from tests.cognition.session import Session, effect, engine_with, replied
 
@@ -50,7 +50,7 @@ TOOLS = {tool.name: tool for tool in (SHELL, MOVE)}
 LS = [("shell", {"command": "ls"})]
 
 
-def calls(reading: Reading) -> list[tuple[str, dict[str, Any]]]:
+def calls(reading: ParsedReply) -> list[tuple[str, dict[str, Any]]]:
     return [(call.name, json.loads(call.arguments_json)) for call in reading.calls]
 
 
@@ -111,7 +111,7 @@ def test_short_keys_are_read_in_every_shape(text: str, expected: list[tuple[str,
 @pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])
 @pytest.mark.behaviour("B5")
 def test_a_plain_answer_is_never_taken_for_a_failed_call(protocol: TextProtocol, text: str) -> None:
-    assert read_text(protocol, text, TOOLS) == Reading(answer=text)
+    assert read_text(protocol, text, TOOLS) == ParsedReply(answer=text)
 
 
 @pytest.mark.behaviour("B7")
@@ -184,7 +184,7 @@ def test_hostile_text_is_read_as_something(text: str, protocol: TextProtocol) ->
     """Whatever a model writes, reading it raises nothing and loses nothing."""
     reading = read_text(protocol, text, TOOLS)
 
-    assert text == "" or reading != Reading()
+    assert text == "" or reading != ParsedReply()
 
 
 def test_the_system_prompt_tells_the_convention_and_the_tools() -> None:
@@ -396,7 +396,7 @@ def test_a_name_in_tags_is_a_call_where_the_model_stopped_by_itself() -> None:
 
     assert (calls(stopped), stopped.malformed) == ([("now", {})], ())
     assert (calls(cut), len(cut.malformed)) == ([], 1)
-    assert read_text("tool_tags", "I write <tool> so", TOOLS, "length") == Reading(answer="I write <tool> so")
+    assert read_text("tool_tags", "I write <tool> so", TOOLS, "length") == ParsedReply(answer="I write <tool> so")
 
 
 def test_a_missing_brace_is_mended_where_the_text_has_an_end_of_its_own() -> None:
@@ -449,7 +449,7 @@ def test_broken_json_is_no_plain_input(protocol: TextProtocol) -> None:
     """A command may stand there as it is, in braces too; what was to be an object is not run as one."""
     written = {"short_keys": '{{"a": "shell", "i": {}}}', "tool_tags": "<tool>shell</tool><args>{}</args>"}[protocol]
 
-    def read(text: str) -> Reading:
+    def read(text: str) -> ParsedReply:
         return read_text(protocol, written.format(json.dumps(text) if protocol == "short_keys" else text), TOOLS)
 
     assert calls(read("{ ls; }")) == [("shell", {"command": "{ ls; }"})]

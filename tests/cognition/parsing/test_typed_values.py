@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from cognition.parsing import Parser, collect, parse_reply
 from cognition.parsing.formats import DEEPSEEK_V3_2, GLM, MINICPM5, MINIMAX_M3, QWEN3_CODER
-from cognition.parsing.typed_values import typed, types_of
+from cognition.parsing.typed_values import parse_value, types_of
 from cognition.values.tools import ToolSpec
 
 SCHEMAS: dict[str, tuple[Any, str, Any]] = {
@@ -63,12 +63,12 @@ def test_a_text_is_what_its_schema_says(schema: Any, text: str, value: Any) -> N
 @given(st.text(), st.sampled_from(["integer", "number", "boolean", "array", "object", "null", "string"]))
 def test_any_text_is_typed(text: str, kind: str) -> None:
     """No text raises; where texts are allowed, one stays what it is unless it is written exactly as the other type."""
-    value, repairs = typed(text, frozenset({kind, "string"}))
+    value, repairs = parse_value(text, frozenset({kind, "string"}))
 
     assert repairs == ()
     assert value == text or not isinstance(value, str)
-    assert typed(text, frozenset({"string"})) == (text, ())
-    typed(text, frozenset({kind}))
+    assert parse_value(text, frozenset({"string"})) == (text, ())
+    parse_value(text, frozenset({kind}))
 
 
 ELEMENTS = {

@@ -18,7 +18,7 @@ from cognition.parsing import FormatSpec, Parser
 from cognition.parsing._open_call import OpenCall
 from cognition.parsing._plan import plan_of
 from cognition.parsing.formats import BARE_JSON, GEMMA4, GLM, HERMES, HERMES_THINKING, LFM2, LLAMA4, MINICPM5, MISTRAL
-from cognition.parsing.rope import joined
+from cognition.parsing.rope import join_pieces
 from tests.cognition.parsing.every_format import CALLING, reply_of
 from tests.cognition.parsing.replies import Call
 
@@ -104,7 +104,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                 monkeypatch.setattr(module, name, {quote: Pattern(one) for quote, one in value.items()})
         if info.name.endswith((".plan", ".markers")):
             monkeypatch.setattr(module, "re", Expressions)
-    monkeypatch.setattr(OpenCall, "raw", property(lambda call: Text(joined(call.rope) + "".join(call.fresh))))
+    monkeypatch.setattr(OpenCall, "raw", property(lambda call: Text(join_pieces(call.rope) + "".join(call.fresh))))
     plan_of.cache_clear()
     yield
     plan_of.cache_clear()

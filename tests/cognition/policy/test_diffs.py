@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cognition import Policy, Rule, ToolCall, ToolSpec
-from cognition.policy._diffs import diff_paths
+from cognition.policy._targets import diff_paths
 
 PATCH = ToolSpec("Patch", kind="mutation", paths=("patch",))
 HUNK = "@@ -1 +1 @@\n-a\n+b\n"

@@ -11,8 +11,8 @@ from cognition import AgentConfig, ConfigError, Policy, Rule, ToolCall, ToolSpec
 from cognition.policy import Action
 from cognition.policy._judgement import UNSURE
 from cognition.policy._path_patterns import LONGEST, read_path
-from cognition.policy._protections import FETCHING
 from cognition.policy._text_patterns import fits
+from cognition.policy.rules import FETCHING
 from tests.cognition.naming import case_name
 
 BASH = ToolSpec("Bash", command="command")

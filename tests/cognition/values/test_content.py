@@ -31,11 +31,11 @@ from cognition.values.content import (
     LARGEST_IMAGES,
     MediaType,
     Part,
+    format_size,
     images_of,
     media_type_of,
-    said_size,
-    shown_parts,
     text_of,
+    text_with_placeholders,
 )
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -153,7 +153,7 @@ def test_a_picture_shows_as_its_kind_and_size_and_never_as_its_bytes() -> None:
     ],
 )
 def test_sizes_are_said_as_people_read_them(size: int, said: str) -> None:
-    assert said_size(size) == said
+    assert format_size(size) == said
 
 
 def test_text_stands_for_all_that_was_said_in_words() -> None:
@@ -161,8 +161,8 @@ def test_text_stands_for_all_that_was_said_in_words() -> None:
 
     assert text_of(content) == "Compare\n\nwith"
     assert images_of(content) == (DOT, DOT)
-    assert shown_parts("", content) == f"Compare\n\n{DOT}\n\nwith\n\n{DOT}"
-    assert shown_parts("plain", ()) == "plain"
+    assert text_with_placeholders("", content) == f"Compare\n\n{DOT}\n\nwith\n\n{DOT}"
+    assert text_with_placeholders("plain", ()) == "plain"
 
 
 @given(parts, st.text(max_size=5))

@@ -9,7 +9,7 @@ from typing import Any
 from cognition import GenerationOptions, History, Message, ModelRequest, ToolSpec, UserMessage
 from cognition.parsing import ArgumentsDelta, Output, ReasoningDelta, TextDelta
 from cognition.values.outcomes import Failure
-from cognition.wire import Decoder, Dialect, Habits, WireReply
+from cognition.wire import Decoder, Dialect, Quirks, WireReply
 
 ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 WEATHER = ToolSpec("weather")
@@ -29,11 +29,11 @@ def read(
     pieces: Iterable[bytes],
     *,
     request: ModelRequest | None = None,
-    habits: Habits | None = None,
+    quirks: Quirks | None = None,
     cut: Failure | None = None,
 ) -> tuple[tuple[Output, ...], WireReply]:
     """All outputs of a reply, those of its end too, and the reply."""
-    decoder = Decoder(dialect, request or asked(), habits)
+    decoder = Decoder(dialect, request or asked(), quirks)
     outputs: list[Output] = []
     for piece in pieces:
         outputs += decoder.feed(piece)

@@ -14,7 +14,7 @@ from cognition import Failure
 from cognition.steps.retry import classify
 from cognition.values.outcomes import ErrorKind
 from cognition.wire import Decoder, Dialect, decode_error
-from cognition.wire._dates import http_date
+from cognition.wire._errors import http_date
 from tests.cognition.wire.sent import asked
 
 OPENAI_LONG = (

@@ -11,10 +11,10 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import Failure, MalformedToolCall, ProposedCall
 from cognition.parsing import HERMES, CallFinished, CallMalformed, CallStarted, TextDelta, collect, parse_reply
-from cognition.wire import HABITS, WireReply, WireState, advance, decode_body, finish, plan_of
+from cognition.wire import QUIRKS, WireReply, WireState, advance, decode_body, finish, plan_of
 from tests.cognition.wire.sent import TOOLS, asked, joined, pieces_of, read
 
-SERVER = HABITS["llama-cpp-python"]
+SERVER = QUIRKS["llama-cpp-python"]
 ADDED = ProposedCall("add", '{"a": 1}')
 WRITTEN = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 
@@ -47,7 +47,7 @@ def stream(pieces: list[str], reason: str | None = "stop", end: str = "data: [DO
 
 
 def reply_to(pieces: list[str], reason: str | None = "stop", **more: Any) -> WireReply:
-    return read("openai", [stream(pieces, reason)], habits=SERVER, **more)[1]
+    return read("openai", [stream(pieces, reason)], quirks=SERVER, **more)[1]
 
 
 @given(st.lists(PARTS, max_size=8), st.lists(st.integers(0, 3000), max_size=6), st.sampled_from(["stop", "length"]))
@@ -55,7 +55,7 @@ def reply_to(pieces: list[str], reason: str | None = "stop", **more: Any) -> Wir
 def test_it_is_read_as_a_local_models_text(pieces: list[str], cuts: list[int], reason: Any) -> None:
     """In any cut, as a stream and at once, in one go and from state to state; outputs and reply tell the same."""
     data = stream(pieces, reason)
-    outputs, reply = read("openai", pieces_of(data, cuts), habits=SERVER)
+    outputs, reply = read("openai", pieces_of(data, cuts), quirks=SERVER)
     local = parse_reply(HERMES, "".join(pieces), tools=TOOLS, finish_reason=reason)
 
     assert (reply.text, reply.reasoning, reply.calls, reply.malformed) == (
@@ -83,8 +83,8 @@ def test_it_is_read_as_a_local_models_text(pieces: list[str], cuts: list[int], r
 def test_calls_go_by_the_names_of_their_tools() -> None:
     """Also where the server takes no dots, and so was told of another name."""
     written = WRITTEN.replace('"add"', '"mcp_far_look"')
-    habits = evolve(SERVER, any_names=False)
-    outputs, reply = read("openai", [stream([written])], habits=habits)
+    quirks = evolve(SERVER, any_names=False)
+    outputs, reply = read("openai", [stream([written])], quirks=quirks)
 
     assert [call.name for call in reply.calls] == ["mcp.far.look"]
     assert CallStarted(0, "mcp.far.look") in outputs
@@ -92,7 +92,7 @@ def test_calls_go_by_the_names_of_their_tools() -> None:
 
 @pytest.mark.parametrize("end", ["", 'data: {"error": {"message": "it broke", "type": "server_error"}}\n\n'])
 def test_no_call_of_a_reply_that_failed_counts(end: str) -> None:
-    outputs, reply = read("openai", [stream(["Well.", WRITTEN, "<tool_call>no</tool_call>"], None, end)], habits=SERVER)
+    outputs, reply = read("openai", [stream(["Well.", WRITTEN, "<tool_call>no</tool_call>"], None, end)], quirks=SERVER)
 
     assert (reply.text, reply.calls, reply.finish_reason) == ("Well.", (), "error")
     assert MalformedToolCall('add {"a": 1}', "the reply broke off") in reply.malformed
@@ -112,7 +112,7 @@ def test_calls_that_the_server_has_read_pass_by() -> None:
     events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in told]
     events[-1]["choices"][0]["finish_reason"] = "tool_calls"
     data = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
-    outputs, reply = read("openai", [data], habits=SERVER)
+    outputs, reply = read("openai", [data], quirks=SERVER)
 
     assert (reply.text, reply.reasoning, reply.calls) == (f"Hm.{WRITTEN}", "So.", (ADDED, ADDED))
     assert [one.index for one in outputs if isinstance(one, CallStarted)] == [0, 1]
@@ -123,7 +123,7 @@ def test_calls_that_the_server_has_read_pass_by() -> None:
 def test_half_a_character_at_the_end_is_told() -> None:
     data = stream(["It is "]).replace(b"It is ", b"It is \\ud83d")
 
-    assert read("openai", [data], habits=SERVER)[1].text == "It is \ufffd"
+    assert read("openai", [data], quirks=SERVER)[1].text == "It is \ufffd"
 
 
 def test_a_reply_without_its_reason_was_given_up() -> None:
@@ -140,7 +140,7 @@ def test_a_reply_without_a_word_was_refused() -> None:
     """llama_cpp.server says nothing else to a stream whose prompt is too long; a connection that was cut is one."""
     cut = Failure("gone", "transient")
 
-    silent = read("openai", [], habits=SERVER)[1].failure
+    silent = read("openai", [], quirks=SERVER)[1].failure
     assert silent is not None
     assert (silent.kind, silent.code) == ("context_overflow", "empty_stream")
-    assert read("openai", [], habits=SERVER, cut=cut)[1].failure == cut
+    assert read("openai", [], quirks=SERVER, cut=cut)[1].failure == cut

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cognition import ProposedCall, Usage
-from cognition.wire import HABITS, _replies as replies
-from cognition.wire._conversation import continuation_of, continued
+from cognition.wire import QUIRKS, _replies as replies
+from cognition.wire._conversation import continuation_of, read_continuation
 from tests.cognition.wire.sent import asked, read
 from tests.cognition.wire.test_quirks import anthropic, anthropic_end, block, chunk, chunks, reply_to, tool
 
@@ -24,9 +24,9 @@ def test_llama_server_calls_a_response_completed_that_was_cut(
     item = {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "It is "}]}
     response = {"status": "completed", "output": [item], "usage": written and {"output_tokens": written}}
     data = [chunks({"type": "response.completed", "response": response}, end="")]
-    request, habits = asked(max_tokens=most), HABITS["llama-server-responses"]
+    request, quirks = asked(max_tokens=most), QUIRKS["llama-server-responses"]
 
-    assert read("responses", data, request=request, habits=habits)[1].finish_reason == reason
+    assert read("responses", data, request=request, quirks=quirks)[1].finish_reason == reason
     assert read("responses", data, request=request)[1].finish_reason == "stop", "OpenAI's own says what it means"
 
 
@@ -98,8 +98,8 @@ def test_what_is_no_json_is_not_taken_from_a_recording() -> None:
     strange: dict[str, Any] = json.loads(kept)
     strange["kept"] = '[[1, {"extra_content": NaN}]]'
     strange["checksum"] = 664757049
-    assert continued(kept, "openai", "m") != ()
-    assert continued(json.dumps(strange), "openai", "m") == ()
+    assert read_continuation(kept, "openai", "m") != ()
+    assert read_continuation(json.dumps(strange), "openai", "m") == ()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_was_kept_goes_back_to_the_same_model_alone(model: str, same: bool)
     """A model may be named with its date; one whose name is longer by a word is another."""
     kept = continuation_of("anthropic", model, [(0, {"type": "redacted_thinking", "data": "x"})])
 
-    assert bool(continued(kept, "anthropic", "m")) is same
+    assert bool(read_continuation(kept, "anthropic", "m")) is same
 
 
 def signed_call(signature: str) -> bytes:

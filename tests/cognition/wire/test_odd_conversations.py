@@ -26,7 +26,7 @@ from cognition import (
     UserSpoke,
 )
 from cognition.base.ids import effect_id
-from cognition.wire import HABITS, UnsayableError, encode
+from cognition.wire import QUIRKS, UnsupportedRequestError, encode
 from tests.cognition.wire.sent import asked
 
 CALL = ToolCall("call-1-1-1", "add", '{"a": 1}')
@@ -34,12 +34,12 @@ DOT = Image.of(b"GIF89a" + bytes(8))
 OBJECTS = ("anthropic", "ollama")
 """Formats that have arguments as objects."""
 NOTE = "The images of the result of look (call-1-1-1):"
-every_server = pytest.mark.parametrize("server", sorted(HABITS))
+every_server = pytest.mark.parametrize("server", sorted(QUIRKS))
 
 
 def body_of(server: str, request: ModelRequest) -> dict[str, Any]:
-    habits = HABITS[server]
-    body: dict[str, Any] = json.loads(encode(habits.dialect, request, "m", habits=habits).body)
+    quirks = QUIRKS[server]
+    body: dict[str, Any] = json.loads(encode(quirks.dialect, request, "m", quirks=quirks).body)
     return body
 
 
@@ -96,7 +96,7 @@ class TestPicturesOfResults:
         assert messages[4] == {"role": "user", "content": NOTE, "images": [DOT.data]}
 
     def test_a_server_that_takes_none_is_not_asked(self, pictured: ModelRequest) -> None:
-        with pytest.raises(UnsayableError, match="takes text alone"):
+        with pytest.raises(UnsupportedRequestError, match="takes text alone"):
             body_of("deepseek", pictured)
 
 
@@ -124,7 +124,7 @@ def test_arguments_that_are_no_object_are_sent_within_one(server: str, arguments
     """Servers read them, and refuse a conversation that somebody else has recorded with others."""
     history = (AssistantMessage("m1", "", "", (ToolCall("c", "add", arguments),)), ToolMessage("m2", "c", "add", "1"))
     body = body_of(server, asked(*history))
-    match HABITS[server].dialect:
+    match QUIRKS[server].dialect:
         case "openai":
             told = json.loads(body["messages"][0]["tool_calls"][0]["function"]["arguments"])
         case "responses":
@@ -139,7 +139,7 @@ def test_arguments_that_are_no_object_are_sent_within_one(server: str, arguments
 
 @pytest.mark.parametrize("dialect", ["anthropic", "ollama", "openai", "responses"])
 def test_what_is_nested_deeply_is_sent_or_can_t_be_said(dialect: str) -> None:
-    """Wherever the interpreter's stack ends: nothing but an ``UnsayableError`` comes out."""
+    """Wherever the interpreter's stack ends: nothing but an ``UnsupportedRequestError`` comes out."""
     arguments = f'{{"a": {"[" * 900}{"]" * 900}}}'
     history = (AssistantMessage("m1", "", "", (ToolCall("c", "add", arguments),)), ToolMessage("m2", "c", "add", "1"))
     request = asked(*history)
@@ -149,7 +149,7 @@ def test_what_is_nested_deeply_is_sent_or_can_t_be_said(dialect: str) -> None:
             return written(depth - 1)
         try:
             return bool(body_of(dialect, request))
-        except UnsayableError:
+        except UnsupportedRequestError:
             return False
 
     assert {True} <= {written(depth) for depth in range(150)} <= ({True, False} if dialect in OBJECTS else {True})

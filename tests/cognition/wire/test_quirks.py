@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from cognition import AssistantMessage, ProposedCall, ToolCall, ToolMessage, ToolSpec, Usage, UserMessage
 from cognition.parsing import ArgumentsDelta, CallFinished, CallMalformed, CallStarted, TextDelta
 from cognition.values.outcomes import Failure
-from cognition.wire import HABITS, WireReply, decode_body, encode
+from cognition.wire import QUIRKS, WireReply, decode_body, encode
 from tests.cognition.wire.sent import asked, joined, read
 
 ADDED = ProposedCall("add", '{"a": 1}')
@@ -33,7 +33,7 @@ def tool(name: str | None = None, arguments: Any = None, **more: Any) -> Any:
 
 
 def reply_to(*events: Any, server: str = "openai", end: str = "data: [DONE]\n\n", **more: Any) -> WireReply:
-    return read("openai", [chunks(*events, end=end)], habits=HABITS[server], **more)[1]
+    return read("openai", [chunks(*events, end=end)], quirks=QUIRKS[server], **more)[1]
 
 
 def test_llama_server() -> None:
@@ -70,7 +70,7 @@ def test_white_space_behind_thoughts_is_the_templates(first: str, second: str, t
     """``mlx_lm.server`` leaves it there; what was not thought about, and other servers' text, begins as it was said."""
     before = [chunk({"reasoning": "The sum is asked for.\n"})] if thought else []
     told = (chunk({"content": text}) for text in (first, f"{second}It is\n", "\n40."))
-    outputs, reply = read("openai", [chunks(*before, *told)], habits=HABITS[server])
+    outputs, reply = read("openai", [chunks(*before, *told)], quirks=QUIRKS[server])
 
     assert reply.text == ("" if thought and server == "mlx" else first + second) + "It is\n\n40."
     assert [one.text for one in joined(outputs) if isinstance(one, TextDelta)] == [reply.text]
@@ -130,13 +130,13 @@ def test_openrouter() -> None:
             {**chunk({"content": ""}), "usage": {"prompt_tokens": 9, "completion_tokens": 3, "cost": 0.0125}},
         )],
         request=request,
-        habits=HABITS["openrouter"],
+        quirks=QUIRKS["openrouter"],
     )  # fmt: skip
     assert (reply.reasoning, reply.calls) == ("I add.", (ADDED,))
     assert reply.usage == Usage(9, 3, 0, 0.0125)
 
     history = (UserMessage("m1", "Add"), AssistantMessage("m2", "", reply.reasoning, (), False, (), reply.continuation))
-    body = json.loads(encode("openai", asked(*history), "m", habits=HABITS["openrouter"]).body)
+    body = json.loads(encode("openai", asked(*history), "m", quirks=QUIRKS["openrouter"]).body)
     assert body["messages"][1]["reasoning_details"] == [
         {"type": "reasoning.text", "text": "I add.", "signature": "s==", "format": "f", "index": 0}
     ]
@@ -197,7 +197,7 @@ def test_gemini() -> None:
     calls = (ToolCall("f1", "add", '{"a": 1}'), ToolCall("f2", "weather"))
     for continuation, wanted in ((reply.continuation, "sig=="), ("", "skip_thought_signature_validator")):
         said = AssistantMessage("m", "", "", calls, False, (), continuation)
-        body = json.loads(encode("openai", asked(said), "m", habits=HABITS["gemini"]).body)
+        body = json.loads(encode("openai", asked(said), "m", quirks=QUIRKS["gemini"]).body)
         one, other = body["messages"][0]["tool_calls"]
         assert one["extra_content"] == {"google": {"thought_signature": wanted}}
         assert "extra_content" not in other

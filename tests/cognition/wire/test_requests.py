@@ -23,7 +23,7 @@ from cognition import (
     UserMessage,
 )
 from cognition.base.errors import ConfigError
-from cognition.wire import HABITS, Dialect, Habits, UnsayableError, encode
+from cognition.wire import QUIRKS, Dialect, Quirks, UnsupportedRequestError, encode
 from cognition.wire._conversation import continuation_of
 from cognition.wire._request_builder import fits_strict
 from tests.cognition.samples import some
@@ -31,7 +31,7 @@ from tests.cognition.wire.sent import ADD, asked
 
 DIALECTS: tuple[Dialect, ...] = ("openai", "responses", "anthropic", "ollama")
 every_format = pytest.mark.parametrize("dialect", DIALECTS)
-every_server = pytest.mark.parametrize("server", sorted(HABITS))
+every_server = pytest.mark.parametrize("server", sorted(QUIRKS))
 
 CALL = ToolCall("call-1-1-1", "add", '{"a": 1}')
 FAR_CALL = ToolCall("call-1-1-2", "mcp.far.look", "{}")
@@ -45,14 +45,14 @@ CONVERSATION: tuple[Message, ...] = (
 )
 
 
-def body_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None, **more: Any) -> dict[str, Any]:
-    body = json.loads(encode(dialect, request, "m", habits=habits, **more).body)
+def body_of(dialect: Dialect, request: ModelRequest, quirks: Quirks | None = None, **more: Any) -> dict[str, Any]:
+    body = json.loads(encode(dialect, request, "m", quirks=quirks, **more).body)
     assert isinstance(body, dict)
     return body
 
 
-def warnings_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None) -> tuple[str, ...]:
-    return encode(dialect, request, "m", habits=habits).warnings
+def warnings_of(dialect: Dialect, request: ModelRequest, quirks: Quirks | None = None) -> tuple[str, ...]:
+    return encode(dialect, request, "m", quirks=quirks).warnings
 
 
 def test_chat_completions_have_a_conversation_as_messages() -> None:
@@ -172,12 +172,12 @@ def test_a_history_that_was_cut_is_mended(dialect: Dialect) -> None:
 
 @every_server
 def test_a_conversation_may_begin_and_end_with_anybody(server: str) -> None:
-    habits = HABITS[server]
+    quirks = QUIRKS[server]
     for history in [(), (AssistantMessage("m", "Hi"),), (AssistantMessage("m"),), (UserMessage("m", " "),)]:
-        body = body_of(habits.dialect, evolve(asked(), messages=asked(UserMessage("x", "x")).messages.drop(1)), habits)
+        body = body_of(quirks.dialect, evolve(asked(), messages=asked(UserMessage("x", "x")).messages.drop(1)), quirks)
         assert "model" in body
-        body = body_of(habits.dialect, asked(*history), habits)
-        if habits.dialect == "anthropic":
+        body = body_of(quirks.dialect, asked(*history), quirks)
+        if quirks.dialect == "anthropic":
             roles = [message["role"] for message in body["messages"]]
             assert roles[0] == roles[-1] == "user"
             assert all(one != other for one, other in pairwise(roles))
@@ -202,11 +202,11 @@ def test_calls_of_a_text_protocol_are_text() -> None:
 
 
 def test_a_system_prompt_goes_where_the_server_has_a_place_for_it() -> None:
-    def messages(habits: Habits, *history: Message) -> Any:
-        return body_of("openai", asked(*history, system="Be brief."), habits)["messages"]
+    def messages(quirks: Quirks, *history: Message) -> Any:
+        return body_of("openai", asked(*history, system="Be brief."), quirks)["messages"]
 
-    assert messages(Habits(system_role="developer"))[0] == {"role": "developer", "content": "Be brief."}
-    folded = Habits(system_role="user")
+    assert messages(Quirks(system_role="developer"))[0] == {"role": "developer", "content": "Be brief."}
+    folded = Quirks(system_role="user")
     assert messages(folded) == [{"role": "user", "content": "Be brief.\n\nHello"}]
     assert messages(folded, AssistantMessage("m", "Hi"))[0] == {"role": "user", "content": "Be brief."}
 
@@ -217,7 +217,7 @@ def test_ids_and_names_are_those_that_a_server_takes() -> None:
     calls = tuple(ToolCall(one, "add") for one in ids)
     results = tuple(ToolMessage(f"r{one}", one, "add", one) for one in ids)
     again = (AssistantMessage("n", "", "", calls[:1]), results[0])
-    body = body_of("openai", asked(AssistantMessage("m", "", "", calls), *results, *again), HABITS["mistral"])
+    body = body_of("openai", asked(AssistantMessage("m", "", "", calls), *results, *again), QUIRKS["mistral"])
     given = [call["id"] for call in body["messages"][0]["tool_calls"]]
     assert len(set(given)) == len(ids)
     assert all(len(one) == 9 and one.isalnum() for one in given)
@@ -240,9 +240,9 @@ OPTIONS: dict[str, Any] = {
 @every_server
 @pytest.mark.parametrize("option", sorted(OPTIONS))
 def test_every_option_is_sent_or_a_warning_names_it(server: str, option: str) -> None:
-    habits = HABITS[server]
-    plain = encode(habits.dialect, asked(), "m", habits=habits)
-    made = encode(habits.dialect, asked(**{option: OPTIONS[option]}), "m", habits=habits)
+    quirks = QUIRKS[server]
+    plain = encode(quirks.dialect, asked(), "m", quirks=quirks)
+    made = encode(quirks.dialect, asked(**{option: OPTIONS[option]}), "m", quirks=quirks)
 
     assert (made.body == plain.body) == any(option in warning for warning in made.warnings)
     assert plain.warnings == ()
@@ -261,9 +261,9 @@ def test_stop_texts_and_biases_are_sent_as_servers_take_them() -> None:
 @every_server
 @pytest.mark.parametrize("wish", [True, False])
 def test_thinking_is_asked_for_where_there_is_a_word_for_it(server: str, wish: bool) -> None:
-    habits = HABITS[server]
-    made = encode(habits.dialect, asked(thinking=wish), "m", habits=habits)
-    said = json.loads(habits.thinking_on if wish else habits.thinking_off)
+    quirks = QUIRKS[server]
+    made = encode(quirks.dialect, asked(thinking=wish), "m", quirks=quirks)
+    said = json.loads(quirks.thinking_on if wish else quirks.thinking_off)
 
     assert said.items() <= json.loads(made.body).items()
     assert bool(said) != any("thinking" in warning for warning in made.warnings)
@@ -274,31 +274,31 @@ def test_thinking_is_asked_for_where_there_is_a_word_for_it(server: str, wish: b
 @pytest.mark.parametrize("one", [True, False])
 def test_a_choice_of_tools_is_said_or_a_warning_names_it(server: str, choice: str, one: bool) -> None:
     """Where names can't be said, only the tool to call is offered; where nothing can, none is if none may be called."""
-    habits = HABITS[server]
-    made = encode(habits.dialect, asked(tool_choice=choice, parallel_calls=not one), "m", habits=habits)
+    quirks = QUIRKS[server]
+    made = encode(quirks.dialect, asked(tool_choice=choice, parallel_calls=not one), "m", quirks=quirks)
     body = json.loads(made.body)
 
     forced = any("forced" in warning for warning in made.warnings)
-    unsayable = habits.tool_choice == "none" or (habits.tool_choice == "names" and choice == "required")
+    unsayable = quirks.tool_choice == "none" or (quirks.tool_choice == "names" and choice == "required")
     assert forced == (choice not in ("auto", "none") and unsayable)
     offered = len(body.get("tools", ()))
     named = choice not in ("auto", "none", "required")
-    if choice == "none" and habits.tool_choice in ("names", "none"):
+    if choice == "none" and quirks.tool_choice in ("names", "none"):
         assert (offered, made.warnings) == (0, ())
     else:
-        assert offered == (1 if named and habits.tool_choice in ("words", "none") else 3)
-        assert ("parallel_calls=False" in str(made.warnings)) == (one and not habits.parallel_field)
+        assert offered == (1 if named and quirks.tool_choice in ("words", "none") else 3)
+        assert ("parallel_calls=False" in str(made.warnings)) == (one and not quirks.parallel_field)
     told = json.dumps(body.get("tool_choice"))
     if offered and choice != "auto" and not unsayable:
-        wire = choice if habits.any_names else choice.replace(".", "_")
-        wanted = {"none": "none", "required": "any" if habits.dialect == "anthropic" else "required"}.get(choice, wire)
-        assert ("required" if named and habits.tool_choice == "words" else wanted) in told
+        wire = choice if quirks.any_names else choice.replace(".", "_")
+        wanted = {"none": "none", "required": "any" if quirks.dialect == "anthropic" else "required"}.get(choice, wire)
+        assert ("required" if named and quirks.tool_choice == "words" else wanted) in told
 
 
 def test_a_call_is_not_forced_while_the_model_thinks() -> None:
     """Anthropic refuses that, and older models of theirs any temperature, then."""
     request = asked(thinking=True, tool_choice="add", temperature=0.5)
-    made = encode("anthropic", request, "m", habits=HABITS["anthropic-budget"])
+    made = encode("anthropic", request, "m", quirks=QUIRKS["anthropic-budget"])
 
     assert "tool_choice" not in json.loads(made.body)
     assert "temperature" not in json.loads(made.body)
@@ -306,7 +306,7 @@ def test_a_call_is_not_forced_while_the_model_thinks() -> None:
 
 
 def test_tools_that_a_server_does_not_take_are_left_out() -> None:
-    made = encode("openai", asked(), "m", habits=Habits(tools=False))
+    made = encode("openai", asked(), "m", quirks=Quirks(tools=False))
 
     assert "tools" not in json.loads(made.body)
     assert "takes no tools" in made.warnings[0]
@@ -327,19 +327,19 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 @every_server
 def test_a_reply_is_held_to_a_schema_as_far_as_the_server_can(server: str) -> None:
-    habits = HABITS[server]
-    made = encode(habits.dialect, asked(response_format=SCHEMA), "m", habits=habits)
+    quirks = QUIRKS[server]
+    made = encode(quirks.dialect, asked(response_format=SCHEMA), "m", quirks=quirks)
     held = json.dumps(SCHEMA, separators=(",", ":")) in made.body
 
-    assert held == (habits.response_format in ("schema", "object_schema"))
+    assert held == (quirks.response_format in ("schema", "object_schema"))
     assert held != any("response_format" in warning for warning in made.warnings)
 
 
 @pytest.mark.parametrize("dialect", ["responses", "anthropic", "ollama"])
 def test_a_format_without_schemas_says_so(dialect: Dialect) -> None:
-    habits = evolve(HABITS[dialect], response_format="none")
+    quirks = evolve(QUIRKS[dialect], response_format="none")
 
-    assert "response_format" in warnings_of(dialect, asked(response_format=SCHEMA), habits)[0]
+    assert "response_format" in warnings_of(dialect, asked(response_format=SCHEMA), quirks)[0]
 
 
 def test_only_schemas_of_the_strict_kind_are_called_strict() -> None:
@@ -408,8 +408,8 @@ def test_pictures_are_sent_where_they_stand() -> None:
 @every_format
 def test_a_picture_that_a_server_can_t_take_is_no_request(dialect: Dialect) -> None:
     """The failure is of the kind that a local model without pictures gives."""
-    with pytest.raises(UnsayableError, match="takes text alone") as caught:
-        encode(dialect, asked(IN_PARTS), "m", habits=evolve(HABITS[dialect], images=False))
+    with pytest.raises(UnsupportedRequestError, match="takes text alone") as caught:
+        encode(dialect, asked(IN_PARTS), "m", quirks=evolve(QUIRKS[dialect], images=False))
 
     assert caught.value.failure.kind == "modality"
 
@@ -423,25 +423,25 @@ def test_reasoning_goes_back_to_servers_that_want_it() -> None:
     unthought = (AssistantMessage("m1", "a", "", (CALL,)),)
 
     def fields(server: str, history: tuple[Message, ...]) -> list[Any]:
-        habits = HABITS[server]
-        messages = body_of("openai", asked(*history), habits)["messages"]
-        return [message.get(habits.reasoning_field) for message in messages if message["role"] == "assistant"]
+        quirks = QUIRKS[server]
+        messages = body_of("openai", asked(*history), quirks)["messages"]
+        return [message.get(quirks.reasoning_field) for message in messages if message["role"] == "assistant"]
 
     assert fields("openai", thought) == [None, None]
     assert fields("deepseek", thought) == ["Hm", None]
     assert fields("deepseek", unthought) == [""]
     assert fields("llama-server", thought) == ["Hm", "Hm"]
     assert fields("llama-server", unthought) == [None]
-    ollama = evolve(HABITS["ollama"], reasoning_back="never")
-    assert "Hm" not in encode("ollama", asked(*thought), "m", habits=ollama).body
+    ollama = evolve(QUIRKS["ollama"], reasoning_back="never")
+    assert "Hm" not in encode("ollama", asked(*thought), "m", quirks=ollama).body
 
 
 # ------------------------------------------------------------------------------------------------------------ bodies
 
 
 def test_what_a_server_wants_besides_stands_in_every_body() -> None:
-    habits = evolve(HABITS["ollama"], extra='{"options": {"num_ctx": 8192}, "keep_alive": "30m"}')
-    body = body_of("ollama", asked(top_k=3), habits, stream=False)
+    quirks = evolve(QUIRKS["ollama"], extra='{"options": {"num_ctx": 8192}, "keep_alive": "30m"}')
+    body = body_of("ollama", asked(top_k=3), quirks, stream=False)
 
     assert (body["options"], body["keep_alive"], body["stream"]) == ({"top_k": 3, "num_ctx": 8192}, "30m", False)
     assert dict(encode("ollama", asked(), "m", stream=False).headers)["accept"] == "application/json"
@@ -450,7 +450,7 @@ def test_what_a_server_wants_besides_stands_in_every_body() -> None:
 @pytest.mark.parametrize("extra", ["[]", "{", "3", {"a": object()}, {"a": float("nan")}])
 def test_what_it_wants_has_to_be_an_object(extra: Any) -> None:
     with pytest.raises(ConfigError, match="JSON object"):
-        Habits(extra=extra)
+        Quirks(extra=extra)
 
 
 @every_format
@@ -493,12 +493,12 @@ def test_arguments_that_are_none_do_not_keep_a_request_from_being_made(dialect: 
 @given(st.data())
 @settings(max_examples=8)
 def test_any_request_is_said_and_the_same_one_always_in_the_same_way(server: str, data: Any) -> None:
-    habits = evolve(HABITS[server], images=True)
+    quirks = evolve(QUIRKS[server], images=True)
     messages = data.draw(st.lists(some(Message), max_size=4))
     options = data.draw(some(GenerationOptions))
     tools = data.draw(st.lists(some(ToolSpec), max_size=2, unique_by=lambda tool: tool.name))
     request = evolve(asked(*messages, tools=tools, system=data.draw(st.sampled_from(["", "s"]))), options=options)
-    made = encode(habits.dialect, request, "m", habits=habits)
+    made = encode(quirks.dialect, request, "m", quirks=quirks)
 
-    assert made == encode(habits.dialect, request, "m", habits=habits)
+    assert made == encode(quirks.dialect, request, "m", quirks=quirks)
     assert json.loads(made.body.encode())["model"] == "m"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cognition import Candidate, ConfigError, ModelRequest, Section, UserSpoke
-from interpreters import Agent, AsyncAgent, ContextSourceError, ToolContext, WorkspaceFiles, fakes, replay, tool
+from interpreters import Agent, AsyncAgent, ContextFiles, ContextSourceError, ToolContext, fakes, replay, tool
 from interpreters.hosting import AgentHost
 from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.secrets import KEY
@@ -113,7 +113,7 @@ def test_sections_are_an_option(talk: Way) -> None:
     assert done.texts == ["<style>\nRhyme.\n</style>|Hi"]
 
 
-@pytest.mark.parametrize("given", ["text", 3, WorkspaceFiles, [WorkspaceFiles], [3], [lambda a, b: []], with_text])
+@pytest.mark.parametrize("given", ["text", 3, ContextFiles, [ContextFiles], [3], [lambda a, b: []], with_text])
 def test_what_can_not_be_asked_is_refused_at_once(given: Any) -> None:
     for make in (Agent, AsyncAgent):
         with pytest.raises(ConfigError, match="context"):
@@ -263,13 +263,13 @@ def test_a_workspace_is_read_anew_for_each_message_and_by_no_replay(tmp_path: Pa
     path, folder = tmp_path / "s.jsonl", tmp_path / "work"
     folder.mkdir()
     (folder / "AGENTS.md").write_text("Be kind.")
-    with Agent(FunctionModel(telling), context=[WorkspaceFiles(folder)], journal=path) as agent:
+    with Agent(FunctionModel(telling), context=[ContextFiles(folder)], journal=path) as agent:
         first = agent.run("Hello").text
         (folder / "AGENTS.md").write_text("Be brief.")
         second = agent.run("Hello").text
         (folder / "AGENTS.md").unlink()
         folder.rmdir()
-        with pytest.raises(ContextSourceError, match="WorkspaceFiles"):
+        with pytest.raises(ContextSourceError, match="ContextFiles"):
             agent.run("Hello")
         state = agent.state
 

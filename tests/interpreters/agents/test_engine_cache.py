@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from cognition import AgentConfig, Limits, LLMEngine, Policy, RetryPolicy, Rule
 from interpreters import Agent, fakes, tool
-from interpreters.agents import _engine_cache as alike
-from interpreters.agents.options import AgentOptions, configured, filled
+from interpreters.agents import session_builder as alike
+from interpreters.agents.options import AgentOptions, config_fields, fill
 
 
 @tool(read_only=True)
@@ -90,7 +90,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 )
 def test_what_is_shared_is_what_would_have_been_made(begun: list[tuple[str, dict[str, Any]]]) -> None:
     for system, options in begun:
-        fields = configured(filled(options, AgentOptions))
+        fields = config_fields(fill(options, AgentOptions))
         fields["protocol"] = "native"
 
         assert alike.config_of(system, (look.spec,), (), fields) == AgentConfig(system, (look.spec,), **fields)

@@ -20,7 +20,7 @@ from interpreters.hosting import AgentHost
 from interpreters.hosting._errors import HostError
 from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError, JournalError
 from interpreters.recording.journal.payloads import directory_of
-from interpreters.recording.sessions import SessionInfo, list_sessions, read_transcript, search
+from interpreters.recording.sessions import SessionInfo, list_sessions, read_transcript, search_sessions
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.evil import EVIL, places, put
 from tests.interpreters.forged import FORGERIES, World, forge, inputs, record, resummed
@@ -45,14 +45,14 @@ def options(world: World) -> dict[str, Any]:
 def go_on(agent: Agent) -> None:
     with agent:
         if agent.unfinished:
-            agent.go_on()
+            agent.resume_turn()
         agent.run("Go on!")
 
 
 async def go_on_async(agent: AsyncAgent) -> None:
     async with agent:
         if agent.unfinished:
-            await agent.go_on()
+            await agent.resume_turn()
         await agent.run("Go on!")
 
 
@@ -71,7 +71,7 @@ def resumed_by_a_host(path: Path, world: World) -> None:
     with AgentHost.in_thread(model()) as host:
         handle = host.open("s", world.tools(), journal=path, resume=True, **options(world))
         if handle.unfinished:
-            handle.go_on()
+            handle.resume_turn()
         handle.run("Go on!")
 
 
@@ -174,7 +174,7 @@ def test_it_can_be_shown_searched_and_replayed_and_is_marked(path: Path) -> None
     assert info.foreign
     assert read_transcript(path).foreign
     assert replay(path).foreign
-    assert list(search("Pay!", path))
+    assert list(search_sessions("Pay!", path))
 
 
 def test_what_a_program_says_counts_for_what_it_takes_over(tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_a_turn_that_was_interrupted_counts_as_cancelled(tmp_path: Path) -> None
         assert (last.name, last.status) == ("pay", "cancelled")
         assert "may have happened" in last.content
         with pytest.raises(CogstepError, match="no turn was interrupted"):
-            agent.go_on()
+            agent.resume_turn()
     for turn, messages in ((0, 0), (1, 6)):
         with Agent.fork(path, model(), World().tools(), foreign=True, turn=turn) as agent:
             assert len(agent.state.history) == messages

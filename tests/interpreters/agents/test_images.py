@@ -32,7 +32,14 @@ from interpreters import (
 )
 from interpreters.hosting import AgentHost
 from interpreters.hosting._errors import HostError
-from interpreters.recording.sessions import as_data, as_markdown, as_openai, list_sessions, read_transcript, search
+from interpreters.recording.sessions import (
+    list_sessions,
+    read_transcript,
+    search_sessions,
+    transcript_to_data,
+    transcript_to_markdown,
+    transcript_to_openai,
+)
 from runtime import MediaError
 from tests.interpreters.hosting.common import host_of
 from tests.interpreters.ways import Way, every_way, resumed_in_asyncio, resumed_in_sync
@@ -246,7 +253,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_people_read_the_kind_and_size_of_a_picture_where_it_stands(recorded: Path) -> None:
-    page = as_markdown(read_transcript(recorded))
+    page = transcript_to_markdown(read_transcript(recorded))
 
     assert "> Compare\n>\n> [image image/png, 12 KB]\n>\n> with\n>\n> [image image/gif, 106 bytes]\n" in page
     assert LARGE.data[:50] not in page
@@ -254,7 +261,7 @@ def test_people_read_the_kind_and_size_of_a_picture_where_it_stands(recorded: Pa
 
 def test_exports_hold_the_pictures(recorded: Path) -> None:
     transcript = read_transcript(recorded)
-    (body,) = as_openai(transcript)
+    (body,) = transcript_to_openai(transcript)
     first = body["messages"][0]
 
     assert first["content"] == [
@@ -263,13 +270,13 @@ def test_exports_hold_the_pictures(recorded: Path) -> None:
         {"type": "text", "text": "with"},
         {"type": "image_url", "image_url": {"url": f"data:image/gif;base64,{SMALL.data}"}},
     ]
-    message = as_data(transcript)["turns"][0]["entries"][0]["message"]
+    message = transcript_to_data(transcript)["turns"][0]["entries"][0]["message"]
     assert from_data(message, UserMessage | TextPart) == UserMessage("m1", "Compare\n\nwith", "user", PARTS)
 
 
 def test_a_search_finds_the_words_and_never_the_bytes(recorded: Path) -> None:
-    assert len(list(search("with", recorded))) == 1
-    assert not list(search("R0lGOD", recorded))
+    assert len(list(search_sessions("with", recorded))) == 1
+    assert not list(search_sessions("R0lGOD", recorded))
 
 
 def test_a_list_of_sessions_names_a_picture_where_nothing_else_was_said(tmp_path: Path) -> None:
@@ -280,7 +287,7 @@ def test_a_list_of_sessions_names_a_picture_where_nothing_else_was_said(tmp_path
 
 
 def test_messages_of_openai_s_api_bring_and_take_pictures(recorded: Path) -> None:
-    (body,) = as_openai(read_transcript(recorded))
+    (body,) = transcript_to_openai(read_transcript(recorded))
     imported = import_messages(body["messages"])
 
     assert [m.parts for m in imported.state.history if isinstance(m, UserMessage)] == [PARTS, (SMALL,)]

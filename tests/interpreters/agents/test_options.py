@@ -23,7 +23,7 @@ from cognition import (
     Rule,
 )
 from interpreters import Agent, AsyncAgent, Tool, events, fakes, rehearse, replay, tool
-from interpreters.agents.options import AgentOptions, HandleOptions, ProgramOptions, declared
+from interpreters.agents.options import AgentOptions, HandleOptions, ProgramOptions, declared_options
 from interpreters.hosting import AgentHost
 from interpreters.loop.program.approvals import Approval
 from interpreters.loop.program.questions import HookAnswer, PlanAnswer
@@ -224,7 +224,7 @@ def test_the_page_of_options_is_current() -> None:
 def test_help_lists_every_option(kind: type) -> None:
     text = inspect.getdoc(kind) or ""
 
-    for name, option in declared(AgentOptions).items():
+    for name, option in declared_options(AgentOptions).items():
         assert f"{name}: {option.meaning}" in " ".join(text.split())
 
 

@@ -80,14 +80,14 @@ def whole_session(world: World, path: Path, *says: str) -> list[RunResult]:
 
 def resume_in_sync(path: Path, world: World) -> tuple[RunResult | None, str]:
     with Agent.resume(path, Thinking(), world.tools(), **world.options()) as agent:
-        result = agent.go_on() if agent.unfinished else None
+        result = agent.resume_turn() if agent.unfinished else None
         return result, agent.run("And again!").text
 
 
 def resume_in_asyncio(path: Path, world: World) -> tuple[RunResult | None, str]:
     async def main() -> tuple[RunResult | None, str]:
         async with AsyncAgent.resume(path, Thinking(), world.tools(), **world.options()) as agent:
-            result = await agent.go_on() if agent.unfinished else None
+            result = await agent.resume_turn() if agent.unfinished else None
             return result, (await agent.run("And again!")).text
 
     return asyncio.run(main())
@@ -182,7 +182,7 @@ def test_a_session_that_rests_is_left_as_it_is(tmp_path: Path) -> None:
         assert agent.run("Something else!").text == "All is done."
         assert agent.unfinished is False
         with pytest.raises(Exception, match="no turn was interrupted"):
-            agent.go_on()
+            agent.resume_turn()
     assert b'"reason":"the turn before was broken off"' in path.read_bytes()
 
 
@@ -228,7 +228,7 @@ def test_budgets_and_the_user_s_word_carry_on(tmp_path: Path) -> None:
 
     model = ScriptedModel([call("pay", amount=1), call("pay", amount=2), call("pay", amount=9), "Enough."])
     with Agent.resume(path, model, [pay], approve=approve) as agent:
-        result = agent.go_on()
+        result = agent.resume_turn()
 
     assert asked == ["pay"]
     assert [c.status for c in result.calls] == ["ok", "ok", "ok", "error"]

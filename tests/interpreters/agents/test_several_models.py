@@ -268,5 +268,5 @@ def test_a_state_that_waits_for_another_model_goes_on_with_it(summary: bool) -> 
     if not summary:  # which leads on to no turn
         other = saying("Here I am.")
         with Agent(failing(), models={"other": other}, routes={"answer": "other"}, state=state) as agent:
-            assert agent.go_on().text == "Here I am."
+            assert agent.resume_turn().text == "Here I am."
         assert len(other.requests) == 1

@@ -109,7 +109,7 @@ def goes_on_in_sync(state: AgentState, things: Things, journal: Path | None) -> 
     given = {**things.options(), "features": FEATURES, "state": state, "journal": journal}
     with Agent(ThinkingModel(), things.tools(), **given) as agent:
         if agent.unfinished:
-            assert agent.go_on().outcome == Completed("All is done.")
+            assert agent.resume_turn().outcome == Completed("All is done.")
         return agent.run("And again!").text
 
 
@@ -118,7 +118,7 @@ def goes_on_in_asyncio(state: AgentState, things: Things, journal: Path | None) 
         given = {**things.options(), "features": FEATURES, "state": state, "journal": journal}
         async with AsyncAgent(ThinkingModel(), things.tools(), **given) as agent:
             if agent.unfinished:
-                assert (await agent.go_on()).outcome == Completed("All is done.")
+                assert (await agent.resume_turn()).outcome == Completed("All is done.")
             return (await agent.run("And again!")).text
 
     return asyncio.run(main())
@@ -272,7 +272,7 @@ def test_what_waits_needs_the_features_and_hooks_that_it_came_from() -> None:
         with pytest.raises(ConfigError, match="it waits for a RunHook; give the agent the tools, features and hooks"):
             Agent(ScriptedModel([]), state=state, hooks=hooks)
     with Agent(ScriptedModel(["Hi."]), state=state, hooks={"user_message": lambda request: None}) as agent:
-        assert agent.go_on().text == "Hi."
+        assert agent.resume_turn().text == "Hi."
 
 
 def test_a_fork_has_its_state_already(tmp_path: Path) -> None:

@@ -14,7 +14,12 @@ import pytest
 from cognition import Cancelled, ConfigError, ModelRequest, UserMessage
 from interpreters import Agent, AsyncAgent, BusyError, SystemPromptError, ToolContext, replay, tool
 from interpreters.hosting import AgentHost
-from interpreters.recording.sessions import as_data, as_markdown, as_openai, read_transcript
+from interpreters.recording.sessions import (
+    read_transcript,
+    transcript_to_data,
+    transcript_to_markdown,
+    transcript_to_openai,
+)
 from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.secrets import KEY
 from tests.interpreters.ways import Way, every_way, resumed_in_asyncio, resumed_in_sync
@@ -388,12 +393,12 @@ def test_transcripts_and_exports_say_which_prompt_held(tmp_path: Path) -> None:
         agent.run("c")
     transcript = read_transcript(path)
 
-    assert "*The program made a new system prompt.*\n\n> two\n\n**User**\n\n> b\n" in as_markdown(transcript)
-    assert [body["messages"][0] for body in as_openai(transcript)] == [
+    assert "*The program made a new system prompt.*\n\n> two\n\n**User**\n\n> b\n" in transcript_to_markdown(transcript)
+    assert [body["messages"][0] for body in transcript_to_openai(transcript)] == [
         {"role": "system", "content": "two"},
         {"role": "system", "content": "three"},
     ]
-    assert as_data(transcript)["turns"][0]["entries"][0]["system"] == "one"
+    assert transcript_to_data(transcript)["turns"][0]["entries"][0]["system"] == "one"
 
 
 # --------------------------------------------------------------------------------------------------- workers and hosts

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.models.specs import installed
+from runtime.models.specs import is_installed
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.skipif(not (installed("llama") or installed("mlx")), reason="no backend is installed")
+@pytest.mark.skipif(not (is_installed("llama") or is_installed("mlx")), reason="no backend is installed")
 def test_isolate_answers_as_without_it() -> None:
     """The same answer on stdout, the same notes on stderr, the same code."""
     command = [sys.executable, "-m", "interpreters.cli.main", "run", "What is 17 * 23?"]

@@ -10,7 +10,7 @@ import pytest
 
 from cognition import ModelRequest
 from interpreters import replay
-from interpreters.cli.options.store_option import typed, without_password
+from interpreters.cli.options.store_option import quote_for_command, without_password
 from interpreters.recording.store import SqlStore
 from interpreters.testing.fakes import call
 from tests.interpreters.cli.processes import Cogstep
@@ -145,7 +145,7 @@ def test_a_wrong_url_is_told_without_its_password(here: Cogstep, arguments: tupl
 )
 def test_a_command_that_is_told_names_the_same_store(url: str, shown: str) -> None:
     assert without_password(url) == shown
-    assert PASSWORD not in typed(SqlStore(url).recorder("a"), type("Options", (), {"store": url})())
+    assert PASSWORD not in quote_for_command(SqlStore(url).recorder("a"), type("Options", (), {"store": url})())
 
 
 def test_recordings_go_into_a_store_and_back(here: Cogstep, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from interpreters import Agent, undo
 from interpreters.recording.journal import JournalError
-from interpreters.recording.sessions import FileRecording, copy, list_sessions, move, prune
+from interpreters.recording.sessions import FileRecording, copy_session, list_sessions, move_session, prune_sessions
 from interpreters.recording.store import SqlStore
 from interpreters.recording.undo.restore import UndoError
 from interpreters.testing.fakes import ScriptedModel, call
@@ -54,11 +54,11 @@ def test_sqlite_keeps_it_beside_its_file_until_the_session_is_deleted(shop: Path
     size = {info.name: info.bytes for info in list_sessions(store)}
     assert size[NAME] > sum(map(len, store.recorder(NAME).lines()))
     with pytest.raises(JournalError, match="can't be moved: what `cogstep undo` puts back would be lost"):
-        move(store.recording(NAME), FileRecording(tmp_path / "a.jsonl"))
-    copy(store.recording(NAME), FileRecording(tmp_path / "a.jsonl"))
+        move_session(store.recording(NAME), FileRecording(tmp_path / "a.jsonl"))
+    copy_session(store.recording(NAME), FileRecording(tmp_path / "a.jsonl"))
     with pytest.raises(UndoError, match="no old content of files was kept beside this recording"):
         undo(tmp_path / "a.jsonl")
-    assert [one.kept for one in prune(store.recording(NAME), keep=0)] == [""]
+    assert [one.kept for one in prune_sessions(store.recording(NAME), keep=0)] == [""]
     assert len(list((tmp_path / "s.db.undo").iterdir())) == 1
     undo(store.recorder("b"))
     assert (shop / "price").read_text() == "2\n"
@@ -91,4 +91,4 @@ def test_a_server_has_no_place_for_it_and_that_is_told(here: Cogstep, shop: Path
     done = here("undo", name, "--store", postgres().url)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "record to a file or to SQLite" in done.stderr
-    prune(store.recording(name), keep=0)
+    prune_sessions(store.recording(name), keep=0)

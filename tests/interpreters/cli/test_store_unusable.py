@@ -17,7 +17,7 @@ import pytest
 
 from cognition import CogstepError
 from interpreters.cli.main import parser
-from interpreters.recording.sessions import list_sessions, prune, search
+from interpreters.recording.sessions import list_sessions, prune_sessions, search_sessions
 from interpreters.recording.store import SqlStore, database
 from interpreters.testing.fakes import call
 from tests.interpreters.cli.processes import Cogstep
@@ -180,7 +180,11 @@ def test_every_command_tells_it_in_a_line_and_changes_nothing(
         assert PASSWORD not in done.stderr
         assert "wrong-one" not in done.stderr
     if make is not missing_file:
-        for what in (list_sessions, lambda place: search("plum", place), lambda place: prune(place, keep=1)):
+        for what in (
+            list_sessions,
+            lambda place: search_sessions("plum", place),
+            lambda place: prune_sessions(place, keep=1),
+        ):
             with pytest.raises(CogstepError) as caught:
                 list(what(SqlStore(store)))
             assert said in str(caught.value)

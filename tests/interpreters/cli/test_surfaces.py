@@ -429,7 +429,7 @@ def doctor(*options: str) -> Callable[[World, str], None]:
     def surface(world: World, evil: str) -> None:
         findings = iter([Finding(False, evil), Finding(True, "", evil, evil)])
         world.patch.setattr(machine, "probe", lambda *_: next(findings))
-        world.patch.setattr(machine, "installed", lambda _: True)
+        world.patch.setattr(machine, "is_installed", lambda _: True)
         world.patch.setattr(machine, "_version", lambda _: evil)
         world.patch.setattr(machine, "_nvidia", lambda: ((evil, evil), (12, 4)))
         world.patch.setenv("HF_HUB_CACHE", evil.replace("\0", "").encode("utf-8", "replace").decode()[:200])

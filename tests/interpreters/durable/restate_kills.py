@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from cognition import Completed
 from interpreters.durable._errors import DurableError
 from interpreters.durable.restate.sessions import RestateSessions
-from interpreters.durable.serialization import Ended
+from interpreters.durable.serialization import RunOutcome
 from interpreters.loop.program.program import read_answer
 from tests.interpreters.databases import Postgres, why_no_postgres
 from tests.interpreters.durable.outside import agent_of, answer_to, check
@@ -86,7 +86,7 @@ class Person(threading.Thread):
         key = f"answer-{effect.effect_id}"
         return patiently(lambda: self._sessions.put(self.name, event, key=key))
 
-    def _ended(self, run: str) -> Ended:
+    def _ended(self, run: str) -> RunOutcome:
         return patiently(lambda: self._sessions.result(run))
 
 

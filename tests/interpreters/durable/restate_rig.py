@@ -20,7 +20,7 @@ from urllib.request import urlopen
 from restate import VirtualObject
 from restate.endpoint import Endpoint
 
-from interpreters.durable.restate._serving import listening, serve_on
+from interpreters.durable.restate._serving import listen, serve_on
 
 HERE = Path(__file__).resolve().parents[3]
 FOLDER = HERE / ".restate"
@@ -156,7 +156,7 @@ def object_served(made: VirtualObject) -> Iterator[str]:
     endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
     endpoint.bind(made)
     port, loop, ended = free_port(), asyncio.new_event_loop(), asyncio.Event()
-    listener = listening("127.0.0.1", port)
+    listener = listen("127.0.0.1", port)
 
     def work() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:

@@ -23,7 +23,7 @@ from interpreters import replay, tool
 from interpreters.durable._errors import DurableError
 from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.model_hosts.hosts import preferred
+from interpreters.durable.model_hosts.hosts import preferred_host
 from interpreters.recording.store._sql_recorder import SqlRecorder
 from interpreters.testing.fakes import FunctionModel, call
 from tests.interpreters.durable.two_slots import Host
@@ -90,7 +90,7 @@ def main(url: str) -> None:
     with DBOSSessions(agent("1"), url, hosts=[one.named for one in hosts]) as spread, spread.worker():
         runs = {name: spread.send(name, "Hi!") for name in map("session-{}".format, range(10))}
         for name, run in runs.items():
-            assert text(spread, run) == preferred(name, "ab")
+            assert text(spread, run) == preferred_host(name, "ab")
     assert [one.most for one in hosts] == [2, 2]
     removed(url)
     print("all of it")
@@ -99,7 +99,7 @@ def main(url: str) -> None:
 def removed(url: str) -> None:
     """What was sent when there were other hosts is done on those that there are."""
     names = [f"later-{number}" for number in range(4)]
-    assert {preferred(name, "ab") for name in names} == {"a", "b"}
+    assert {preferred_host(name, "ab") for name in names} == {"a", "b"}
     with DBOSSessions(agent("1"), url, hosts=[Host("a").named, Host("b").named]) as before:
         runs = [before.send(name, "Hi!") for name in names]
     with DBOSSessions(agent("1"), url, hosts=[Host("b").named]) as after, after.worker():

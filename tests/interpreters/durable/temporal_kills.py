@@ -29,7 +29,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker
 
 from cognition import CancelAsked, Completed, UserSpoke
-from interpreters.durable.serialization import Ended, Happened
+from interpreters.durable.serialization import RunOutcome, StepResult
 from interpreters.durable.temporal.workflow import SessionWorkflow, activities, beginning, message, reply
 from tests.interpreters.durable import outside
 from tests.interpreters.durable.outside import agent_of, answer_to
@@ -154,11 +154,11 @@ class Person:
 
         await patiently(put)
 
-    async def _stands(self, session: WorkflowHandle[Any, Any]) -> Ended:
+    async def _stands(self, session: WorkflowHandle[Any, Any]) -> RunOutcome:
         """How things stand once the session waits or has ended its turn."""
         ends = time.monotonic() + PATIENCE
         while True:
-            now = Ended.read(await patiently(lambda: session.query("standing", rpc_timeout=timedelta(seconds=5))))
+            now = RunOutcome.read(await patiently(lambda: session.query("status", rpc_timeout=timedelta(seconds=5))))
             if now.pending or now.finished or now.error:
                 return now
             assert time.monotonic() < ends, f"{self.name} has not finished"
@@ -228,7 +228,7 @@ def happened_in(history: WorkflowHistory) -> list[Any]:
     for event in history.events:
         if event.HasField("activity_task_completed_event_attributes"):
             given = event.activity_task_completed_event_attributes.result.payloads[0].data
-            results.append(Happened.read(_text(given)).event)
+            results.append(StepResult.read(_text(given)).event)
     return results
 
 

@@ -31,8 +31,14 @@ from dbos._sys_db import SystemDatabase
 from psycopg.errors import UndefinedTable
 from sqlalchemy.exc import OperationalError
 
-from interpreters.durable.dbos._context import DBOSWorkflowConflictIDError, JsonSerializer, Place, place_of, unusable
-from interpreters.durable.dbos._orphans import LeftRuns
+from interpreters.durable.dbos._context import (
+    DatabaseUrls,
+    DBOSWorkflowConflictIDError,
+    JsonSerializer,
+    database_urls,
+    unusable_error,
+)
+from interpreters.durable.dbos._orphans import OrphanedRuns
 from interpreters.durable.dbos._versions import TOLD_EVERY, Unattended
 from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.recording.store import SqlStore, StoreError
@@ -100,7 +106,7 @@ def test_on_sqlite_the_engine_has_a_file_of_its_own_beside_the_store_wherever_th
 ) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 42, 0))
     monkeypatch.chdir(tmp_path)
-    place = place_of(f"sqlite:///{name}")
+    place = database_urls(f"sqlite:///{name}")
     store = locate(place.store).path
     monkeypatch.chdir("/")
 
@@ -125,7 +131,7 @@ def test_an_sqlite_that_is_too_old_is_told_with_both_ways_out(monkeypatch: pytes
 def test_what_dbos_can_not_do_is_told_with_what_helps_and_without_the_password(said: Exception, help_: str) -> None:
     database = SqlStore("postgresql://ada:secret-word@127.0.0.1:1/agents").database
 
-    told = str(unusable(database, OperationalError("INSERT", {"text": "value"}, said)))
+    told = str(unusable_error(database, OperationalError("INSERT", {"text": "value"}, said)))
 
     assert told.startswith("ada@127.0.0.1:1/agents: ")
     assert help_ in told
@@ -182,7 +188,7 @@ def test_names_that_can_not_be_are_refused_before_anything_is_sent() -> None:
         (lambda sessions, _: sessions.answer("ada", None, True), "effect_id must be a text"),
         (lambda sessions, _: sessions.cancel("ada", 5), "reason must be a text"),
         (lambda sessions, _: sessions.cancel("misspelt"), "misspelt in .*: nothing is recorded here"),
-        (lambda sessions, _: sessions.go_on("misspelt"), "misspelt in .*: nothing is recorded here"),
+        (lambda sessions, _: sessions.resume_turn("misspelt"), "misspelt in .*: nothing is recorded here"),
         (lambda sessions, _: sessions.pending(5), "session must be a text"),
         (lambda sessions, _: sessions.result(5), "run must be a text"),
         (lambda sessions, _: sessions.result("ada:nobody"), "there is no run 'ada:nobody'"),
@@ -215,7 +221,7 @@ def test_what_is_cancelled_while_it_is_being_taken_over_stays_cancelled(monkeypa
             client.cancel_workflow(run)
             return found
 
-        left = LeftRuns(sessions.store, own)
+        left = OrphanedRuns(sessions.store, own)
         left.give_up(run)
         monkeypatch.setattr(client, "list_workflows", cancelled_behind_it)
         left.resume(client)
@@ -229,7 +235,7 @@ def test_a_run_that_waits_for_the_database_is_resumed_though_the_first_try_fails
 ) -> None:
     with DBOSSessions(AGENT, postgres().url) as sessions:
         run, client, own = left_behind(sessions, "stranded")
-        left = LeftRuns(sessions.store, own)
+        left = OrphanedRuns(sessions.store, own)
         left.give_up(run)
         for place, name in ((client, "list_workflows"), (client._sys_db, "reenqueue_for_recovery")):
             with monkeypatch.context() as patched:
@@ -245,7 +251,7 @@ def test_a_run_that_waits_for_the_database_is_resumed_though_the_first_try_fails
 def test_a_run_is_resumed_once_nobody_was_at_work_at_it_for_two_looks() -> None:
     with DBOSSessions(AGENT, postgres().url) as sessions:
         run, client, own = left_behind(sessions, "idle")
-        left = LeftRuns(sessions.store, own)
+        left = OrphanedRuns(sessions.store, own)
 
         def status_behind_a_look() -> str:
             left.resume(client)
@@ -264,7 +270,7 @@ def test_a_run_is_resumed_once_nobody_was_at_work_at_it_for_two_looks() -> None:
 def test_a_run_that_nothing_can_be_kept_of_is_resumed_ever_more_seldom() -> None:
     with DBOSSessions(AGENT, postgres().url) as sessions:
         run, client, own = left_behind(sessions, "hopeless")
-        left = LeftRuns(sessions.store, own)
+        left = OrphanedRuns(sessions.store, own)
         resumed = []
         for look in range(60):
             left.give_up(run)
@@ -371,7 +377,7 @@ def test_an_error_that_is_the_databases_is_no_outcome_of_a_step() -> None:
 
 def left_behind(sessions: DBOSSessions, session: str) -> tuple[str, Any, str]:
     """A run that this process has begun and given up; with the client, and the process's id."""
-    run, client, own = sessions.send(session, "Hi!"), sessions._connected(), sessions.store.join()
+    run, client, own = sessions.send(session, "Hi!"), sessions._connect(), sessions.store.join()
     begin(client, run, own)
     return run, client, own
 
@@ -413,7 +419,7 @@ def test_a_secret_in_a_message_does_not_reach_the_engine() -> None:
     secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
     with DBOSSessions(AGENT, postgres().url) as sessions:
         run = sessions.send("secretive", f"My key is {secret}.")
-        kept = sessions._connected().list_workflows(workflow_ids=[run])[0].input
+        kept = sessions._connect().list_workflows(workflow_ids=[run])[0].input
         sessions.cancel("secretive")
 
     assert "[redacted:" in str(kept)
@@ -435,7 +441,7 @@ def test_of_an_exception_the_engine_keeps_no_secret() -> None:
 
     secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
     sessions = DBOSSessions([AGENT, DurableAgent("other", AGENT.model)], postgres().url)
-    kept = JsonSerializer(sessions._hidden).serialize(ValueError(f"no model with {secret}"))
+    kept = JsonSerializer(sessions._hide).serialize(ValueError(f"no model with {secret}"))
 
     assert kept == '{"error":"ValueError: no model with [redacted:api_key:1]"}'
 
@@ -467,7 +473,7 @@ def test_what_waits_for_a_version_that_nobody_runs_is_told(caplog: pytest.LogCap
 
         unattended = Unattended()
         for _ in range(2 * TOLD_EVERY):
-            unattended.look(sessions._connected(), sessions.store)
+            unattended.look(sessions._connect(), sessions.store)
         said = [one.message for one in caplog.records if "1-old" in one.message]
         assert said == [
             "2 runs wait for the version 1-old, of which no process is at work; start one, or fork their sessions"
@@ -481,20 +487,20 @@ def test_what_dbos_has_kept_of_a_session_that_is_recorded_no_more_is_deleted() -
     with DBOSSessions(DurableAgent("greeter", AGENT.model, version="cleared"), postgres().url) as sessions:
         kept, gone, waiting = (sessions.send(name, "Hi!") for name in ("kept", "gone", "waiting"))
         for run in (kept, gone):
-            sessions._connected().cancel_workflow(run)
+            sessions._connect().cancel_workflow(run)
         with Agent(AGENT.model, journal=sessions.recorder("kept")) as agent:
             agent.run("Hi!")
 
         assert sessions.clear() >= 1
-        left = {one.workflow_id for one in sessions._connected().list_workflows(load_input=False, load_output=False)}
+        left = {one.workflow_id for one in sessions._connect().list_workflows(load_input=False, load_output=False)}
         assert {kept, waiting} <= left
         with pytest.raises(DurableError, match="there is no run"):
             sessions.result(gone)
 
 
 def test_on_sqlite_what_dbos_keeps_is_the_users_alone(tmp_path: Path) -> None:
-    Place(f"sqlite:///{tmp_path}/s.db", "").make_ready()
-    Place(f"sqlite:///{tmp_path}/s.db", "").make_ready()
+    DatabaseUrls(f"sqlite:///{tmp_path}/s.db", "").make_ready()
+    DatabaseUrls(f"sqlite:///{tmp_path}/s.db", "").make_ready()
 
     assert (tmp_path / "s.db.dbos").stat().st_mode & 0o777 == 0o600
 
@@ -503,7 +509,7 @@ def test_on_sqlite_a_commit_of_dbos_is_no_deletion_of_a_file_which_a_crash_may_t
     path = tmp_path / "s.db.dbos"
     with closing(sqlite3.connect(path)) as file:  # one of before
         file.execute("CREATE TABLE before (number)")
-    Place(f"sqlite:///{tmp_path}/s.db", "").make_ready()
+    DatabaseUrls(f"sqlite:///{tmp_path}/s.db", "").make_ready()
 
     with closing(sqlite3.connect(path)) as file:
         mode, synchronous = (
@@ -518,6 +524,6 @@ def test_on_sqlite_a_file_that_is_no_database_is_left_to_dbos_to_tell_of(tmp_pat
     (tmp_path / "s.db.dbos").write_text("This is a text, and has been one for a long time." * 50)
     before = (tmp_path / "s.db.dbos").read_bytes()
 
-    Place(f"sqlite:///{tmp_path}/s.db", "").make_ready()
+    DatabaseUrls(f"sqlite:///{tmp_path}/s.db", "").make_ready()
 
     assert (tmp_path / "s.db.dbos").read_bytes() == before

@@ -21,14 +21,14 @@ pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
 from interpreters.durable.dbos import _context as dbos_context
 from interpreters.durable.dbos._context import DBOSWorkflowConflictIDError
-from interpreters.durable.dbos._orphans import LeftRuns, queue_before
+from interpreters.durable.dbos._orphans import OrphanedRuns, queue_before
 from interpreters.durable.dbos._versions import (
     TOLD_EVERY,
     Unattended,
-    Working,
+    WorkerProcess,
     agent_of,
-    at_work,
-    polled_every,
+    live_workers,
+    poll_interval,
     process_name,
     queue_of,
 )
@@ -43,7 +43,7 @@ def agent(name: str, version: str = "1") -> DurableAgent:
 
 AS_PROGRAM = """
 import sys
-import tests.interpreters.durable.sqlite
+import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
 from interpreters.durable.dbos.sessions import DBOSSessions
 from tests.interpreters.durable.test_dbos_agents import agent
 with DBOSSessions(agent(sys.argv[2]), sys.argv[1]).worker():
@@ -115,7 +115,7 @@ def test_a_session_goes_to_and_fro_between_processes_that_have_one_agent_each() 
 def test_what_waits_in_the_queue_of_an_agent_that_nobody_has_or_of_before_is_moved_to_its_own() -> None:
     """It was waited for, though a process that has its agent was at work."""
     with DBOSSessions([agent("gone", "moved"), agent("here", "moved")], new_database("moved")) as sessions:
-        client, first = sessions._connected(), sessions.send("moves", "Hi!", agent="gone")
+        client, first = sessions._connect(), sessions.send("moves", "Hi!", agent="gone")
         runs = [sessions.send("moves", "Hi!", agent=name) for name in ("here", "gone")]
         before = sessions.send("moves-too", "Hi!", agent="here")
         stays = sessions.send("stays", "Hi!", agent="gone")
@@ -137,18 +137,18 @@ def test_what_waits_in_the_queue_of_an_agent_that_nobody_has_or_of_before_is_mov
 def test_a_workers_run_is_given_on_at_each_look_by_a_process_without_its_agent() -> None:
     """It was kept for longer each time, up to half a minute in which nobody else could take it."""
     with DBOSSessions(agent("absent", "worked"), postgres().url) as sessions:
-        client, run = sessions._connected(), sessions.send("worked", "Hi!")
+        client, run = sessions._connect(), sessions.send("worked", "Hi!")
         rows = client._sys_db.tables.workflow_status
         worker, me = f"{run}/1.2.1", sessions.store.join("dbos 1-worked other")
         with client._sys_db.engine.begin() as connection:
             connection.execute(rows.update().where(rows.c.workflow_uuid == run).values(workflow_uuid=worker))
-        left = LeftRuns(sessions.store, me)
+        left = OrphanedRuns(sessions.store, me)
         for _ in range(4):
             with client._sys_db.engine.begin() as connection:
                 taken = rows.update().where(rows.c.workflow_uuid == worker).values(status="PENDING", executor_id=me)
                 connection.execute(taken)
             with pytest.raises(DBOSWorkflowConflictIDError), patch.object(dbos_context, "DBOS"):
-                asyncio.run(left.check_place(sessions._connected, worker, "absent", ["other"]))
+                asyncio.run(left.check_place(sessions._connect, worker, "absent", ["other"]))
             left.resume(client)
             assert client.list_workflows(workflow_ids=[worker])[0].status == "ENQUEUED"
         client.cancel_workflow(worker)
@@ -159,7 +159,7 @@ def test_a_workers_run_is_given_on_at_each_look_by_a_process_without_its_agent()
 def test_of_two_runs_of_a_session_in_two_queues_the_later_one_waits_behind_the_earlier() -> None:
     """Two programs had sent in the same moment, and both runs went on at once."""
     with DBOSSessions([agent("one", "both"), agent("two", "both")], postgres().url) as sessions:
-        client = sessions._connected()
+        client = sessions._connect()
         with patch.object(sessions, "_runs", return_value=[]):  # neither sees the other's
             earlier, later = (sessions.send("both", "Hi!", agent=name) for name in ("one", "two"))
         assert queue_before(client, earlier) == ""
@@ -168,7 +168,7 @@ def test_of_two_runs_of_a_session_in_two_queues_the_later_one_waits_behind_the_e
         with client._sys_db.engine.begin() as connection:
             taken = rows.update().where(rows.c.workflow_uuid == later).values(status="PENDING", executor_id="me")
             connection.execute(taken)
-        left = LeftRuns(sessions.store, "me")
+        left = OrphanedRuns(sessions.store, "me")
         left.give_up(later, queue_of("one"))
         left.hand_over(client)
         (found,) = client.list_workflows(workflow_ids=[later], load_input=False)
@@ -184,7 +184,7 @@ def test_what_waits_for_an_agent_that_no_process_has_is_told_once(caplog: pytest
         begun(sessions.store, "dbos 1-agents old,older")
         unattended = Unattended()
         for _ in range(2 * TOLD_EVERY):
-            unattended.look(sessions._connected(), sessions.store)
+            unattended.look(sessions._connect(), sessions.store)
         assert [one.message for one in caplog.records if "1-agents" in one.message] == [
             "2 runs wait for the agent new in version 1-agents, which no process at work has; start one that has it, "
             "or fork their sessions"
@@ -193,7 +193,7 @@ def test_what_waits_for_an_agent_that_no_process_has_is_told_once(caplog: pytest
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             for _ in range(TOLD_EVERY):
-                unattended.look(sessions._connected(), sessions.store)
+                unattended.look(sessions._connect(), sessions.store)
         assert not [one.message for one in caplog.records if "1-agents" in one.message]
         sessions.cancel("waits-for-new", agent="new")
 
@@ -202,17 +202,17 @@ def test_what_waits_for_an_agent_that_no_process_has_is_told_once(caplog: pytest
 def test_a_process_tells_its_agents_by_its_name_or_may_have_any(names: list[str], tmp_path: Any) -> None:
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     store.join(process_name("1-2", names))
-    (one,) = at_work(store)
+    (one,) = live_workers(store)
 
-    assert all(one.does("1-2", name) for name in (*names, ""))
-    assert not one.does("1-1", "")
+    assert all(one.runs("1-2", name) for name in (*names, ""))
+    assert not one.runs("1-1", "")
     if 0 < len(names) < 3:
-        assert one == Working("1-2", frozenset(names))
-        assert not one.does("1-2", "other")
+        assert one == WorkerProcess("1-2", frozenset(names))
+        assert not one.runs("1-2", "other")
 
 
 @pytest.mark.parametrize("agents", [1, 2, 5, 6, 50, 1000])
 def test_a_process_with_many_agents_looks_at_their_queues_no_more_than_fifty_times_a_second(agents: int) -> None:
     """With fifty agents it spent a core on that, while it had nothing to do."""
-    assert agents / polled_every(agents) <= 50 + 1e-9
-    assert polled_every(1) == 0.1
+    assert agents / poll_interval(agents) <= 50 + 1e-9
+    assert poll_interval(1) == 0.1

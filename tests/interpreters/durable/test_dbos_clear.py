@@ -23,7 +23,7 @@ DAY = 86_400.0
 def test_runs_that_ended_long_ago_go_but_for_the_newest_and_what_is_under_way() -> None:
     agent = DurableAgent("greeter", FunctionModel(lambda _request: "Hello."), version="grown")
     with DBOSSessions(agent, postgres().url) as sessions:
-        client = sessions._connected()
+        client = sessions._connect()
         runs = {key: sessions.send("grown", "Hi!", key=key) for key in ("first", "fresh", "under-way", "newest")}
         workers = {sessions.send("grown", "Hi!", key=f"w{number}"): key for number, key in enumerate(runs)}
         with Agent(agent.model, journal=sessions.recorder("grown")) as one:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cognition import ToolSpec, UserMessage, UserSpoke
 from interpreters import replay, tool
-from interpreters.durable._pending_effects import answering
+from interpreters.durable._pending_effects import answer_input
 from interpreters.durable.definition import DurableAgent
 from interpreters.loop.driver import SECRET_LOST
 from interpreters.recording.journal import JournalReader
@@ -49,8 +49,8 @@ def test_a_secret_in_an_answer_is_told_by_its_kind_and_under_a_number_that_is_no
         engine = MemoryEngine()
         await engine.run(agent(), "ada", UserSpoke("Log in."))
         sender = agent(PASSWORD="correct-horse")
-        event = answering(sender, engine.recorder("ada"), "1.1.2", GIVEN)
-        hidden, _ = sender.veil().hide(event)
+        event = answer_input(sender, engine.recorder("ada"), "1.1.2", GIVEN)
+        hidden, _ = sender.redactor().hide(event)
         assert "[redacted:api_key:1]" in str(hidden)
         ended = await engine.run(agent(), "ada", hidden)
         assert ended.finished is not None

@@ -23,9 +23,9 @@ from cognition import (
 )
 from interpreters import ToolContext, tool
 from interpreters.durable._errors import DurableDivergedError
-from interpreters.durable._overlapped_step import EarlyStep
+from interpreters.durable._interpreter import OverlappedStep
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.serialization import Ended
+from interpreters.durable.serialization import RunOutcome
 from interpreters.loop.driver import NOTHING_TO_DO, Driver
 from interpreters.loop.settlement import CALL_UNKNOWN
 from interpreters.recording.journal import Journal, JournalError, JournalReader
@@ -50,7 +50,7 @@ class Watched(MemoryEngine):
             if not before and self.sessions.get("ada"):
                 with JournalReader(self.recorder("ada")) as reader:
                     self.on_file = {str(getattr(record.input, "effect_id", "")) for record in reader} - {""}
-                self.known = {name for name, _ in self.kept("run-1").values()}
+                self.known = {name for name, _ in self.steps_of("run-1").values()}
             raise
 
 
@@ -217,7 +217,7 @@ def test_nothing_begins_behind_a_note_that_the_engine_has_not_kept(monkeypatch: 
 class Dying(MemoryEngine):
     """Executes no run again that has died: it was cancelled."""
 
-    async def run(self, agent: DurableAgent, session: str, event: Any) -> Ended:
+    async def run(self, agent: DurableAgent, session: str, event: Any) -> RunOutcome:
         """See ``MemoryEngine.run``; gives nothing of a run that has died."""
         running, before = asyncio.ensure_future(super().run(agent, session, event)), self.executions
         while not running.done() and not (self.executions > before and self._process.dead):
@@ -226,7 +226,7 @@ class Dying(MemoryEngine):
             running.cancel()
             await asyncio.wait([running])
             self._lose()
-            return Ended(0.0)
+            return RunOutcome(0.0)
         return await running
 
 
@@ -286,7 +286,7 @@ def test_what_could_not_be_recorded_has_not_begun(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Journal, "write", refuse)
     with pytest.raises(JournalError, match="the disk is full"):
         asyncio.run(engine.run(agent, "ada", UserSpoke("Go.")))
-    assert f"1.1.{refused - 2}" in {name for name, _ in engine.kept("run-1").values()}
+    assert f"1.1.{refused - 2}" in {name for name, _ in engine.steps_of("run-1").values()}
     engine._runs = 0  # the same run is executed again
     ended = asyncio.run(engine.run(agent, "ada", UserSpoke("Go.")))
 
@@ -301,13 +301,13 @@ def kinds(told: list[Any]) -> Counter[str]:
 
 
 def test_observers_are_told_of_what_was_recorded_early_and_not_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    leave = EarlyStep.leave
+    leave = OverlappedStep.abandon
 
-    async def leave_silently(self: EarlyStep) -> None:
+    async def leave_silently(self: OverlappedStep) -> None:
         self._driver._watcher = None  # a dead process tells nobody
         await leave(self)
 
-    monkeypatch.setattr(EarlyStep, "leave", leave_silently)
+    monkeypatch.setattr(OverlappedStep, "abandon", leave_silently)
     calls = ["look", "look"]
     engine, _, told = killed([], calls)
     usual = kinds(told)
@@ -332,7 +332,7 @@ def test_an_engine_that_keeps_another_answer_than_it_was_given_is_refused(monkey
 class Refusing:
     """A recorder that can't write."""
 
-    veil = None
+    redactor = None
     written = 0
 
     def waits(self, _event: Any, _transition: Transition) -> bool:
@@ -346,7 +346,7 @@ class Refusing:
 def test_what_fails_early_is_told_when_the_engine_has_kept_the_answer(kept: bool) -> None:
     driver = Driver(LLMEngine(AgentConfig()), NOTHING_TO_DO, now=lambda: 0.0, recorder=Refusing())
     before = driver.state
-    early = EarlyStep(driver)
+    early = OverlappedStep(driver)
     early.begin(UserSpoke("Go."))
     assert early.event is not None
 
@@ -354,7 +354,7 @@ def test_what_fails_early_is_told_when_the_engine_has_kept_the_answer(kept: bool
         with pytest.raises(CogstepError, match="the disk is full"):
             asyncio.run(early.finish())
     else:
-        asyncio.run(early.leave())
+        asyncio.run(early.abandon())
 
     assert driver.state is before
 
@@ -375,10 +375,10 @@ def test_what_is_recorded_and_left_is_told_since_the_engine_may_have_kept_the_an
         recorder=Counting(),
         watcher=lambda _before, event, _transition, _reveal: told.append(event),
     )
-    early = EarlyStep(driver)
+    early = OverlappedStep(driver)
     early.begin(UserSpoke("Go."))
 
-    asyncio.run(early.leave())
+    asyncio.run(early.abandon())
 
     assert [type(one) for one in told] == [UserSpoke]
     assert driver.in_flight

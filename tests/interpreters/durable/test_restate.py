@@ -17,7 +17,7 @@ from cognition import Cancelled, Completed, ConfigError
 from interpreters import LATER, replay, tool
 from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.model_hosts.hosts import ModelHost, preferred
+from interpreters.durable.model_hosts.hosts import ModelHost, preferred_host
 from interpreters.durable.restate.sessions import RestateSessions
 from interpreters.recording.journal import NotAJournalError
 from interpreters.recording.store import SqlStore, StoreError
@@ -89,7 +89,7 @@ def test_each_session_goes_to_its_host_which_has_no_more_calls_than_slots(server
         runs = [sessions.send(one, "Hi!") for one in sessions_of]
         ended = [sessions.result(run, PATIENCE).finished for run in runs]
 
-    assert [one and one.outcome for one in ended] == [Completed(preferred(one, "ab")) for one in sessions_of]
+    assert [one and one.outcome for one in ended] == [Completed(preferred_host(one, "ab")) for one in sessions_of]
     assert [one.most for one in hosts] == [2, 2]
 
 
@@ -211,7 +211,7 @@ def test_a_key_may_be_any_text(server: Server, store: str) -> None:
 @needs_server
 def test_a_misspelt_session_is_none_that_has_nothing_to_do(server: Server, store: str) -> None:
     with serving(DurableAgent(name(), FunctionModel(lambda _: "Hello.")), store, server) as sessions:
-        for call_it in (sessions.cancel, sessions.go_on):
+        for call_it in (sessions.cancel, sessions.resume_turn):
             with pytest.raises(NotAJournalError, match="nothing is recorded here"):
                 call_it("nobody")
 

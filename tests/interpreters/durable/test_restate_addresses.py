@@ -18,10 +18,10 @@ from cognition import ConfigError
 from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.restate import _client as restate_client, _serving as restate_serving
-from interpreters.durable.restate._client import Reply, RestateServer
-from interpreters.durable.restate._serving import listening, serve_on, versioned
+from interpreters.durable.restate._client import HttpReply, RestateServer
+from interpreters.durable.restate._serving import listen, serve_on, versioned_name
 from interpreters.durable.restate.sessions import CLOSING, TOLD_AFTER, RestateSessions
-from interpreters.durable.serialization import Ended
+from interpreters.durable.serialization import RunOutcome
 from interpreters.testing.fakes import FunctionModel
 from tests.interpreters.durable.restate_rig import free_port
 
@@ -58,7 +58,7 @@ def sessions_at(url: str, folder: Path) -> RestateSessions:
 
 
 def test_two_agents_whose_names_hold_dots_have_objects_of_their_own() -> None:
-    assert versioned("a", "b.1") != versioned("a.b", "1")
+    assert versioned_name("a", "b.1") != versioned_name("a.b", "1")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_request_that_waits_for_a_dead_connection_does_not_keep_the_process(mo
                     continue
 
         port = free_port()
-        serving = asyncio.create_task(serve_on(listening("127.0.0.1", port), app, ended))
+        serving = asyncio.create_task(serve_on(listen("127.0.0.1", port), app, ended))
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
         await entered.wait()
@@ -168,14 +168,16 @@ def test_only_what_is_bound_to_an_address_without_a_process_of_the_same_services
     def deployment(name: str, *services: str) -> dict[str, Any]:
         return {"id": name, "uri": f"http://{name}:9080/", "services": [{"name": one} for one in services]}
 
-    def called(method: str, _base: str, path: str, body: bytes | None, _headers: Any, *_: Any) -> Reply:
+    def called(method: str, _base: str, path: str, body: bytes | None, _headers: Any, *_: Any) -> HttpReply:
         if method == "GET":
-            return Reply(200, json.dumps({"deployments": known}).encode())
+            return HttpReply(200, json.dumps({"deployments": known}).encode())
         if method == "POST":
             gone = b"//gone" in (body or b"")
-            return Reply(500, b'{"message":"[META0003]","restate_code":"META0003"}') if gone else Reply(200, b"{}")
+            return (
+                HttpReply(500, b'{"message":"[META0003]","restate_code":"META0003"}') if gone else HttpReply(200, b"{}")
+            )
         moved.append((path, json.loads(body or b"")))
-        return Reply(200, b"{}")
+        return HttpReply(200, b"{}")
 
     moved: list[Any] = []
     known = [
@@ -184,7 +186,7 @@ def test_only_what_is_bound_to_an_address_without_a_process_of_the_same_services
         deployment("gone-2", "a", "a.2"),
         deployment("here", "a", "a.1"),
     ]
-    monkeypatch.setattr(restate_client, "_called", called)
+    monkeypatch.setattr(restate_client, "_call", called)
     RestateServer.at("http://server:8080", "http://server:9070").move_here("http://here:9080", ["a", "a.1", "b", "b.1"])
 
     assert moved == [("/deployments/gone", {"uri": "http://here:9080"})]
@@ -197,15 +199,17 @@ def test_what_a_run_waits_for_is_told_by_the_log_and_with_a_timeout(
     refused = {"target": "cogstep-version.7.greeter.1/ada/run", "status": "backing-off", "last_failure": "refused"}
     waited: list[float | None] = []
 
-    def called(_method: str, _base: str, path: str, _body: Any, _headers: Any, seconds: float | None = None) -> Reply:
+    def called(
+        _method: str, _base: str, path: str, _body: Any, _headers: Any, seconds: float | None = None
+    ) -> HttpReply:
         if path == "/query":
-            return Reply(200, json.dumps({"rows": [refused]}).encode())
+            return HttpReply(200, json.dumps({"rows": [refused]}).encode())
         waited.append(seconds)
         if seconds is not None:
             raise TimeoutError("timed out")
-        return Reply(200, Ended(1.0, turn=3).text().encode())
+        return HttpReply(200, RunOutcome(1.0, turn=3).text().encode())
 
-    monkeypatch.setattr(restate_client, "_called", called)
+    monkeypatch.setattr(restate_client, "_call", called)
     sessions = sessions_at("http://127.0.0.1:1", tmp_path)
 
     with pytest.raises(

@@ -14,7 +14,7 @@ from restate.exceptions import RetryableError
 
 from cognition import CogstepError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.restate._context import told
+from interpreters.durable.restate._context import to_server_error
 from interpreters.durable.restate.sessions import RestateSessions
 from interpreters.recording.redaction import Redaction
 from interpreters.testing.fakes import FunctionModel
@@ -35,7 +35,7 @@ def agent_of(load: Any) -> DurableAgent:
      (OSError(f"no {KEY}, {WORD}"), RetryableError)],
 )  # fmt: skip
 def test_an_error_is_told_without_secrets(error: Exception, kind: type[Exception]) -> None:
-    made = told(error, agent_of(FunctionModel(lambda _: "Hello.")).hidden)
+    made = to_server_error(error, agent_of(FunctionModel(lambda _: "Hello.")).hide)
 
     assert isinstance(made, kind)
     assert made.message == f"{type(error).__name__}: no [redacted:api_key:1], [redacted:WORD]"

@@ -30,9 +30,9 @@ from cognition import (
 )
 from interpreters import replay, tool
 from interpreters.durable._errors import DurableDivergedError
-from interpreters.durable._verifying_writer import Ahead
+from interpreters.durable._verifying_writer import VerifyingWriter
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.serialization import Ended
+from interpreters.durable.serialization import RunOutcome
 from interpreters.loop.settlement import CALL_UNKNOWN
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, TakenOverError
 from interpreters.testing.durable import MemoryEngine, MemoryRecorder
@@ -154,7 +154,7 @@ def test_whoever_was_taken_over_can_append_nothing_more() -> None:
         one, _ = Journal.reopen(process_of(engine))
         with JournalReader(engine.recorder("ada")) as reader:
             records = list(reader)
-        ahead = Ahead(one, len(records), (), agent.veil())
+        ahead = VerifyingWriter(one, len(records), (), agent.redactor())
         process_of(engine).lock(False)
 
         with pytest.raises(TakenOverError):
@@ -200,7 +200,7 @@ def test_a_session_whose_tools_have_changed_is_refused_by_their_names() -> None:
         """Add."""
         return n
 
-    async def main() -> Ended:
+    async def main() -> RunOutcome:
         engine = MemoryEngine()
         model = FunctionModel(lambda _request: "Hello.")
         await engine.run(DurableAgent("greeter", model), "ada", UserSpoke("Hi!"))
@@ -242,7 +242,7 @@ def test_secrets_are_hidden_from_the_engine_and_from_the_recording() -> None:
         return engine
 
     engine = asyncio.run(main())
-    kept = [text for _, text in engine.kept("run-1").values()]
+    kept = [text for _, text in engine.steps_of("run-1").values()]
 
     assert any("[redacted:" in text for text in kept)
     assert not any(secret in text for text in kept)
@@ -260,7 +260,7 @@ def test_an_answer_a_workers_answer_and_an_error_are_hidden_too() -> None:
     def approve(_request: Any) -> Any:
         raise ConfigError(f"not with {secret}")
 
-    async def main() -> tuple[MemoryEngine, list[Ended]]:
+    async def main() -> tuple[MemoryEngine, list[RunOutcome]]:
         engine = MemoryEngine()
         parent = DurableAgent("parent", FunctionModel(answer), features=["workers"])
         asking = [tool(approval=True)(read)]
@@ -275,7 +275,7 @@ def test_an_answer_a_workers_answer_and_an_error_are_hidden_too() -> None:
         return ""
 
     engine, (answered, failed) = asyncio.run(main())
-    kept = [text for run in ("run-1", "run-2") for _, text in engine.kept(run).values()]
+    kept = [text for run in ("run-1", "run-2") for _, text in engine.steps_of(run).values()]
 
     assert "[redacted:" in str(answered.finished)
     assert "[redacted:api_key:" in failed.error
@@ -285,7 +285,7 @@ def test_an_answer_a_workers_answer_and_an_error_are_hidden_too() -> None:
 
 
 def test_a_message_while_answers_are_waited_for_is_refused_and_nothing_is_recorded() -> None:
-    async def main() -> tuple[Ended, int, int]:
+    async def main() -> tuple[RunOutcome, int, int]:
         engine = MemoryEngine()
         agent = DurableAgent("payer", FunctionModel(lambda _request: call("pay")), [ToolSpec("pay", "Pay.")])
         await engine.run(agent, "ada", UserSpoke("Hi!"))
@@ -300,7 +300,7 @@ def test_a_message_while_answers_are_waited_for_is_refused_and_nothing_is_record
 
 
 def test_the_second_of_two_answers_is_told_that_it_came_too_late() -> None:
-    async def main() -> tuple[Ended, Ended, int]:
+    async def main() -> tuple[RunOutcome, RunOutcome, int]:
         engine = MemoryEngine()
         agent = DurableAgent("payer", FunctionModel(script), [ToolSpec("pay", "Pay.")])
         asked = await engine.run(agent, "ada", UserSpoke("Hi!"))
@@ -321,7 +321,7 @@ def test_the_second_of_two_answers_is_told_that_it_came_too_late() -> None:
 
 
 def test_what_a_cancelled_run_has_left_is_told_as_cancelled_and_not_as_lost_with_a_program() -> None:
-    async def main() -> tuple[Ended, MemoryEngine]:
+    async def main() -> tuple[RunOutcome, MemoryEngine]:
         begun = asyncio.Event()
 
         @tool
@@ -358,7 +358,7 @@ def test_the_loop_goes_on_while_a_database_is_waited_for_at_a_runs_beginning_and
         assert gone_on.wait(5), "the loop stands still"
         return ask(self, *given)
 
-    async def main() -> Ended:
+    async def main() -> RunOutcome:
         engine = MemoryEngine()
         run = asyncio.ensure_future(
             engine.run(DurableAgent("greeter", FunctionModel(lambda _request: "Hello.")), "ada", UserSpoke("Hi!"))
@@ -399,7 +399,7 @@ def test_what_went_wrong_before_a_turn_is_hidden_too() -> None:
     ended = asyncio.run(engine.run(agent, "ada", UserSpoke("Hi!")))
 
     assert "no notes with [redacted:api_key:1]" in ended.error
-    assert not any(secret in text for _, text in engine.kept("run-1").values())
+    assert not any(secret in text for _, text in engine.steps_of("run-1").values())
 
 
 def test_workers_and_their_parent_never_give_two_secrets_one_placeholder() -> None:

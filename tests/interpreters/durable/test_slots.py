@@ -20,8 +20,8 @@ from cognition import Completed, Failure, GenerationOptions, History, ModelReque
 from interpreters import tool
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.model_hosts._slots import Slots, calls
-from interpreters.durable.model_hosts.hosted_model import HostedModel, hosted
-from interpreters.durable.model_hosts.hosts import LEFT_ALONE, ModelHost, Places, ranked
+from interpreters.durable.model_hosts.hosted_model import HostedModel, make_host_adapter
+from interpreters.durable.model_hosts.hosts import LEFT_ALONE, HostStates, ModelHost, rank_hosts
 from interpreters.recording.store import SqlStore, StoreError
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, Reply, call
@@ -74,7 +74,7 @@ def rows(store: SqlStore, host: str) -> int:
 
 def test_no_more_calls_are_at_a_host_than_it_has_slots_and_nothing_is_left_behind(url: str, host: str) -> None:
     counted, store = Counted(), SqlStore(url)
-    places, slots = Places([ModelHost(host, FunctionModel(counted.answer), 3)]), Slots(store)
+    places, slots = HostStates([ModelHost(host, FunctionModel(counted.answer), 3)]), Slots(store)
 
     async def run() -> None:
         await asyncio.gather(*(end_of(HostedModel(places, slots, f"session-{number}")) for number in range(12)))
@@ -88,7 +88,7 @@ def test_no_more_calls_are_at_a_host_than_it_has_slots_and_nothing_is_left_behin
 
 def test_a_call_that_is_cancelled_while_it_waits_ends_so_and_keeps_nobody_up(url: str, host: str) -> None:
     slots = Slots(SqlStore(url))
-    model = HostedModel(Places([ModelHost(host, FunctionModel(lambda _request: "Hello."))]), slots, "ada")
+    model = HostedModel(HostStates([ModelHost(host, FunctionModel(lambda _request: "Hello."))]), slots, "ada")
     before = slots.take(host, 1)
     assert before.came.result(60)
 
@@ -129,7 +129,7 @@ def test_neither_a_tool_nor_a_worker_nor_a_run_holds_a_slot(tmp_path: Path) -> N
         return Reply("It is done.")
 
     agent = DurableAgent("looker", FunctionModel(answer), [look], features=("workers",))
-    places = Places([ModelHost("a", agent.model)])
+    places = HostStates([ModelHost("a", agent.model)])
     own = agent.on(HostedModel(places, slots, "ada"))
     ended = asyncio.run(asyncio.wait_for(MemoryEngine().run(own, "ada", UserSpoke("look around")), 120))
 
@@ -147,8 +147,8 @@ def test_a_host_that_can_not_be_reached_is_left_alone_and_then_tried_by_one_call
 
         return ModelHost(name, FunctionModel(answer))
 
-    own, other = ranked("ada", ["a", "b"])
-    places = Places([host(own, True), host(other, False)], clock=lambda: now[0])
+    own, other = rank_hosts("ada", ["a", "b"])
+    places = HostStates([host(own, True), host(other, False)], clock=lambda: now[0])
     model = HostedModel(places, Slots(SqlStore(f"sqlite:///{tmp_path}/sessions.db")), "ada")
 
     def said() -> list[str]:
@@ -192,8 +192,8 @@ class Counting:
 
 def test_while_a_host_is_away_another_one_counts(tmp_path: Path) -> None:
     models = {name: Counting(name) for name in "ab"}
-    places = Places([ModelHost(name, model) for name, model in models.items()])
-    own, other = ranked("ada", models)
+    places = HostStates([ModelHost(name, model) for name, model in models.items()])
+    own, other = rank_hosts("ada", models)
     model = HostedModel(places, Slots(SqlStore(f"sqlite:///{tmp_path}/sessions.db")), "ada")
 
     def counted() -> tuple[Any, ...]:
@@ -210,7 +210,7 @@ def test_while_a_host_is_away_another_one_counts(tmp_path: Path) -> None:
 
 HOLD = """
 import sys, time
-import tests.interpreters.durable.sqlite
+import tests.interpreters.durable.sqlite  # noqa: F401 - before anything opens a database
 from interpreters.durable.model_hosts._slots import Slots
 from interpreters.recording.store import SqlStore, StoreError
 
@@ -258,27 +258,27 @@ def test_a_process_that_was_taken_for_dead_queues_up_again(tmp_path: Path) -> No
 def test_tables_of_another_version_are_refused_before_a_process_works_and_left_as_they_are(tmp_path: Path) -> None:
     """A call would wait for its slot without end: the thread that asks for it takes every fault for a passing one."""
     store = SqlStore(f"sqlite:///{tmp_path}/sessions.db")
-    places = Places([ModelHost("a", FunctionModel(lambda _request: "Hello."))])
-    hosted(places, store)
+    places = HostStates([ModelHost("a", FunctionModel(lambda _request: "Hello."))])
+    make_host_adapter(places, store)
     store.database.run(lambda connection: connection.execute(text("UPDATE cogstep_slots SET version = 2")))
     store.database.run(lambda connection: connection.execute(text("DROP TABLE cogstep_calls")))
 
     with pytest.raises(StoreError, match=r"schema version 2 and this cogstep knows version 1.*Nothing was changed"):
-        hosted(places, store)
+        make_host_adapter(places, store)
     assert not store.database.run(lambda connection: inspect(connection).has_table("cogstep_calls"))
-    hosted(Places(()), store)
+    make_host_adapter(HostStates(()), store)
 
 
 def test_what_a_dead_process_has_left_goes_when_another_one_begins(tmp_path: Path) -> None:
     """Also where nobody waits for a slot."""
     store = SqlStore(f"sqlite:///{tmp_path}/sessions.db")
-    places = Places([ModelHost("a", FunctionModel(lambda _request: "Hello."))])
-    hosted(places, store)
+    places = HostStates([ModelHost("a", FunctionModel(lambda _request: "Hello."))])
+    make_host_adapter(places, store)
     own = store.join()
     for number, holder in enumerate([own, "gone:1", "gone:1", "gone:2"]):
         row = {"host": "a", "number": number, "holder": holder, "taker": "t"}
         store.database.run(lambda connection, row=row: connection.execute(insert(calls).values(row)))  # type: ignore[misc]
 
-    hosted(places, store)
+    make_host_adapter(places, store)
     left = store.database.run(lambda connection: list(connection.execute(select(calls.c.holder)).scalars()))
     assert left == [own]

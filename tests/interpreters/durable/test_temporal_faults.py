@@ -25,7 +25,7 @@ from cognition import (
 from interpreters import LATER, Redaction, fakes, tool
 from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.serialization import Ended, input_text
+from interpreters.durable.serialization import RunOutcome, input_text
 from interpreters.durable.temporal import _serialization as temporal_texts
 from interpreters.durable.temporal._serialization import Beginning
 from interpreters.durable.temporal.workflow import SessionWorkflow, activities, beginning, cancellation, message, reply
@@ -64,7 +64,7 @@ def new(agent: DurableAgent, name: str = "ada") -> History:
     return History(SessionWorkflow, beginning(agent), activities(agent), name)
 
 
-def outcome(ended: Ended) -> Any:
+def outcome(ended: RunOutcome) -> Any:
     return ended.finished and ended.finished.outcome
 
 
@@ -94,7 +94,7 @@ def test_a_message_whose_prompt_fails_is_heard_at_a_later_attempt_and_before_the
 
 
 def test_a_cancellation_does_not_wait_for_a_message_that_can_not_be_heard() -> None:
-    async def story() -> tuple[Ended, Ended, int]:
+    async def story() -> tuple[RunOutcome, RunOutcome, int]:
         agent = DurableAgent("echo", fakes.FunctionModel(echo))
         history = new(agent)
         history.held = {"hear-1"}
@@ -114,7 +114,7 @@ def test_a_cancellation_does_not_wait_for_a_message_that_can_not_be_heard() -> N
 
 @pytest.mark.parametrize("odd", [("no JSON",), ("null",), ("{}",), ("[]",), ('{"type":"no_such"}',), (), ("{}", "{}")])
 def test_what_is_no_input_is_told_and_stops_nothing(odd: tuple[str, ...]) -> None:
-    async def story() -> tuple[Ended, Ended]:
+    async def story() -> tuple[RunOutcome, RunOutcome]:
         agent = DurableAgent("echo", fakes.FunctionModel(echo))
         history = new(agent)
         await history.signal("put", *odd)
@@ -129,7 +129,7 @@ def test_what_is_no_input_is_told_and_stops_nothing(odd: tuple[str, ...]) -> Non
 
 
 def test_a_message_that_no_model_takes_is_told_until_something_else_is_put() -> None:
-    async def story() -> tuple[Ended, Ended]:
+    async def story() -> tuple[RunOutcome, RunOutcome]:
         agent = DurableAgent("echo", fakes.FunctionModel(echo, media=()))
         history = new(agent)
         history.send("put", message(agent, ["See:", Image.of(PNG)]))
@@ -146,7 +146,7 @@ def test_a_message_that_no_model_takes_is_told_until_something_else_is_put() -> 
 
 
 def test_an_answer_to_something_else_leaves_open_what_is_pending() -> None:
-    async def story() -> tuple[Ended, Ended]:
+    async def story() -> tuple[RunOutcome, RunOutcome]:
         agent = payer()
         history = new(agent)
         await history.signal("put", message(agent, "Pay."))
@@ -163,7 +163,7 @@ def test_an_answer_to_something_else_leaves_open_what_is_pending() -> None:
 def test_what_was_put_counts_before_it_is_heard() -> None:
     """Who asks how things stand after a signal is never told of the turn before, nor asked again."""
 
-    async def story() -> list[Ended]:
+    async def story() -> list[RunOutcome]:
         agent = payer()
         history = new(agent)
         await history.signal("put", message(agent, "Pay."))
@@ -196,7 +196,7 @@ def test_no_secret_of_a_session_goes_to_the_server(tmp_path: Path) -> None:
             raise ValueError(SECRETS["failure"])
         return ()
 
-    async def story() -> tuple[str, list[str], Ended]:
+    async def story() -> tuple[str, list[str], RunOutcome]:
         agent = DurableAgent(
             "outside",
             fakes.FunctionModel(lambda request: fakes.call("fetch") if len(request.messages) == 1 else "Done."),
@@ -233,7 +233,7 @@ def test_two_processes_give_no_number_to_two_secrets() -> None:
         seen = [one.content for one in request.messages if hasattr(one, "content")]
         return fakes.call("look", n=len(seen)) if len(seen) < 2 else " ".join(seen)
 
-    async def story() -> Ended:
+    async def story() -> RunOutcome:
         agent = DurableAgent("user", fakes.FunctionModel(answer), [look])
         history = new(agent)
         history.elsewhere = {"1.2.1": activities(agent)}
@@ -261,7 +261,7 @@ def test_a_result_that_temporal_does_not_take_is_told_to_the_model_once(monkeypa
     def answer(request: Any) -> Any:
         return fakes.call("print_out") if len(request.messages) == 1 else request.messages[-1].content
 
-    async def story() -> Ended:
+    async def story() -> RunOutcome:
         agent = DurableAgent("printer", fakes.FunctionModel(answer), [print_out])
         history = new(agent)
         await history.signal("put", message(agent, "Print."))
@@ -297,7 +297,7 @@ def test_a_request_that_temporal_does_not_take_ends_its_turn_and_not_the_session
 
 
 def test_what_goes_on_as_new_forgets_nothing() -> None:
-    async def story() -> tuple[Ended, str | None, Ended]:
+    async def story() -> tuple[RunOutcome, str | None, RunOutcome]:
         agent = DurableAgent("echo", fakes.FunctionModel(echo))
         history = new(agent)
         history.is_long = True
@@ -320,7 +320,7 @@ def test_what_goes_on_as_new_forgets_nothing() -> None:
 def test_a_turn_may_be_longer_than_a_history(tmp_path: Path) -> None:
     """Going on as new wherever nothing is under way changes nothing of what is done, nor of a worker's turn."""
 
-    async def story(is_long: bool) -> tuple[list[str], Ended, int]:
+    async def story(is_long: bool) -> tuple[list[str], RunOutcome, int]:
         agent, count = agent_of(tmp_path), 1
         history = new(agent)
         history.is_long = is_long
@@ -354,7 +354,7 @@ def test_who_was_told_to_end_ends_wherever_it_has_gone_on_as_new() -> None:
     history = run(story)
 
     assert history.result is not None
-    assert outcome(Ended.read(history.result)) == Completed("one")
+    assert outcome(RunOutcome.read(history.result)) == Completed("one")
 
 
 def test_what_is_too_large_to_go_on_as_new_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,7 +380,7 @@ def test_what_is_too_large_to_go_on_as_new_goes_on_as_it_is(monkeypatch: pytest.
 def test_a_session_may_be_named_as_a_worker() -> None:
     """Its name alone takes nothing from it: neither its prompt, nor that approvals may be given later."""
 
-    async def story() -> Ended:
+    async def story() -> RunOutcome:
         agent = DurableAgent("payer", fakes.FunctionModel(paying), [pay], lambda: "Prompt.", approve=later)
         history = new(agent, "team/1.1.1")
         await history.signal("put", message(agent, "Pay."))
@@ -395,7 +395,7 @@ def test_a_worker_whose_name_is_taken_fails_and_its_session_goes_on() -> None:
             return fakes.call("spawn_worker", name="ann", objective="look", tools=[])
         return request.messages[-1].content
 
-    async def story() -> Ended:
+    async def story() -> RunOutcome:
         agent = DurableAgent("boss", fakes.FunctionModel(answer), features=("workers",))
         history = new(agent)
         history.taken = {"ada/1.1.1"}

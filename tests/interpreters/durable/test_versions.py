@@ -21,8 +21,8 @@ from cognition import (
     UserSpoke,
 )
 from interpreters import LATER, tool
-from interpreters.durable._errors import DurableDivergedError, DurableError, failed
-from interpreters.durable._pending_effects import answering, pending_of
+from interpreters.durable._errors import DurableDivergedError, DurableError, run_error
+from interpreters.durable._pending_effects import answer_input, pending_of
 from interpreters.durable.definition import DurableAgent
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, call
@@ -85,10 +85,10 @@ def test_a_run_that_diverged_says_so_by_its_class_and_on_lines_of_their_own() ->
     with pytest.raises(DurableDivergedError) as caught:
         said(engine, agent(engine=shouting))
 
-    again = failed(f"{type(caught.value).__name__}: {caught.value}")
+    again = run_error(f"{type(caught.value).__name__}: {caught.value}")
     assert (type(again), str(again)) == (DurableDivergedError, str(caught.value))
     assert str(again).splitlines()[1:] == ['  recorded: "Be brief."', '  decided:  "BE BRIEF."']
-    assert type(failed("ConfigError: no")) is DurableError
+    assert type(run_error("ConfigError: no")) is DurableError
 
 
 @tool
@@ -123,7 +123,7 @@ def test_an_answer_is_handed_in_by_a_process_of_any_logic() -> None:
 
     for new in (payer(engine=shouting), payer(tools=[fetch]), payer(policy=Policy())):
         assert pending_of(new, engine.recorder("ada")) == asked
-        approved = answering(new, engine.recorder("ada"), "1.1.1", True)
+        approved = answer_input(new, engine.recorder("ada"), "1.1.1", True)
     ended = asyncio.run(engine.run(old, "ada", approved))
     assert ended.finished == TurnFinished(Completed("It is paid."), ended.finished.usage)
     assert pending_of(payer(engine=shouting), engine.recorder("ada")) == ()

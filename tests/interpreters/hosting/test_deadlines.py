@@ -250,7 +250,7 @@ def test_a_second_session_of_a_name_sees_nothing_of_the_first_one() -> None:
         second = silent.open("a").stream("Hi!")
         first_end = Completed("of the first")
         late = events.Event("a", 1, 1, 1, 1, events.TextDelta("of the first"))
-        silent.say(say.Happened("a", stream.number, to_data(late)))
+        silent.say(say.EventHappened("a", stream.number, to_data(late)))
         silent.say(say.TurnEnded("a", stream.number, first_end, Usage(), (), 1))
         silent.say(say.TurnEnded("a", second.number, Completed("of the second"), Usage(), (), 1))
 

@@ -40,14 +40,12 @@ from cognition import (
 )
 from interpreters import fakes, tool
 from interpreters.hosting import AgentHost, HostError, QueueChannel, ToolWait, _protocol as say
-from interpreters.hosting._backpressure import Window
 from interpreters.hosting._host import Host
-from interpreters.hosting._hosted_session import HostedSession, HostedTurn
+from interpreters.hosting._hosted_session import HostedSession, HostedTurn, Patience, Window
 from interpreters.hosting._protocol import line_of, read_notice
-from interpreters.hosting._timeouts import Patience
 from interpreters.hosting._turn_stream import Job
 from interpreters.loop.mailbox_messages import NotBegun, Turn
-from interpreters.loop.performers import Scope, unanswered
+from interpreters.loop.performers import Scope, unanswered_input
 from interpreters.loop.program.program import Program
 from interpreters.observing.observers import Observers
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel, call
@@ -120,7 +118,9 @@ def test_an_input_that_does_not_answer_its_effect_lets_nothing_run(wrong: Callab
         ended = hand.hear(say.TurnEnded)
 
     assert "does not answer AskApproval 1.1.1" in fault.message
-    assert results(ended) == [("refused", f"Error: the user refused this call: {unanswered(asked.effect).reason}")]  # type: ignore[union-attr]
+    assert results(ended) == [
+        ("refused", f"Error: the user refused this call: {unanswered_input(asked.effect).reason}")
+    ]  # type: ignore[union-attr]
 
 
 def test_what_is_late_double_or_of_others_is_dropped() -> None:
@@ -131,7 +131,7 @@ def test_what_is_late_double_or_of_others_is_dropped() -> None:
         answer = ToolReturned(asked.effect.effect_id, "wrong")
         for other in ({"turn": 2}, {"owner": "a/1.1.1"}, {"session": "b"}, {"effect_id": EffectId("1.2.1")}):
             hand.answer(asked, answer, **other)
-        hand.say(say.ToolProgress("a", 1, "b", asked.effect.effect_id, "not mine"))
+        hand.say(say.ProgressReport("a", 1, "b", asked.effect.effect_id, "not mine"))
         hand.answer(asked, ToolFailed(asked.effect.effect_id, "it is dark"))
         hand.answer(asked, answer)
         ended = hand.hear(say.TurnEnded)
@@ -375,12 +375,12 @@ def test_what_was_dropped_before_it_was_read_is_not_asked() -> None:
         stream = handle.stream("Hi!")
         first, second = (AskApproval(EffectId(one), ToolCall("1", "pay")) for one in ("1.1.1", "1.1.2"))
         for effect in (first, second):
-            stream.arrived(say.Perform("a", stream.number, "a", effect))
-        stream.arrived(say.Dropped("a", stream.number, "a", second.effect_id))
+            stream.receive(say.Perform("a", stream.number, "a", effect))
+        stream.receive(say.Dropped("a", stream.number, "a", second.effect_id))
         while not asked:
-            stream._look_at(stream._items.get(timeout=PATIENCE))
+            stream._take_item(stream._items.get(timeout=PATIENCE))
         assert not asked[0].cancelled
-        stream.arrived(say.Dropped("a", stream.number, "a", first.effect_id))
+        stream.receive(say.Dropped("a", stream.number, "a", first.effect_id))
         assert asked[0].cancelled
         hold.release()
         list(stream)
@@ -396,7 +396,7 @@ def test_a_call_that_did_not_begin_says_nothing_of_itself() -> None:
 
         def begins(self, effect_id: EffectId) -> bool:
             self.end()
-            return super().begins(effect_id)
+            return super().try_begin(effect_id)
 
     with host_of("Hello.") as host:
         handle = host.open("a", [look])

@@ -240,7 +240,7 @@ def test_sessions_are_recorded_resumed_and_forked(tmp_path: Path) -> None:
         again = host.open("a", [look], journal=path, resume=True)
         assert (again.unfinished, again.run("Hi!").text) == (False, "7 messages, Be brief.")
         with pytest.raises(HostError, match="no turn was interrupted"):
-            again.go_on()
+            again.resume_turn()
     assert replay(path).same
     assert replay(path).turns == 4
     assert replay(tmp_path / "b.jsonl").same
@@ -309,7 +309,7 @@ def test_a_channel_that_breaks_ends_every_stream_with_an_error() -> None:
     stream = opening[0].stream("Hi!")
     theirs.receive()
     theirs.send(line_of(say.Faulted("of the other side")))
-    theirs.send(line_of(say.Happened("a", 1, {"value": {"type": "from_the_future"}})))
+    theirs.send(line_of(say.EventHappened("a", 1, {"value": {"type": "from_the_future"}})))
     theirs.close()
 
     with pytest.raises(HostDiedError, match="the line was cut"):
@@ -351,7 +351,7 @@ def test_a_host_answers_what_it_cannot_read() -> None:
             line_of(say.Fork("10", "nobody", "b")),
             line_of(say.Cancel("nobody", 1)),
             line_of(say.Performed("nobody", 1, "nobody", EffectId("1.1.1"), CancelAsked())),
-            line_of(say.ToolProgress("nobody", 1, "nobody", EffectId("1.1.1"), "")),
+            line_of(say.ProgressReport("nobody", 1, "nobody", EffectId("1.1.1"), "")),
         ]
     )
 

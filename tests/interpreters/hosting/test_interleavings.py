@@ -105,14 +105,14 @@ class Messages:
                 self.add(say.Performed(session, turn, data.draw(sessions), effect_id, answer))
             case "postponed":
                 effect_id = EffectId(f"{turn}.{data.draw(few)}.{number}")
-                self.add(say.Postponed(session, turn, data.draw(sessions), effect_id))
+                self.add(say.EffectPostponed(session, turn, data.draw(sessions), effect_id))
             case "answer":
                 effect_id = EffectId(f"{turn}.{data.draw(few)}.{number}")
                 answer = data.draw(answers)(effect_id)
                 self.add(say.GiveAnswer(session, self.turn(session), effect_id, answer))
             case "progress":
                 effect_id = EffectId(f"{turn}.{data.draw(few)}.{number}")
-                self.add(say.ToolProgress(session, turn, session, effect_id, "on it"))
+                self.add(say.ProgressReport(session, turn, session, effect_id, "on it"))
             case "read":
                 self.add(say.Read(session, turn, number))
             case "cancel":

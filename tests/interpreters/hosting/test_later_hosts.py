@@ -327,7 +327,7 @@ def test_a_call_whose_host_is_killed_while_it_runs_does_not_run_again(tmp_path: 
     with in_process("Done.") as host:
         handle = host.open("a", [pay], journal=path, resume=True, approve=lambda request: LATER)
         assert (handle.pending, handle.unfinished) == ((), True)
-        assert "nobody knows whether it happened" in handle.go_on().calls[0].content
+        assert "nobody knows whether it happened" in handle.resume_turn().calls[0].content
 
     assert ran.read_text() == "3\n"
 
@@ -500,7 +500,7 @@ def test_go_on_asks_again() -> None:
     with host_of(call("pay", amount=1), "Done.") as host:
         handle = waiting(host, approve=lambda request: next(answers))
         handle.run("Go!")
-        assert handle.go_on().text == "Done."
+        assert handle.resume_turn().text == "Done."
 
 
 def test_a_worker_can_not_wait_and_its_call_is_refused() -> None:
@@ -534,7 +534,7 @@ def by_hand(model: Any, config: AgentConfig, *more: Callable[[], say.Request]) -
     while True:
         heard.append(notice := read_notice(ours.receive() or ""))
         if isinstance(notice, say.Perform):
-            ours.send(line_of(say.Postponed("a", notice.turn, notice.owner, notice.effect.effect_id)))
+            ours.send(line_of(say.EffectPostponed("a", notice.turn, notice.owner, notice.effect.effect_id)))
         elif isinstance(notice, say.TurnEnded | say.TurnBroken):
             if not rest:
                 break

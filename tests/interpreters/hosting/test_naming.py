@@ -11,7 +11,7 @@ import pytest
 
 from cognition import ConfigError
 from interpreters.hosting import AgentHost, HostError, ModelChoice
-from interpreters.hosting._host_process import place_of
+from interpreters.hosting._agent_host import place_of
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.hosting import models
 from tests.interpreters.hosting.common import talk

@@ -141,7 +141,7 @@ def test_a_process_that_is_killed_ends_its_streams_and_the_session_is_resumed(tm
     with scripted("It may be 6.") as host:
         handle = host.open("a", [fatal], journal=path, resume=True)
         assert handle.unfinished
-        result = handle.go_on()
+        result = handle.resume_turn()
     assert Completed("It may be 6.") == result.outcome
     assert "nobody knows whether it happened" in result.calls[0].content
     assert (ran, replay(path).same) == ([2], True)

@@ -11,7 +11,7 @@ import pytest
 from cognition import ConfigError
 from interpreters import Redaction, fakes, replay, tool
 from interpreters.hosting import AgentHost, HostError, _protocol as say
-from interpreters.recording.redaction import SHAPES, Found
+from interpreters.recording.redaction import SECRET_SHAPES, Found
 from tests.interpreters.hosting.common import host_of, talk
 from tests.interpreters.secrets import KEY
 
@@ -70,9 +70,9 @@ def test_what_can_not_cross_or_be_used_is_said_at_the_beginning() -> None:
 def test_what_is_usual_is_left_to_the_host() -> None:
     """A message without it has what the host's version knows of secrets; and no log shows those with names."""
     assert say.Secrets.of(Redaction()) == say.Secrets() == say.Settings().redact
-    assert say.Secrets().redaction().shapes == SHAPES
+    assert say.Secrets().redaction().shapes == SECRET_SHAPES
     assert NAMED not in repr(say.Secrets.of(Redaction({"DB": NAMED})))
-    own = Redaction(patterns={"ticket": "T-"}, shapes=SHAPES[:2])
+    own = Redaction(patterns={"ticket": "T-"}, shapes=SECRET_SHAPES[:2])
     assert own.shapes == say.Secrets.of(own).redaction().shapes
 
 

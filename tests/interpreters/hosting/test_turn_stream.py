@@ -229,7 +229,7 @@ def test_nothing_of_a_turn_is_said_behind_its_end() -> None:
     session.dispose("2", "over")
     assert session.join(PATIENCE)
 
-    assert [type(notice).__name__ for notice in said if not isinstance(notice, say.Happened)] == [
+    assert [type(notice).__name__ for notice in said if not isinstance(notice, say.EventHappened)] == [
         *("Ready", "Perform", "Dropped", "TurnEnded", "Accepted"),
     ]
 
@@ -377,7 +377,7 @@ def test_the_end_of_the_host_ends_a_stream_in_an_event_loop() -> None:
         async with host.open("a").stream("A story!") as stream:
             async for event in stream:
                 if isinstance(event.value, events.TextDelta):
-                    host._handles["a"].lost(HostDiedError("it was killed"))
+                    host._handles["a"].fail_turn(HostDiedError("it was killed"))
         raise AssertionError("the stream ended as if nothing had happened")
 
     with pytest.raises(HostDiedError, match="it was killed"):

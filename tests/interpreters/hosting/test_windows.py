@@ -12,9 +12,8 @@ import pytest
 from cognition import AgentConfig, Cancelled, ConfigError, ModelRequest
 from interpreters import Agent, events
 from interpreters.hosting import AgentHost, QueueChannel, _protocol as say
-from interpreters.hosting._backpressure import Window
 from interpreters.hosting._host import Host
-from interpreters.hosting._hosted_session import HostedSession
+from interpreters.hosting._hosted_session import HostedSession, Window
 from interpreters.hosting._protocol import line_of, read_notice
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import FunctionModel, Reply, ScriptedModel
@@ -80,7 +79,7 @@ class Held:
                 self.up.set()
             return wait(condition, timeout)
 
-        monkeypatch.setattr("interpreters.hosting._backpressure.threading.Condition.wait", noted)
+        monkeypatch.setattr("interpreters.hosting._hosted_session.threading.Condition.wait", noted)
         self.model = FunctionModel(lambda request: "Hello." if len(request.messages) > 1 else self.write())
 
     def write(self) -> Iterator[str]:
@@ -136,9 +135,9 @@ def test_a_window_counts_also_what_the_handle_does_not_know() -> None:
         said: list[Any] = []
         handle.send = said.append  # type: ignore[method-assign]
         for data in [{"session": "a", "value": {"type": "from_the_future"}}] * 2:
-            stream.arrived(say.Happened("a", 1, data))
+            stream.receive(say.EventHappened("a", 1, data))
         with pytest.raises(Exception, match="the field is missing"):
-            stream.arrived(say.Happened("a", 1, {"value": {"type": "text_delta"}}))
+            stream.receive(say.EventHappened("a", 1, {"value": {"type": "text_delta"}}))
         assert [say.Read("a", 1, 1)] * 3 == said
         del handle.send
         list(stream)
@@ -157,7 +156,7 @@ def test_without_a_window_nobody_is_waited_for() -> None:
         said.append(read_notice(ours.receive() or ""))
     ours.close()
     thread.join(PATIENCE)
-    assert len([notice for notice in said if isinstance(notice, say.Happened)]) > 1000
+    assert len([notice for notice in said if isinstance(notice, say.EventHappened)]) > 1000
 
     with AgentHost.in_thread(ScriptedModel(script)) as host:
         stream = host.open("a", window=None).stream("Hi!")
@@ -209,7 +208,7 @@ def test_whoever_reads_the_messages_is_never_held_up() -> None:
 
     def host() -> None:
         for mode in ("careful", "auto", "default"):
-            session.at_once(mode, lambda agent, mode=mode: agent.set_mode(mode))
+            session.run_now(mode, lambda agent, mode=mode: agent.set_mode(mode))
         release.set()
         session.take(say.Read("a", 1, 100))
 

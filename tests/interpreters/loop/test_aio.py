@@ -30,10 +30,10 @@ from interpreters import (
 from interpreters.agents import async_agent
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel, ScriptError, call
-from interpreters.tools.offloading import AT_ONCE, THREADS, in_thread
+from interpreters.tools.offloading import AT_ONCE, THREADS, run_in_thread
 from interpreters.tools.tool import LEFT
 from runtime import async_adapter as awaiting
-from runtime.async_adapter import AsyncRuntime, Bridge, reading
+from runtime.async_adapter import AsyncRuntime, Bridge, start_async
 from tests.interpreters.loops import Blocking, double, run
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.simple_tools import statuses
@@ -168,7 +168,7 @@ def test_no_more_threads_than_a_loop_can_bear() -> None:
             busy -= 1
 
     async def main() -> None:
-        await asyncio.gather(*(in_thread(work) for _ in range(4 * AT_ONCE)))
+        await asyncio.gather(*(run_in_thread(work) for _ in range(4 * AT_ONCE)))
 
     run(main())
     THREADS.dismiss()
@@ -194,7 +194,7 @@ def test_a_blocking_model_is_read_without_blocking_the_loop() -> None:
         assert not isinstance(model, AsyncRuntime)
         async with AsyncAgent(model, observers=[watch]) as agent:
             turn = asyncio.create_task(agent.run("Spell!"))
-            await in_thread(lambda: hold.reached.wait(PATIENCE))
+            await run_in_thread(lambda: hold.reached.wait(PATIENCE))
             hold.release()
             result = await turn
         return result.text, "".join(seen), result.usage
@@ -294,7 +294,7 @@ def test_one_turn_at_a_time_and_words_for_what_goes_wrong() -> None:
         with pytest.raises(Exception, match="async with"), agent:
             pass
         turn = asyncio.create_task(agent.run("Go!"))
-        await in_thread(lambda: hold.reached.wait(PATIENCE))
+        await run_in_thread(lambda: hold.reached.wait(PATIENCE))
         with pytest.raises(BusyError):
             await agent.run("And?")
         await agent.close()
@@ -407,7 +407,7 @@ def test_a_turn_that_goes_on_in_a_loop_says_so_too(tmp_path: Path, caplog: pytes
 
     async def main() -> str:
         with Agent.resume(path, ScriptedModel(["two"])) as agent:
-            return agent.go_on().text
+            return agent.resume_turn().text
 
     assert run(main()) == "two"
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -446,6 +446,6 @@ def test_reading_asks_a_runtime_by_its_own_way() -> None:
 
     async def main() -> Any:
         request: Any = None
-        return type(reading(ScriptedModel(["x"]), request)), type(reading(Blocking("x"), request))
+        return type(start_async(ScriptedModel(["x"]), request)), type(start_async(Blocking("x"), request))
 
     assert run(main()) == (fakes.ScriptedGeneration, Bridge)

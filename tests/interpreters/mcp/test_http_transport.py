@@ -298,7 +298,7 @@ def test_what_is_compressed_is_inflated_bit_by_bit() -> None:
             yield gzip.compress(b" " * 2**20)
 
     async def main() -> list[int]:
-        return [len(part) async for part in web.Inflated(Small())]
+        return [len(part) async for part in web.InflatedBody(Small())]
 
     lengths = asyncio.run(main())
     assert sum(lengths) == 2**20

@@ -11,14 +11,14 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import TextPart
 from cognition.values.content import Image
-from interpreters.mcp._content import parts_of, shown
-from interpreters.mcp._json_limits import TOO_DEEP, sifted
+from interpreters.mcp._content import format_parts, parts_of
+from interpreters.mcp._json_limits import TOO_DEEP, limit_json
 from interpreters.mcp._listing import HINTS, MOST, read_prompts, read_resources, read_tools
-from interpreters.mcp._server_tools import offered
-from interpreters.mcp._stdio_transport import Lines, message_of
+from interpreters.mcp._server_tools import make_tool
+from interpreters.mcp._stdio_transport import LineSplitter, message_of
 from interpreters.mcp.server_config import MCPServer
 from interpreters.tools.schema_check import FullCheck
-from interpreters.tools.schema_repair import mended
+from interpreters.tools.schema_repair import repair_schema
 from tests.interpreters.mcp.plain_server import PNG
 
 SERVER = MCPServer("files", command="serve")
@@ -49,7 +49,7 @@ BLOCKS = st.dictionaries(st.sampled_from(WORDS), st.sampled_from(WORDS) | JSON, 
 def test_any_result_has_a_text(result: Any) -> None:
     parts = parts_of(result if isinstance(result, dict) else {"content": result})
 
-    assert isinstance(shown(parts), str)
+    assert isinstance(format_parts(parts), str)
 
 
 def test_each_kind_of_content_is_shown() -> None:
@@ -81,7 +81,7 @@ def test_each_kind_of_content_is_shown() -> None:
         '{"type": "hologram"}',
         "[a part of the result that can't be read]",
     ]
-    assert shown(parts_of({"content": "none"})) == "[a part of the result that can't be read]"
+    assert format_parts(parts_of({"content": "none"})) == "[a part of the result that can't be read]"
     assert parts_of({}) == ()
 
 
@@ -100,7 +100,7 @@ def test_each_kind_of_content_is_shown() -> None:
 def test_structured_content_is_told_once(text: str | None, structured: Any, told: str) -> None:
     content = [] if text is None else [{"type": "text", "text": one} for one in text.split("\n")]
 
-    assert shown(parts_of({"content": content, "structuredContent": structured})) == told
+    assert format_parts(parts_of({"content": content, "structuredContent": structured})) == told
 
 
 TOOLS = st.fixed_dictionaries(
@@ -119,7 +119,7 @@ TOOLS = st.fixed_dictionaries(
 def test_every_list_is_read_and_every_tool_of_it_can_be_offered(items: Any) -> None:
     """What can't be used is said; no odd entry takes another one with it."""
     tools, problems = read_tools(SERVER, items)
-    made = [offered(SERVER, one, f"mcp.files.t{place}", _nothing)[0] for place, one in enumerate(tools)]
+    made = [make_tool(SERVER, one, f"mcp.files.t{place}", _nothing)[0] for place, one in enumerate(tools)]
 
     assert None not in made
     assert all(str(one) for one in problems)
@@ -141,7 +141,7 @@ def test_a_long_list_is_read_to_a_bound() -> None:
 def test_what_a_server_says_of_its_tools_only_tightens() -> None:
     hints = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": True, "openWorldHint": False}
     (tool,), _ = read_tools(SERVER, [{"name": "wipe", "annotations": hints}])
-    made, _ = offered(SERVER, tool, "mcp.files.wipe", _nothing)
+    made, _ = make_tool(SERVER, tool, "mcp.files.wipe", _nothing)
 
     assert made is not None
     spec = made.spec
@@ -151,8 +151,8 @@ def test_what_a_server_says_of_its_tools_only_tightens() -> None:
 def test_the_users_word_counts() -> None:
     (tool,), _ = read_tools(SERVER, [{"name": "look_up", "annotations": {"destructiveHint": True}}])
     trusting = MCPServer("files", command="serve", read_only=("look*",), output_limit=50)
-    made, _ = offered(trusting, tool, "mcp.files.look_up", _nothing)
-    never = offered(MCPServer("files", command="serve", approval=False), tool, "mcp.files.x", _nothing)[0]
+    made, _ = make_tool(trusting, tool, "mcp.files.look_up", _nothing)
+    never = make_tool(MCPServer("files", command="serve", approval=False), tool, "mcp.files.x", _nothing)[0]
 
     assert made is not None
     assert never is not None
@@ -188,7 +188,7 @@ SCHEMAS = st.recursive(
 @given(st.dictionaries(st.sampled_from(KEYWORDS), SCHEMAS, max_size=4))
 def test_a_mended_schema_can_be_checked(schema: dict[str, Any]) -> None:
     before = json.dumps(schema)
-    made, left = mended(schema)
+    made, left = repair_schema(schema)
 
     FullCheck(made, "the parameters")
     assert json.dumps(schema) == before
@@ -198,7 +198,7 @@ def test_a_mended_schema_can_be_checked(schema: dict[str, Any]) -> None:
 def test_only_what_can_not_be_held_is_left_out() -> None:
     inner = {"type": "string", "pattern": "(", "maxLength": 5, "enum": [{"$ref": "http://a.example"}]}
     schema = {"type": "object", "properties": {"a": inner, "b": {"type": "integer"}}, "required": ["a"]}
-    made, left = mended(schema)
+    made, left = repair_schema(schema)
 
     assert made["properties"] == {
         "a": {key: inner[key] for key in ("type", "maxLength", "enum")},
@@ -212,7 +212,7 @@ def test_only_what_can_not_be_held_is_left_out() -> None:
 def test_what_is_too_deep_is_replaced_and_the_rest_stays(depth: int, closed: bool) -> None:
     inner = "[" * depth + "]" * depth
     text = json.dumps({"a": "[" * 300, "b": 1}).replace("1}", inner + ', "c": [2]}')
-    read = json.loads(sifted(text.encode()))
+    read = json.loads(limit_json(text.encode()))
 
     assert (read["a"], read["c"]) == ("[" * 300, [2])
     assert (TOO_DEEP in json.dumps(read)) == (depth >= 149)
@@ -225,7 +225,7 @@ HALVES = st.text(st.characters() | st.sampled_from("\ud800\udfff\\ud\U0001f600")
 def test_half_characters_are_replaced_and_no_others(texts: list[str], escaped: bool) -> None:
     """A decoder of the SDK's refuses a whole message for one of them."""
     written = json.dumps(texts, ensure_ascii=escaped)
-    read = json.loads(sifted(written.encode("utf-8", "surrogatepass")))
+    read = json.loads(limit_json(written.encode("utf-8", "surrogatepass")))
     expected = [json.loads(json.dumps(text)) for text in texts]  # two halves that belong together are one character
 
     assert [whole(text) for text in read] == [whole(text) for text in expected]
@@ -242,14 +242,14 @@ def whole(text: str) -> str:
 def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
-    reader = Lines()
+    reader = LineSplitter()
     parts = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
     assert [line for part in parts for line in reader.feed(part)] == lines
 
 
 def test_a_message_that_is_too_long_is_answered_for_and_never_held() -> None:
-    reader = Lines(longest=1000)
+    reader = LineSplitter(longest=1000)
     begun = list(reader.feed(b'{"jsonrpc": "2.0", "id": 7, "result": "' + b"x" * 5000))
     (line,) = reader.feed(b"x" * 100_000 + b'"}\n')
 

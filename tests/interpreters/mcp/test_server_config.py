@@ -18,7 +18,7 @@ import pytest
 from cognition import Image, Limits, ToolSpec
 from interpreters import Agent, AsyncAgent, AsyncMCPServers, MCPServer, MCPServerError, MCPServers, Tool, fakes
 from interpreters.mcp._connection import Connection
-from interpreters.mcp._tool_names import tool_names
+from interpreters.mcp.manager import tool_names
 from interpreters.recording.replay import replay
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError

@@ -80,7 +80,7 @@ def test_a_server_that_dies_again_and_again_is_left_alone_for_longer_and_longer(
         finally:
             await connection.close()
         with pytest.raises(LostError, match="the servers were closed"):
-            await connection.connected()
+            await connection.connect()
         return told
 
     assert [one if len(one) < 10 else one[-22:] for one in asyncio.run(main())] == [

@@ -15,8 +15,8 @@ from cognition.values.tools import NAME
 from interpreters import MCPServers, MCPService
 from interpreters.mcp._backoff import LONGEST, wait_after
 from interpreters.mcp._redaction import Hider
-from interpreters.mcp._tool_names import tool_names
-from interpreters.mcp.server_config import MCPServer, hidden_url, matches, read_servers
+from interpreters.mcp.manager import tool_names
+from interpreters.mcp.server_config import MCPServer, hide_url_keys, matches, read_servers
 
 KEY = "sk-or-v1-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -57,7 +57,7 @@ def test_no_key_is_in_a_repr() -> None:
     assert repr(server) == "MCPServer(name='wiki', url='https://wiki.example/mcp?...', headers={Authorization: ...})"
     assert KEY not in repr(MCPServer("files", command="x", env={"TOKEN": KEY}))
     assert KEY not in repr(MCPServer("files", command="x", args=(f"--api-key={KEY}", "--token", KEY)))
-    assert hidden_url("https://wiki.example:8080/mcp") == "https://wiki.example:8080/mcp"
+    assert hide_url_keys("https://wiki.example:8080/mcp") == "https://wiki.example:8080/mcp"
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_without_an_event_loop_an_async_observer_is_refused() -> None:
 # -------------------------------------------------------------------------------------------------------- the queue
 
 
-def at(sequence: int, value: events.Told, **place: int) -> Event:
+def at(sequence: int, value: events.EventValue, **place: int) -> Event:
     return Event("s", **{"turn": 1, "step": 1, "attempt": 1, **place}, sequence=sequence, value=value)
 
 

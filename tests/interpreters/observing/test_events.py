@@ -12,7 +12,7 @@ import cognition.parsing
 from cognition import Completed, Failure, MalformedToolCall, Plan, Policy, Question, Rule, Usage, from_data
 from cognition.values.features import Task, WorkerSpec
 from interpreters import HookAnswer, HookRequest, PlanAnswer, Tool, ToolContext, events, fakes, tool
-from interpreters.cli.screen._jsonl import event_line
+from interpreters.cli.screen.output import event_line
 from interpreters.loop.program.approvals import Approval
 from interpreters.observing.events import Event, worker_session
 from interpreters.testing.fakes import Reply, ScriptedModel, call
@@ -314,21 +314,21 @@ def test_whatever_is_told_has_its_line_of_json(talk: Way) -> None:
     """So that who reads ``--json`` sees what an observer sees."""
     told = [event for scene in SCENES for event in scene(talk).told]
 
-    assert {type(event.value) for event in told} >= {*get_args(events.Own), *get_args(events.Message)}
+    assert {type(event.value) for event in told} >= {*get_args(events.OwnEvent), *get_args(events.Message)}
     for event in told:
         assert event == from_data(json.loads(event_line(event)), Event)
 
 
 def test_a_match_finds_what_it_needs_in_one_module() -> None:
     """Every class that may be told is there under its name, and is the core's own."""
-    for kind in get_args(events.Told):
+    for kind in get_args(events.EventValue):
         assert getattr(events, kind.__name__) is kind
     assert events.TurnFinished is cognition.TurnFinished
     assert events.TextDelta is cognition.parsing.TextDelta
 
 
 def test_every_value_has_a_tag_of_its_own() -> None:
-    assert set(events.TAGS) == set(get_args(events.Told))
+    assert set(events.TAGS) == set(get_args(events.EventValue))
     assert len(events.TAGS) == len(set(events.TAGS.values()))
 
 

@@ -101,7 +101,7 @@ def go_on(path: Path) -> AgentState:
     with Agent.resume(path, ScriptedModel(endless, context_tokens=10**6), TOOLS) as agent:
         found = agent.state
         if agent.unfinished:
-            assert agent.go_on().ok
+            assert agent.resume_turn().ok
         assert agent.run("And again!").text.startswith("Answer")
     assert replay(path).raise_for_divergence().warnings == ()
     return found

@@ -18,7 +18,10 @@ from interpreters.testing.fakes import ScriptedModel
 from runtime import Notes
 
 EARLIER = sorted((Path(__file__).parent / "earlier").glob("*.jsonl"))
-"""Calls, approvals, refusals, retries, notes, hooks, questions, plans and workers, recorded at commit 63bdecc."""
+"""Calls, approvals, refusals, retries, notes, hooks, questions, plans and workers, recorded at commit 63bdecc.
+
+Results that were cut and shortened, from before ``ToolMessage.left_out``, at commit 24ebf36.
+"""
 
 
 @tool(read_only=True)
@@ -34,7 +37,7 @@ def pay(amount: int) -> str:
 
 
 def test_there_are_recordings() -> None:
-    assert len(EARLIER) == 8
+    assert len(EARLIER) == 9
 
 
 @pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from cognition import EchoEngine, GenerationOptions, MemoryRecalled, ToolSpec, Transition
+from cognition.base.strict_json import DEEPEST
 from interpreters import Agent, replay, tool
 from interpreters.recording.journal import Journal, JournalWriteError, strict_lines as lines
-from interpreters.recording.journal.strict_lines import DEEPEST, DIGITS, decoded
+from interpreters.recording.journal.strict_lines import DIGITS, decode_line
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from interpreters.tools.tool import Tool
 from tests.interpreters.evil import nested
@@ -133,7 +134,7 @@ def test_a_default_that_json_has_no_form_for_is_not_shown(default: float, tmp_pa
 def test_a_line_is_decoded_as_json_decodes_it(value: Any) -> None:
     """What is strict about it refuses nothing that a session writes."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    assert decoded(text.encode("utf-8", "surrogatepass")) == json.loads(text)
+    assert decode_line(text.encode("utf-8", "surrogatepass")) == json.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +152,4 @@ def test_a_line_is_decoded_as_json_decodes_it(value: Any) -> None:
     ],
 )
 def test_a_line_is_one_value_with_blanks_around_it(line: bytes, value: Any) -> None:
-    assert decoded(line) == value
+    assert decode_line(line) == value

@@ -13,8 +13,8 @@ import pytest
 from interpreters import replay
 from interpreters.recording.journal import JournalExistsError
 from interpreters.recording.journal.payloads import LARGE, Payloads, directory_of
-from interpreters.recording.sessions import FileRecording, copy, list_sessions, move, prune
-from interpreters.recording.sessions._partial_copies import begun, clear_parts, part_of
+from interpreters.recording.sessions import FileRecording, copy_session, list_sessions, move_session, prune_sessions
+from interpreters.recording.sessions._partial_copies import clear_parts, create_part, part_of
 from interpreters.recording.store import SqlStore
 from tests.interpreters.journals import small
 
@@ -52,7 +52,9 @@ def stored(tmp_path: Path) -> SqlStore:
     """A session with large texts, which stand beside its lines."""
     store = SqlStore(f"sqlite:///{tmp_path}/s.db")
     text = "plum " * LARGE
-    move(FileRecording(small(tmp_path / "a.jsonl", text, text + "!", context_tokens=10**6)), store.recording("a"))
+    move_session(
+        FileRecording(small(tmp_path / "a.jsonl", text, text + "!", context_tokens=10**6)), store.recording("a")
+    )
     return store
 
 
@@ -65,7 +67,7 @@ def moments(stored: SqlStore, folder: Path) -> Iterator[Path]:
     folder.mkdir()
     target = folder / "b.jsonl"
     for at in range(100):
-        if not killed(lambda: copy(stored.recording("a"), FileRecording(target)), at):
+        if not killed(lambda: copy_session(stored.recording("a"), FileRecording(target)), at):
             assert at > STEPS
             return
         yield target
@@ -79,13 +81,13 @@ def test_the_next_copy_is_made_wherever_the_last_one_was_killed(stored: SqlStore
         assert [info.path for info in list_sessions(target.parent)] == [target] * there
         if there:
             with pytest.raises(JournalExistsError):
-                copy(stored.recording("a"), FileRecording(target))
+                copy_session(stored.recording("a"), FileRecording(target))
         else:
-            copy(stored.recording("a"), FileRecording(target))
+            copy_session(stored.recording("a"), FileRecording(target))
         assert left_in(target.parent) == ["b.jsonl", "b.jsonl.payloads"]
         assert (target.read_bytes(), target.stat().st_nlink) == (lines, 1)
         assert replay(target).same
-        assert [one.kept for one in prune(target, keep=0)] == [""]
+        assert [one.kept for one in prune_sessions(target, keep=0)] == [""]
         assert left_in(target.parent) == []
     assert seen == {True, False}
 
@@ -93,16 +95,16 @@ def test_the_next_copy_is_made_wherever_the_last_one_was_killed(stored: SqlStore
 def test_prune_clears_away_what_is_left(stored: SqlStore, tmp_path: Path) -> None:
     for target in moments(stored, tmp_path / "to"):
         left = left_in(target.parent)
-        list(prune(target.parent, keep=0, dry_run=True))
+        list(prune_sessions(target.parent, keep=0, dry_run=True))
         assert left_in(target.parent) == left
-        assert [one.kept for one in prune(target.parent, keep=0)] == [""] * ("b.jsonl" in left)
+        assert [one.kept for one in prune_sessions(target.parent, keep=0)] == [""] * ("b.jsonl" in left)
         assert left_in(target.parent) == []
 
 
 def test_what_another_copy_has_brought_stays(stored: SqlStore, tmp_path: Path) -> None:
     """One is killed while another one to the same place goes on, and a third one looks what is left."""
     target = tmp_path / "b.jsonl"
-    copying = begun(part_of(target))
+    copying = create_part(part_of(target))
     Payloads(target).put(b"brought", force=False)
     part_of(target).write_text("")
     clear_parts(tmp_path)
@@ -129,7 +131,7 @@ def test_what_is_being_copied_or_belongs_to_a_recording_stays(stored: SqlStore, 
                 yield one
             clear_parts(target.parent)
 
-    assert copy(Looking(), FileRecording(target)).records
+    assert copy_session(Looking(), FileRecording(target)).records
     kept = sorted(os.listdir(directory_of(target)))
     (target.parent / f"b.jsonl.{'0' * 32}.part").write_text("")
     (target.parent / f"c.jsonl.{'0' * 32}.part").mkdir()

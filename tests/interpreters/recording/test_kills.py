@@ -149,7 +149,7 @@ def live(path: Path, ledger: Path, turns: int, fate: Fate) -> None:
         agent = Agent(model, tools, features=FEATURES, journal=path, retry=retry, **options)
     with agent:
         if agent.unfinished:
-            agent.go_on()
+            agent.resume_turn()
             note(f"answered {agent.state.counters.turn}")
         while agent.state.counters.turn < turns:
             agent.run("Go!")

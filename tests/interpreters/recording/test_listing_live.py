@@ -19,7 +19,7 @@ from interpreters import Agent
 from interpreters.recording.journal import Journal, JournalReader, content_files as contents
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, directory_of
-from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions, prune, search
+from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions, prune_sessions, search_sessions
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.journals import record_session, small
 
@@ -87,8 +87,8 @@ def test_listing_beside_a_writer_disturbs_nobody(tmp_path: Path) -> None:
                 found.append(one)
 
     def look_otherwise() -> None:
-        found.extend(one for one in search("Write", tmp_path) if isinstance(one, BadFile))
-        list(prune(tmp_path, keep=10**6))
+        found.extend(one for one in search_sessions("Write", tmp_path) if isinstance(one, BadFile))
+        list(prune_sessions(tmp_path, keep=10**6))
 
     watchers = [
         subprocess.Popen(
@@ -190,7 +190,7 @@ def test_a_session_that_is_about_to_begin_is_no_bad_file(tmp_path: Path) -> None
         journal = locked(path)
         path.write_bytes(content)
         assert list(list_sessions(path)) == []
-        assert list(search("x", path)) == []
+        assert list(search_sessions("x", path)) == []
         journal.close()
         assert [type(one) for one in list_sessions(path)] == [BadFile]
 

@@ -81,7 +81,7 @@ def test_a_killed_process_leaves_no_lock_with_what_it_forked(tmp_path: Path, how
             os.kill(orphan, 0)  # it is there
 
             with Agent.resume(path, ScriptedModel(["Nobody knows."]), [work]) as agent:
-                assert agent.go_on().text == "Nobody knows."
+                assert agent.resume_turn().text == "Nobody knows."
         finally:
             parent.kill()
             os.kill(orphan, signal.SIGKILL)

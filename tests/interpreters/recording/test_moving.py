@@ -18,9 +18,9 @@ from interpreters.recording.journal import (
     JournalLockedError,
     JournalWriteError,
 )
-from interpreters.recording.journal.content_files import kept_files
+from interpreters.recording.journal.content_files import undo_files
 from interpreters.recording.journal.payloads import LARGE, directory_of
-from interpreters.recording.sessions import FileRecording, copy, journals_in, list_sessions, move
+from interpreters.recording.sessions import FileRecording, copy_session, journals_in, list_sessions, move_session
 from interpreters.recording.store import SqlStore
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.databases import needs_postgres, postgres
@@ -43,14 +43,14 @@ def test_a_session_goes_there_and_back_to_the_byte_and_goes_on(store: SqlStore, 
     os.utime(path, (1_700_000_000.5, 1_700_000_000.5))
     content = path.read_bytes()
 
-    moved = move(FileRecording(path), store.recording(name))
+    moved = move_session(FileRecording(path), store.recording(name))
     assert (moved.records, moved.bytes, moved.warnings) == (12, len(content), ())
     assert not path.exists()
     assert b"".join(store.recorder(name).lines()) == content
     (info,) = list_sessions(store.recording(name))
     assert getattr(info, "changed", 0) == 1_700_000_000.5
 
-    assert copy(store.recording(name), FileRecording(back)) == moved
+    assert copy_session(store.recording(name), FileRecording(back)) == moved
     assert (back.read_bytes(), back.stat().st_mtime) == (content, 1_700_000_000.5)
     assert back.stat().st_mode & 0o777 == 0o600
     assert sorted(one.name for one in tmp_path.iterdir() if "store.db" not in one.name) == ["b.jsonl"]
@@ -76,18 +76,18 @@ def test_whatever_was_said_is_the_same_there_and_back(texts: list[str], tmp_path
             agent.run(f"What is {text}?")
     content = path.read_bytes()
 
-    move(FileRecording(path), store.recording("a"))
-    move(store.recording("a"), FileRecording(path))
+    move_session(FileRecording(path), store.recording("a"))
+    move_session(store.recording("a"), FileRecording(path))
     assert path.read_bytes() == content
     assert list(store.names()) == []
 
 
 def test_nothing_is_ever_overwritten(store: SqlStore, name: str, tmp_path: Path) -> None:
     first, second = small(tmp_path / "a.jsonl"), small(tmp_path / "b.jsonl", "Else?")
-    copy(FileRecording(first), store.recording(name))
+    copy_session(FileRecording(first), store.recording(name))
     contents = first.read_bytes(), second.read_bytes()
 
-    for carry in (copy, move):
+    for carry in (copy_session, move_session):
         with pytest.raises(JournalExistsError, match="never overwritten"):
             carry(FileRecording(second), store.recording(name))
         with pytest.raises(JournalExistsError, match="never overwritten"):
@@ -101,19 +101,19 @@ def test_what_a_session_has_open_is_copied_as_it_stands_and_not_moved(
     store: SqlStore, name: str, tmp_path: Path
 ) -> None:
     path, other = small(tmp_path / "a.jsonl"), f"{name} 2"
-    copy(FileRecording(path), store.recording(name))
+    copy_session(FileRecording(path), store.recording(name))
     for source, target in (
         (FileRecording(path), store.recording(other)),
         (store.recording(name), FileRecording(tmp_path / "b.jsonl")),
     ):
         with Agent.resume(source.where, ScriptedModel([])):
             with pytest.raises(JournalLockedError, match="was not moved, because a session has it open"):
-                move(source, target)
-            assert target.about() is None
-            copy(source, target)
+                move_session(source, target)
+            assert target.info() is None
+            copy_session(source, target)
         assert replay(target.where).same
     with Agent.resume(store.recorder(other), ScriptedModel([])), pytest.raises(JournalError):
-        copy(FileRecording(path), store.recording(other))
+        copy_session(FileRecording(path), store.recording(other))
 
 
 def test_what_is_written_while_it_moves_stays_where_it_was(store: SqlStore, name: str, tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ def test_what_is_written_while_it_moves_stays_where_it_was(store: SqlStore, name
             return FileRecording(path).delete(about, dry_run=dry_run)
 
     with pytest.raises(JournalLockedError, match="it was written just now"):
-        move(Slow(), store.recording(name))
+        move_session(Slow(), store.recording(name))
     assert replay(path).turns == 2
-    assert store.recording(name).about() is None
+    assert store.recording(name).info() is None
 
 
 def test_a_place_that_fails_in_the_midst_is_as_it_was(
@@ -157,26 +157,26 @@ def test_a_place_that_fails_in_the_midst_is_as_it_was(
     for target in (store.recording(name), FileRecording(tmp_path / "b.jsonl")):
         with pytest.raises(StoppedError):
             target.begin(half, 0.0)
-        assert target.about() is None
-        assert copy(FileRecording(path), target).bytes == len(content)
+        assert target.info() is None
+        assert copy_session(FileRecording(path), target).bytes == len(content)
     assert sorted(one.name for one in tmp_path.glob("*.jsonl*")) == ["a.jsonl", "b.jsonl"]
     with pytest.raises(JournalWriteError, match="can't be made"):
-        copy(FileRecording(path), FileRecording(tmp_path / "no" / "b.jsonl"))
+        copy_session(FileRecording(path), FileRecording(tmp_path / "no" / "b.jsonl"))
 
 
 def test_what_is_torn_is_left_behind_and_what_is_damaged_stays(store: SqlStore, name: str, tmp_path: Path) -> None:
     path = small(tmp_path / "a.jsonl")
     content = path.read_bytes()
     path.write_bytes(content + b'{"seq":3,"inp')
-    assert "the last record is torn" in copy(FileRecording(path), store.recording(name)).warnings[0]
+    assert "the last record is torn" in copy_session(FileRecording(path), store.recording(name)).warnings[0]
     assert b"".join(store.recorder(name).lines()) == content
 
     path.write_bytes(content.replace(b"Hello!", b"Hullo!"))
     with pytest.raises(JournalError, match="was changed after it was written"):
-        move(FileRecording(path), store.recording(f"{name} 2"))
+        move_session(FileRecording(path), store.recording(f"{name} 2"))
     assert path.exists()
     with pytest.raises(JournalError, match="nothing is recorded here"):
-        copy(store.recording(f"{name} 2"), FileRecording(path))
+        copy_session(store.recording(f"{name} 2"), FileRecording(path))
 
 
 def test_large_texts_go_along(store: SqlStore, name: str, tmp_path: Path) -> None:
@@ -186,32 +186,32 @@ def test_large_texts_go_along(store: SqlStore, name: str, tmp_path: Path) -> Non
     content, names = path.read_bytes(), sorted(one.name for one in directory_of(path).iterdir())
     assert len(names) == 2
 
-    move(FileRecording(path), store.recording(name))
+    move_session(FileRecording(path), store.recording(name))
     assert list(tmp_path.glob("a.jsonl*")) == []
     assert b"".join(store.recorder(name).lines()) == content
     assert replay(store.recorder(name)).raise_for_divergence().state.history[0] == UserMessage("m1", large)
-    move(store.recording(name), FileRecording(back))
-    assert store.recording(name).about() is None
+    move_session(store.recording(name), FileRecording(back))
+    assert store.recording(name).info() is None
     assert list(store.recording(name).payloads()) == []
     assert (back.read_bytes(), names) == (content, sorted(one.name for one in directory_of(back).iterdir()))
     assert replay(back).same
 
     (directory_of(back) / names[0]).write_text("changed")
     with pytest.raises(JournalError, match="was changed after it was written"):
-        move(FileRecording(back), store.recording(name))
+        move_session(FileRecording(back), store.recording(name))
     (directory_of(back) / names[0]).unlink()
     with pytest.raises(JournalError, match=f"the payload {names[0]} is missing"):
-        move(FileRecording(back), store.recording(name))
-    assert (store.recording(name).about(), back.read_bytes()) == (None, content)
+        move_session(FileRecording(back), store.recording(name))
+    assert (store.recording(name).info(), back.read_bytes()) == (None, content)
 
 
 def test_what_undo_puts_back_is_not_lost(store: SqlStore, name: str, tmp_path: Path) -> None:
     path = small(tmp_path / "a.jsonl")
-    kept_files(path).put(b"before", force=False)
+    undo_files(path).put(b"before", force=False)
     with pytest.raises(JournalError, match="can't be moved: what `cogstep undo` puts back would be lost"):
-        move(FileRecording(path), store.recording(name))
+        move_session(FileRecording(path), store.recording(name))
     assert path.exists()
-    copy(FileRecording(path), store.recording(name))
+    copy_session(FileRecording(path), store.recording(name))
 
 
 def test_all_sessions_of_a_store_are_places_for_it(tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ def test_all_sessions_of_a_store_are_places_for_it(tmp_path: Path) -> None:
     paths = [small(tmp_path / f"{letter}.jsonl", letter) for letter in "abc"]
     contents = [path.read_bytes() for path in paths]
     for path in paths:
-        move(FileRecording(path), one.recording(path.stem))
+        move_session(FileRecording(path), one.recording(path.stem))
     for recording in journals_in([one]):
-        move(recording, other.recording(recording.name))
+        move_session(recording, other.recording(recording.name))
     assert (list(one.names()), list(other.names())) == ([], ["a", "b", "c"])
     assert [b"".join(other.recorder(each).lines()) for each in "abc"] == contents
 
@@ -241,12 +241,12 @@ def test_of_two_who_copy_to_one_file_at_once_one_is_refused_and_takes_nothing_of
         def payloads(self) -> Iterable[tuple[str, bytes]]:
             found = list(FileRecording(sources[1]).payloads())
             if looks.pop():  # the first time it only looks which there are
-                move(FileRecording(sources[0]), target)
+                move_session(FileRecording(sources[0]), target)
             return iter(found)
 
     content, looks = sources[0].read_bytes(), [True, False]
     with pytest.raises(JournalExistsError):
-        copy(Slow(), target)
+        copy_session(Slow(), target)
     assert target.path.read_bytes() == content
     assert replay(target.path).same
 
@@ -270,5 +270,5 @@ def test_a_recording_that_is_replaced_while_it_is_copied_leaves_no_mixture(
 
     for target in (store.recording(name), FileRecording(tmp_path / "c.jsonl")):
         with pytest.raises(JournalWriteError, match="kept of it, so do it again"):
-            copy(Replaced(), target)
-        assert target.about() is None
+            copy_session(Replaced(), target)
+        assert target.info() is None

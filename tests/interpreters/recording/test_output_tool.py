@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cognition import LLMEngine
 from interpreters import Agent, Tool, ToolError, fakes, output_tool, replay, tool
 
 LONG = "".join(f"line {number} of many\n" for number in range(3000))
@@ -33,10 +34,13 @@ def page(number: int) -> str:
     return PAGE
 
 
+DIGITS = "0123456789" * 30
+
+
 @tool(read_only=True, output_limit=50)
 def short() -> str:
     """Tell a little too much."""
-    return "0123456789" * 6
+    return DIGITS
 
 
 def tools_of(path: Path) -> list[Tool[..., Any]]:
@@ -127,11 +131,11 @@ def test_shortened_results_are_counted_from_the_newest(tmp_path: Path) -> None:
         for one in (fakes.call("tell", what="long"), fakes.call("short"), fakes.call("tell", what="short")):
             say(one)
             agent.run("Go on.")
-        assert read_through(agent, say) == "0123456789" * 6
+        assert read_through(agent, say) == DIGITS
         assert read_through(agent, say, result=2) == LONG
         say(fakes.call("ReadOutput", offset=5, limit=3))
         agent.run("Go on.")
-        assert results(agent)[-1] == "567\n[characters 5 to 8 of 60; read on with offset=8]"
+        assert results(agent)[-1] == "567\n[characters 5 to 8 of 300; read on with offset=8]"
         agent.reset()
         say(fakes.call("ReadOutput"))
         agent.run("Go on.")
@@ -171,3 +175,38 @@ def test_another_session_s_recording_and_none_are_no_place_to_read(tmp_path: Pat
             say(fakes.call("ReadOutput"))
             agent.run("Go on.")
             assert problem in results(agent)[-1]
+
+
+class Own(LLMEngine):
+    """An engine of the program's own, which no journal can recreate."""
+
+
+@pytest.mark.parametrize("engine", [LLMEngine, Own])
+def test_a_result_of_a_reply_whose_calls_still_run_is_read_too(engine: type[LLMEngine], tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    model, say = scripted()
+    alone = tool(short.function, name="alone", read_only=True, parallel=False, output_limit=50)
+    say([fakes.call("alone"), fakes.call("ReadOutput")])
+    with Agent(model, [alone, output_tool(path)], journal=path, context_tokens=8000, engine=engine) as agent:
+        agent.run("Go on.")
+        assert results(agent)[-1] == f"{DIGITS}\n[characters 0 to 300 of 300]"
+
+
+def test_only_what_was_really_cut_counts(tmp_path: Path) -> None:
+    """Neither an attempt that failed and was repeated, nor a result whose note would be as long as what it replaces."""
+    path, answers = tmp_path / "s.jsonl", [ToolError(DIGITS, transient=True), "brief", "0123456789" * 6]
+
+    @tool(read_only=True, output_limit=50, retries=(0.01,))
+    def flaky() -> str:
+        """Fail once."""
+        answer = answers.pop(0)
+        if isinstance(answer, ToolError):
+            raise answer
+        return answer
+
+    model, say = scripted()
+    with Agent(model, [flaky, output_tool(path)], journal=path, context_tokens=8000) as agent:
+        for one in (fakes.call("flaky"), fakes.call("flaky"), fakes.call("ReadOutput")):
+            say(one)
+            agent.run("Go on.")
+    assert results(agent) == ["brief", "0123456789" * 6, "Error: no result of this session was shortened"]

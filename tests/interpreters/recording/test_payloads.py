@@ -189,7 +189,7 @@ def test_a_crash_between_file_and_record_does_no_harm(tmp_path: Path) -> None:
 
     model = ScriptedModel(["Read."], context_tokens=10**6)
     with Agent.resume(path, model, [read]) as agent:
-        assert agent.go_on().calls[0].content == PAGE
+        assert agent.resume_turn().calls[0].content == PAGE
     assert replay(path).raise_for_divergence().state == agent.state
     assert files == files_of(path)
 

@@ -15,7 +15,7 @@ from interpreters import Agent
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, directory_of
 from interpreters.recording.sessions import (
-    prune,
+    prune_sessions,
 )
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.journals import small
@@ -59,29 +59,29 @@ def test_what_is_too_old_too_many_or_too_much_goes(many: Path, criteria: dict[st
     """With --dry-run it is only told; other files stay."""
     before = sorted(path.name for path in many.iterdir())
 
-    assert gone == names(prune(many, now=NOW, dry_run=True, **criteria))
+    assert gone == names(prune_sessions(many, now=NOW, dry_run=True, **criteria))
     assert before == sorted(path.name for path in many.iterdir())
-    assert gone == names(prune(many, now=NOW, **criteria))
+    assert gone == names(prune_sessions(many, now=NOW, **criteria))
     assert [name for name in before if name not in gone] == sorted(path.name for path in many.iterdir())
 
 
 def test_the_newest_that_fit_into_a_size_stay(many: Path) -> None:
     size = (many / "1.jsonl").stat().st_size + (many / "2.jsonl").stat().st_size
 
-    assert names(prune(many, now=NOW, size=size)) == ["3.jsonl", "4.jsonl", "5.jsonl"]
+    assert names(prune_sessions(many, now=NOW, size=size)) == ["3.jsonl", "4.jsonl", "5.jsonl"]
 
 
 def test_a_session_that_is_open_stays(many: Path) -> None:
     """Whoever has it open: and it goes with the next prune."""
     with Agent.resume(many / "5.jsonl", ScriptedModel([])):
-        kept = [(one.path.name, one.kept) for one in prune(many, now=NOW, keep=4)]
+        kept = [(one.path.name, one.kept) for one in prune_sessions(many, now=NOW, keep=4)]
         assert kept == [("5.jsonl", "a session has it open")]
-    assert names(prune(many, now=NOW, keep=4)) == ["5.jsonl"]
+    assert names(prune_sessions(many, now=NOW, keep=4)) == ["5.jsonl"]
 
 
 def test_what_was_written_meanwhile_stays(many: Path) -> None:
     """Between the look and the deletion somebody may have gone on with it."""
-    found = prune(many, now=NOW, keep=3)
+    found = prune_sessions(many, now=NOW, keep=3)
     assert next(found).path.name == "4.jsonl"
     aged(many / "5.jsonl", 0)
 
@@ -93,7 +93,7 @@ def test_large_texts_go_with_their_journal(tmp_path: Path) -> None:
     path, other = small(tmp_path / "a.jsonl", "x" * LARGE, context_tokens=10**6), small(tmp_path / "b.jsonl")
     stranger = directory_of(path) / "mine.txt"
     stranger.write_text("keep me")
-    (one,) = prune(path, keep=0)
+    (one,) = prune_sessions(path, keep=0)
 
     assert one.bytes > LARGE
     assert sorted([other, stranger]) == sorted(p for p in tmp_path.rglob("*") if p.is_file())
@@ -101,7 +101,7 @@ def test_large_texts_go_with_their_journal(tmp_path: Path) -> None:
 
 def test_nothing_goes_without_being_asked_for(many: Path) -> None:
     with pytest.raises(ConfigError, match="by age, by number or by size"):
-        list(prune(many))
+        list(prune_sessions(many))
 
 
 def test_a_damaged_session_goes_like_any_other(many: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_damaged_session_goes_like_any_other(many: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30] + b"\n")
     aged(path, 5 * 86400)
 
-    assert names(prune(many, now=NOW, keep=4)) == ["5.jsonl"]
+    assert names(prune_sessions(many, now=NOW, keep=4)) == ["5.jsonl"]
 
 
 def test_what_can_not_be_deleted_is_kept_and_told(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_what_can_not_be_deleted_is_kept_and_told(many: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "unlink", refuse)
 
-    assert [one.kept for one in prune(many, now=NOW, keep=4)] == ["Permission denied"]
+    assert [one.kept for one in prune_sessions(many, now=NOW, keep=4)] == ["Permission denied"]
 
 
 @pytest.mark.parametrize("named", ["directory", "file"])
@@ -134,7 +134,7 @@ def test_a_recording_behind_a_link_stays(tmp_path: Path, named: str) -> None:
     link.symlink_to(victim)
     before = sorted(tmp_path.rglob("*"))
 
-    (told,) = prune(here if named == "directory" else link, keep=1)
+    (told,) = prune_sessions(here if named == "directory" else link, keep=1)
 
     assert (told.path, told.kept) == (link, "it is a link")
     assert sorted(tmp_path.rglob("*")) == before
@@ -148,7 +148,7 @@ def test_large_texts_behind_a_link_stay(tmp_path: Path) -> None:
     directory_of(planted).symlink_to(directory_of(victim))
     before = sorted(tmp_path.rglob("*"))
 
-    (told,) = prune(planted, keep=0)
+    (told,) = prune_sessions(planted, keep=0)
 
     assert "it is a link" in told.kept
     assert sorted(tmp_path.rglob("*")) == before
@@ -159,7 +159,7 @@ def test_what_belongs_to_another_user_stays(many: Path, monkeypatch: pytest.Monk
     before = sorted(many.iterdir())
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
-    assert {one.kept for one in prune(many, keep=0)} == {"it belongs to another user"}
+    assert {one.kept for one in prune_sessions(many, keep=0)} == {"it belongs to another user"}
     assert sorted(many.iterdir()) == before
 
 
@@ -180,6 +180,6 @@ def test_a_folder_that_is_swapped_while_it_is_pruned_loses_nothing_else(
         return lock(file)
 
     monkeypatch.setattr(LockedFile, "lock", swapped)
-    assert names(prune(folder, keep=0)) == ["s.jsonl"]
+    assert names(prune_sessions(folder, keep=0)) == ["s.jsonl"]
     assert [path.name for path in victims.iterdir()] == ["s.jsonl"]
     assert list((tmp_path / "away").iterdir()) == []

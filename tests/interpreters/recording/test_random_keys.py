@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from interpreters.recording.secrets._formats import FORMATS, Format
-from interpreters.recording.secrets.shapes import SHAPES, finder_of
+from interpreters.recording.secrets.formats import FORMATS, SecretFormat
+from interpreters.recording.secrets.shapes import SECRET_SHAPES, finder_of
 
 KEYS = 60
 """Keys that are drawn of each prefix: the same ones each time."""
@@ -19,7 +19,7 @@ def characters(alphabet: str) -> str:
     return "".join(letter for letter in map(chr, range(33, 127)) if re.fullmatch(f"[{alphabet}]", letter))
 
 
-def keys_of(row: Format) -> list[str]:
+def keys_of(row: SecretFormat) -> list[str]:
     """Keys of the shortest length, in which every character of the alphabet is as likely; where a row wants a digit,
     those that have one.
     """
@@ -34,9 +34,9 @@ def keys_of(row: Format) -> list[str]:
 
 
 @pytest.mark.parametrize("row", FORMATS, ids=lambda row: f"{row.issuer}: {row.prefixes.split()[0]}")
-def test_keys_that_are_drawn_at_random_are_found_whole(row: Format) -> None:
+def test_keys_that_are_drawn_at_random_are_found_whole(row: SecretFormat) -> None:
     """Keys with rare marks were missed in 5 to 27 of a hundred: no run of 16 letters was left in them."""
-    finder, missed = finder_of(SHAPES), []
+    finder, missed = finder_of(SECRET_SHAPES), []
     for number, key in enumerate(keys_of(row)):
         text = AROUND[number % len(AROUND)].format(key)
         start = text.index(key)

@@ -28,7 +28,7 @@ from cognition import (
 from interpreters import Agent, tool
 from interpreters.recording.context_report import SAYS_SO, STEPS_GO, ContextReport, changes_between, report_of
 from interpreters.recording.journal import JournalDamagedError, JournalError
-from interpreters.recording.recorded_requests import RecordedRequest, RecordedRequests, request_named
+from interpreters.recording.recorded_requests import RecordedRequest, RecordedRequests, find_requests
 from interpreters.testing.fakes import FakeClock, Reply, ScriptedModel, call
 from tests.interpreters.journals import record_session, replaced
 from tests.interpreters.templated import TEMPLATES, CountingModel, counting_by
@@ -55,7 +55,7 @@ def record(
 def read(path: Path) -> tuple[list[RecordedRequest], list[ContextReport], RecordedRequests]:
     with RecordedRequests(path) as requests:
         found = list(requests)
-        return found, [report_of(one, requests.config, requests.long_results.hidden) for one in found], requests
+        return found, [report_of(one, requests.config) for one in found], requests
 
 
 TURNS = st.lists(
@@ -204,7 +204,7 @@ def test_an_engine_that_asks_no_model_has_no_requests(tmp_path: Path) -> None:
 
     assert (found, requests.records, requests.diverged) == ([], 1, 0)
     with RecordedRequests(tmp_path / "s.jsonl") as again, pytest.raises(CogstepError, match="it has none"):
-        request_named(again, "last")
+        find_requests(again, "last")
 
 
 def test_requests_have_names(tmp_path: Path) -> None:
@@ -213,12 +213,12 @@ def test_requests_have_names(tmp_path: Path) -> None:
     record(path, [("Look.", [10]), ("Again.", [10])])
     for names, expected in ((("2",), [2]), (("2.1", "1.2.0"), [3, 2]), (("last", "1"), [4, 1]), (("1", "1"), [1, 1])):
         with RecordedRequests(path) as requests:
-            assert expected == [one.number for one in request_named(requests, *names)]
+            assert expected == [one.number for one in find_requests(requests, *names)]
     with (
         RecordedRequests(path) as requests,
         pytest.raises(CogstepError, match="no request 9; its 4 end with step"),
     ):
-        request_named(requests, "9")
+        find_requests(requests, "9")
 
 
 def test_a_foreign_recording_is_told(tmp_path: Path) -> None:

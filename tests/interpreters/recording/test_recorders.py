@@ -490,7 +490,7 @@ def test_an_answer_that_can_not_be_recorded_is_not_lost(name: str, goes_on: str,
     with Agent.resume(recorder, ScriptedModel([]), tools, **resumed(asked)) as agent:
         recorder.full, recorder.failures = goes_on == "answer", 1
         with pytest.raises(JournalWriteError):
-            agent.go_on() if goes_on == "go_on" else agent.answer(agent.pending[0].effect_id, case.answer)
+            agent.resume_turn() if goes_on == "go_on" else agent.answer(agent.pending[0].effect_id, case.answer)
         recorder.full = False
         assert [type(effect) for effect in agent.pending] == [case.effect]
 

@@ -51,7 +51,7 @@ def test_after_a_crash_placeholders_are_left_and_secrets_with_names_come_back(tm
 
     model = ScriptedModel(["Noted.", "Yes."])
     with Agent.resume(path, model, [note], redact=known) as agent:
-        result = agent.go_on()
+        result = agent.resume_turn()
         agent.run(f"And {TOKEN}, or [redacted:api_key:1]?")
 
     assert [(call.status, call.content) for call in result.calls] == [
@@ -75,7 +75,7 @@ def test_a_session_is_resumed_without_redaction_too(tmp_path: Path) -> None:
     crash_at(path, 3)
 
     with Agent.resume(path, ScriptedModel(["Sorry.", "Yes."]), [note], redact=None) as agent:
-        assert agent.go_on().calls[0].status == "error"
+        assert agent.resume_turn().calls[0].status == "error"
         agent.run(KEY)
     assert KEY in path.read_text()
     assert replay(path).same

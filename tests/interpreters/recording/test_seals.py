@@ -24,7 +24,7 @@ from interpreters.recording.journal import (
     JournalDamagedError,
     JournalError,
     JournalReader,
-    why_foreign,
+    explain_foreign,
 )
 from interpreters.recording.journal.seals import (
     KEY_FILE,
@@ -60,7 +60,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def is_own(path: Path) -> bool:
     """Whether every reader takes a recording for the user's own; one that is damaged is none."""
     try:
-        foreign = why_foreign(path, "used", allowed=True)
+        foreign = explain_foreign(path, "used", allowed=True)
         with JournalReader(path) as reader:
             list(reader)
             assert reader.foreign == foreign
@@ -144,7 +144,7 @@ def test_another_sessions_seals_seal_nothing_here(tmp_path: Path) -> None:
     mixed = tmp_path / "mixed.jsonl"
     mixed.write_bytes(lines_of(one)[0] + b"".join(lines_of(other)[1:]))
     resummed(mixed)
-    assert why_foreign(mixed, "used", allowed=True) == OTHER_KEY
+    assert explain_foreign(mixed, "used", allowed=True) == OTHER_KEY
 
 
 def test_going_on_with_what_is_foreign_does_not_make_it_ones_own(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_why_it_is_foreign_is_said(tmp_path: Path, home: Path) -> None:
         Agent.resume(other, ScriptedModel([]))
     assert (caught.value.path, caught.value.reason) == (other, OTHER_KEY)
     home.unlink()
-    assert why_foreign(path, "used", allowed=True) == NO_KEY
+    assert explain_foreign(path, "used", allowed=True) == NO_KEY
     assert not home.exists(), "only what is recorded needs one"
 
 
@@ -242,7 +242,7 @@ def test_a_key_whose_mode_was_lost_is_not_given_up(tmp_path: Path, home: Path) -
         Agent.resume(path, ScriptedModel([]))
     assert str(home) in str(refused.value)
     home.chmod(0o600)
-    assert not why_foreign(path, "used", allowed=True)
+    assert not explain_foreign(path, "used", allowed=True)
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)
@@ -250,7 +250,7 @@ def test_a_key_that_can_not_be_relied_on_is_refused(kind: str, tmp_path: Path, h
     """What was recorded is foreign; what is recorded then has no seals, of which one warning tells."""
     path = small(tmp_path / "s.jsonl")
     UNUSABLE[kind](home)
-    assert why_foreign(path, "used", allowed=True)
+    assert explain_foreign(path, "used", allowed=True)
     with pytest.raises(ForeignRecordingError):
         Agent.resume(path, ScriptedModel([]))
 
@@ -372,4 +372,4 @@ def test_bad_files_and_damage_are_told_as_before(own: Path, tmp_path: Path) -> N
     assert isinstance(damaged, SessionInfo)
     assert damaged.damage
     with pytest.raises(JournalDamagedError):
-        why_foreign(path, "used", allowed=True)
+        explain_foreign(path, "used", allowed=True)

@@ -37,12 +37,12 @@ from interpreters.recording.sessions import (
     BadFile,
     Hit,
     SessionInfo,
-    as_data,
-    as_markdown,
-    as_openai,
     list_sessions,
     read_transcript,
-    search,
+    search_sessions,
+    transcript_to_data,
+    transcript_to_markdown,
+    transcript_to_openai,
 )
 from interpreters.recording.sessions.export import NO_RESULT
 from interpreters.testing.fakes import Reply, ScriptedModel, call
@@ -206,7 +206,11 @@ def test_a_fork_is_listed_with_where_it_comes_from(tmp_path: Path) -> None:
 
 
 def hits(pattern: str, *places: Path, **options: Any) -> list[tuple[str, int, str]]:
-    return [(hit.speaker, hit.turn, hit.found) for hit in search(pattern, *places, **options) if isinstance(hit, Hit)]
+    return [
+        (hit.speaker, hit.turn, hit.found)
+        for hit in search_sessions(pattern, *places, **options)
+        if isinstance(hit, Hit)
+    ]
 
 
 def test_what_was_said_is_found_whoever_said_it(everything: Path) -> None:
@@ -220,7 +224,9 @@ def test_what_was_said_is_found_whoever_said_it(everything: Path) -> None:
     assert hits("effect_id", everything) == []
     assert hits("É", everything) == [("model_replied", 1, "é")]
     assert ("user_spoke", 2, "work again") in hits("w.rk ag[a-z]+", everything, regex=True)
-    (hit,) = (one for one in search("heading of", everything) if isinstance(one, Hit) and one.speaker == "user_spoke")
+    (hit,) = (
+        one for one in search_sessions("heading of", everything) if isinstance(one, Hit) and one.speaker == "user_spoke"
+    )
     assert (hit.before, hit.found, hit.after) == ("What is a plum? ## A ", "heading of", " the user's")
 
 
@@ -242,10 +248,10 @@ def test_what_can_not_be_searched_is_told(tmp_path: Path) -> None:
     lines = small(tmp_path / "a.jsonl").read_bytes()
     (tmp_path / "b.jsonl").write_bytes(lines.replace(b'"text":"Hi!"', b'"text":"Ho!"', 1))
 
-    reasons = [bad.reason for bad in search("zebra", tmp_path) if isinstance(bad, BadFile)]
+    reasons = [bad.reason for bad in search_sessions("zebra", tmp_path) if isinstance(bad, BadFile)]
     assert ["line 2: the record was changed" in reasons[0], "no cogstep journal" in reasons[1]] == [True, True]
     with pytest.raises(CogstepError, match="no regular expression"):
-        list(search("(", tmp_path, regex=True))
+        list(search_sessions("(", tmp_path, regex=True))
 
 
 # -------------------------------------------------------------------------------------------------------- transcripts
@@ -326,7 +332,7 @@ def check_openai(body: Any) -> None:
 
 def test_openai_messages_answer_every_call(everything: Path) -> None:
     """Ids match, results stand behind their calls, tools are declared; a reset begins another conversation."""
-    bodies = as_openai(read_transcript(everything))
+    bodies = transcript_to_openai(read_transcript(everything))
 
     assert len(bodies) == 2
     for body in bodies:
@@ -338,7 +344,7 @@ def test_openai_messages_answer_every_call(everything: Path) -> None:
     said = [message for message in bodies[0]["messages"] if message.get("tool_calls")]
     assert said[0]["content"] == "I look."
     assert not any("reasoning_content" in message for message in said)
-    thought = as_openai(read_transcript(everything), reasoning=True)[0]["messages"]
+    thought = transcript_to_openai(read_transcript(everything), reasoning=True)[0]["messages"]
     assert [m["reasoning_content"] for m in thought if "reasoning_content" in m] == ["Plums, *I* think."]
 
 
@@ -349,17 +355,17 @@ def test_what_was_interrupted_is_answered_too(everything: Path, tmp_path: Path) 
     last: list[Any] = []
     for kept in range(1, everything.read_bytes().count(b"\n") + 1):
         transcript = read_transcript(interrupted(path, kept, everything))
-        for body in as_openai(transcript):
+        for body in transcript_to_openai(transcript):
             check_openai(body)
             last += [message["content"] for message in body["messages"] if message["role"] == "tool"]
-        json.dumps(as_data(transcript))
-        as_markdown(transcript)
+        json.dumps(transcript_to_data(transcript))
+        transcript_to_markdown(transcript)
     assert NO_RESULT in last
 
 
 def test_json_has_all_of_it(everything: Path) -> None:
     """Header, turns, messages, notes, outcomes, and nothing that JSON has no form for."""
-    data = as_data(read_transcript(everything))
+    data = transcript_to_data(read_transcript(everything))
 
     assert data == json.loads(json.dumps(data, allow_nan=False))
     assert (data["session"], data["engine"], data["origin"]) == ("everything", "llm", None)
@@ -375,7 +381,7 @@ def test_json_has_all_of_it(everything: Path) -> None:
 
 def test_markdown_keeps_what_was_said_apart_from_its_own_structure(everything: Path) -> None:
     """Headings are those of the page: what users and tools write is quoted or fenced."""
-    text = as_markdown(read_transcript(everything))
+    text = transcript_to_markdown(read_transcript(everything))
     fence, headings = "", []
     for line in text.splitlines():
         if fence:
@@ -397,7 +403,7 @@ def test_markdown_keeps_what_was_said_apart_from_its_own_structure(everything: P
     ):
         assert expected in text
     assert KEY not in text
-    second = as_markdown(read_transcript(everything), turn=2)
+    second = transcript_to_markdown(read_transcript(everything), turn=2)
     assert ("## Turn 1" in second, "## Turn 2" in second) == (False, True)
 
 
@@ -427,7 +433,7 @@ def test_nothing_in_a_session_is_more_than_text_on_its_page(evil: str, tmp_path:
     replies = [Reply(evil, reasoning=evil, calls=(call("shout", text=evil), call(evil))), Reply(evil)]
     with Agent(ScriptedModel(replies), [shout], evil, journal=path, session=evil) as agent:
         agent.run(evil)
-    page = as_markdown(read_transcript(path))
+    page = transcript_to_markdown(read_transcript(path))
 
     outside, fence = [], ""
     for line in page.split("\n"):
@@ -458,7 +464,7 @@ def test_each_outcome_is_told(tmp_path: Path) -> None:
 
     outcomes = [turn.outcome for turn in transcript.turns]
     assert [Cancelled, Failed, LimitReached, Completed] == [type(outcome) for outcome in outcomes]
-    text = as_markdown(transcript)
+    text = transcript_to_markdown(transcript)
     for expected in (
         "*The turn was cancelled: enough.*",
         "*The turn failed (fatal): no such model*",
@@ -467,7 +473,7 @@ def test_each_outcome_is_told(tmp_path: Path) -> None:
         assert expected in text
     whole = path.read_bytes()
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
-    assert "The turn was interrupted here." in as_markdown(read_transcript(path))
+    assert "The turn was interrupted here." in transcript_to_markdown(read_transcript(path))
     assert read_transcript(path).in_flight == ("CallModel",)
 
 
@@ -494,7 +500,7 @@ def test_a_session_of_asyncio_reads_the_same(tmp_path: Path) -> None:
     asyncio.run(main())
     small(tmp_path / "a.jsonl", session="s")
 
-    one, two = (as_openai(read_transcript(tmp_path / name)) for name in ("a.jsonl", "b.jsonl"))
+    one, two = (transcript_to_openai(read_transcript(tmp_path / name)) for name in ("a.jsonl", "b.jsonl"))
     assert one == two
 
 
@@ -508,5 +514,5 @@ def test_a_fork_reads_with_the_conversation_that_it_began_with(tmp_path: Path) -
 
     assert [getattr(message, "text", "") for message in conversation] == ["Hi!", "Hello!", "And on?", "On."]
     assert [turn.number for turn in transcript.turns] == [2]
-    check_openai(as_openai(transcript)[0])
-    assert "It goes on from turn 1 of session first." in as_markdown(transcript)
+    check_openai(transcript_to_openai(transcript)[0])
+    assert "It goes on from turn 1 of session first." in transcript_to_markdown(transcript)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from interpreters.recording.redaction import Redaction
-from interpreters.recording.redactor import Veil
-from interpreters.recording.secrets._formats import FORMATS, HEX, UPPER, Format
-from interpreters.recording.secrets.shapes import SHAPES, Finder, Shape
+from interpreters.recording.redactor import Redactor
+from interpreters.recording.secrets.formats import FORMATS, HEX, UPPER, SecretFormat
+from interpreters.recording.secrets.shapes import SECRET_SHAPES, Finder, SecretShape
 
 # Nothing here is a key: they are put together so that scanners of repositories don't take them for any.
 MANY = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789" * 5
@@ -25,7 +25,7 @@ def drawn(alphabet: str, length: int) -> str:
 
 
 def hidden_of(text: str) -> list[str]:
-    return [text[one.start : one.end] for one in REDACTION.found_in(text)]
+    return [text[one.start : one.end] for one in REDACTION.find_secrets(text)]
 
 
 KEYS = [(row, prefix, prefix + drawn(row.alphabet, row.length)) for row in FORMATS for prefix in row.prefixes.split()]
@@ -44,13 +44,13 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("row", "prefix", "key"), KEYS, ids=[prefix for _, prefix, _ in KEYS])
-def test_each_format_of_the_table_is_found_whole_in_any_place(row: Format, prefix: str, key: str) -> None:
+def test_each_format_of_the_table_is_found_whole_in_any_place(row: SecretFormat, prefix: str, key: str) -> None:
     for place in PLACES:
         assert any(key in hidden for hidden in hidden_of(place.format(key))), place
 
 
 @pytest.mark.parametrize(("row", "prefix", "key"), KEYS, ids=[prefix for _, prefix, _ in KEYS])
-def test_a_key_may_stand_beside_letters_and_marks(row: Format, prefix: str, key: str) -> None:
+def test_a_key_may_stand_beside_letters_and_marks(row: SecretFormat, prefix: str, key: str) -> None:
     """Unless words end like its prefix."""
     for before in "_-=:/.":
         assert any(key in hidden for hidden in hidden_of(before + key)), before
@@ -60,7 +60,7 @@ def test_a_key_may_stand_beside_letters_and_marks(row: Format, prefix: str, key:
 
 
 @pytest.mark.parametrize(("row", "prefix", "key"), KEYS, ids=[prefix for _, prefix, _ in KEYS])
-def test_a_key_that_the_end_of_the_text_cuts_off_is_found(row: Format, prefix: str, key: str) -> None:
+def test_a_key_that_the_end_of_the_text_cuts_off_is_found(row: SecretFormat, prefix: str, key: str) -> None:
     """From eight characters after its prefix on: a result was cut there, or a reply was cancelled."""
     if row.exact or row.length <= 16 or len(prefix) < 3 or "$" in prefix:
         return
@@ -76,7 +76,7 @@ def test_every_row_of_the_table_says_where_it_stands() -> None:
 
 def test_the_words_of_a_shape_begin_its_matches_or_stand_in_them() -> None:
     """Else it would never be found."""
-    for shape in SHAPES:
+    for shape in SECRET_SHAPES:
         assert all(shape.anchors)
         re.compile(shape.pattern)
 
@@ -432,9 +432,9 @@ def test_code_and_pages_are_left_alone() -> None:
 def test_what_is_found_in_one_pass_is_what_each_shape_finds_for_itself() -> None:
     """The words are only there to be quick."""
     texts = [text.format(secret) for text, secret in CONTEXTS] + [key for _, _, key in KEYS] + list(INNOCENT)
-    finder = Finder(SHAPES)
+    finder = Finder(SECRET_SHAPES)
     for text in texts:
-        each = {(one.start, one.end) for shape in SHAPES for one in shape.find(text)}
+        each = {(one.start, one.end) for shape in SECRET_SHAPES for one in shape.find(text)}
         together = {(one.start, one.end) for one in finder.find(text)}
         assert together <= each
         covered = {place for start, end in together for place in range(start, end)}
@@ -442,9 +442,11 @@ def test_what_is_found_in_one_pass_is_what_each_shape_finds_for_itself() -> None
 
 
 def test_a_shape_of_the_programs_own_needs_no_words() -> None:
-    own = Redaction(shapes=(Shape("ticket", r"T-\d{6}", ("T-",)), Shape("pin", r"PIN (?P<secret>\d{4})", ())))
+    own = Redaction(
+        shapes=(SecretShape("ticket", r"T-\d{6}", ("T-",)), SecretShape("pin", r"PIN (?P<secret>\d{4})", ()))
+    )
 
-    assert [(one.kind, one.start, one.end) for one in own.found_in("T-123456, PIN 1234")] == [
+    assert [(one.kind, one.start, one.end) for one in own.find_secrets("T-123456, PIN 1234")] == [
         ("ticket", 0, 8),
         ("pin", 14, 18),
     ]
@@ -461,8 +463,8 @@ def test_a_shape_of_the_programs_own_needs_no_words() -> None:
 )  # fmt: skip
 def test_no_text_takes_long(fragment: str) -> None:
     """A quarter of a million characters that begin like secrets: in quadratic time this would run into the timeout."""
-    REDACTION.shaped_in(fragment * (250_000 // len(fragment)))
+    REDACTION.find_shapes(fragment * (250_000 // len(fragment)))
 
 
 def test_nothing_of_the_default_is_found_where_it_is_left_out() -> None:
-    assert Veil(Redaction(shapes=())).hide("password: hunter2") == ("password: hunter2", ())
+    assert Redactor(Redaction(shapes=())).hide("password: hunter2") == ("password: hunter2", ())

@@ -66,7 +66,7 @@ def lives(store: SqlStore, name: str, said: int) -> None:
     SqlRecorder.append, SqlRecorder.append_with = kept, kept_with  # type: ignore[method-assign]
     with suppress(TakenOverError), opened(store.recorder(name)) as agent:
         if agent.state.phase != Idle():
-            agent.go_on()
+            agent.resume_turn()
         while True:
             agent.run("Read!")
 
@@ -133,7 +133,7 @@ def test_a_writer_that_is_killed_or_taken_over_at_any_moment_has_lost_nothing(
         before = lines
     with opened(store.recorder(name)) as agent:
         if agent.state.phase != Idle():
-            agent.go_on()
+            agent.resume_turn()
         assert agent.run("Read!").text == "It is read."
     assert replay(store.recorder(name)).raise_for_divergence().state == agent.state
 

@@ -77,7 +77,7 @@ def test_a_fork_waits_for_the_thread_that_renews_since_a_child_would_keep_its_lo
     inside, left = threading.Event(), threading.Event()
     recorder = SqlStore(f"sqlite:///{tmp_path / 'store.db'}").recorder(name)
     assert recorder.lock(True)
-    give_back = executors.Membership.give_back
+    give_back = executors.Membership.release
 
     def slowly(self: Any, held: Any) -> None:
         inside.set()

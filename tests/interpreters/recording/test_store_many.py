@@ -15,7 +15,15 @@ import pytest
 from interpreters import Agent
 from interpreters.recording.collections import Recording
 from interpreters.recording.journal import JournalError, JournalReader
-from interpreters.recording.sessions import FileRecording, SessionInfo, copy, list_sessions, move, prune, search
+from interpreters.recording.sessions import (
+    FileRecording,
+    SessionInfo,
+    copy_session,
+    list_sessions,
+    move_session,
+    prune_sessions,
+    search_sessions,
+)
 from interpreters.recording.store import SqlStore, _bulk as many
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.databases import needs_postgres, postgres
@@ -50,7 +58,7 @@ def filled(store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with Agent(ScriptedModel([f"You said: {text}" for text in texts], context_tokens=10**6), journal=path) as agent:
             for text in texts:
                 agent.run(text)
-        move(FileRecording(path), store.recording(name))
+        move_session(FileRecording(path), store.recording(name))
     recorder = store.recorder(names[4])
     second = list(recorder.lines())[2]
     recorder.lock(False)
@@ -66,10 +74,10 @@ def test_it_is_the_same_as_one_by_one(store: SqlStore, filled: list[str]) -> Non
         assert list(list_sessions(store)) == list(list_sessions(*singly))
         assert [info.name for info in list_sessions(store) if getattr(info, "status", "") == "open"] == [filled[12]]
         for text in ("plum", "how", "nowhere", "pear"):
-            assert list(search(text, store)) == list(search(text, *singly))
+            assert list(search_sessions(text, store)) == list(search_sessions(text, *singly))
         for how in ({"older": 1.0}, {"keep": 4}, {"size": 30_000}):
             given: Any = {**how, "dry_run": True, "now": 2e9}
-            assert list(prune(store, **given)) == list(prune(*singly, **given))
+            assert list(prune_sessions(store, **given)) == list(prune_sessions(*singly, **given))
         everything = list(list_sessions(store, newest=1000))
         assert [info.name for info in list_sessions(store, newest=5)] == [one.name for one in everything[:5]]
         changed = [info.changed for info in everything if hasattr(info, "changed")]
@@ -94,9 +102,9 @@ def test_what_happens_meanwhile_is_seen_or_not_and_nothing_is_mixed(store: SqlSt
             continue
         reader = JournalReader(recording.where) if number % 2 else None  # which has read the header by now
         if number % 4 < 3:
-            assert [one.kept for one in prune(store.recording(recording.name), keep=0)] == [""]
+            assert [one.kept for one in prune_sessions(store.recording(recording.name), keep=0)] == [""]
         if number % 4 == 1:
-            copy(store.recording(whole), store.recording(recording.name))
+            copy_session(store.recording(whole), store.recording(recording.name))
         if number % 4 == 3:
             with Agent.resume(store.recorder(recording.name), ScriptedModel(["On."])) as agent:
                 agent.run("Go on!")
@@ -113,12 +121,12 @@ def test_each_is_read_once_with_the_others_and_then_by_itself(store: SqlStore, f
     for recording in store.recordings():
         lines = list(store.recorder(recording.name).lines())
         assert list(recording.where.lines()) == lines
-        assert recording.about() == store.recording(recording.name).about()
+        assert recording.info() == store.recording(recording.name).info()
         if recording.name == filled[2]:
             with Agent.resume(recording.where, ScriptedModel(["On."])) as agent:
                 agent.run("Go on!")
             assert recording.is_open() is False
-            assert recording.about() == store.recording(recording.name).about()
+            assert recording.info() == store.recording(recording.name).info()
             assert len(list(recording.where.lines())) > len(lines)
 
 
@@ -131,8 +139,8 @@ def test_a_list_of_thousands_asks_the_database_a_few_times(tmp_path: Path, monke
     monkeypatch.setattr(store._database, "run", lambda work: (asked.append(work), run(work))[1])
     for work in (
         lambda: list(list_sessions(store)),
-        lambda: list(search("hi", store)),
-        lambda: list(prune(store, older=1e12)),
+        lambda: list(search_sessions("hi", store)),
+        lambda: list(prune_sessions(store, older=1e12)),
     ):
         assert work() is not None
         assert len(asked) < 30

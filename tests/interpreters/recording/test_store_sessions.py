@@ -19,8 +19,8 @@ from interpreters.recording.sessions import (
     SessionInfo,
     _retention as pruning,
     list_sessions,
-    prune,
-    search,
+    prune_sessions,
+    search_sessions,
 )
 from interpreters.recording.store import SqlStore
 from interpreters.testing.fakes import ScriptedModel
@@ -64,7 +64,7 @@ DAY = 86_400.0
 
 
 def test_sessions_of_a_store_are_listed_and_found_like_files(store: SqlStore) -> None:
-    assert list(list_sessions(store)) == list(search("plum", store)) == []
+    assert list(list_sessions(store)) == list(search_sessions("plum", store)) == []
     for name in ("b", "a/b c", "ü"):
         recorded(store, name, "A ripe one.")
     lines = list(store.recorder("b").lines())
@@ -76,9 +76,11 @@ def test_sessions_of_a_store_are_listed_and_found_like_files(store: SqlStore) ->
     assert (info.bytes, info.damage, info.foreign) == (sum(map(len, lines)), "", "")
     assert str(info.path) == f"b in {store.name}"
     assert abs(info.changed - info.created) < 60
-    hits = [(one.name, one.record, one.speaker, one.found) for one in search("RIPE", store) if isinstance(one, Hit)]
+    hits = [
+        (one.name, one.record, one.speaker, one.found) for one in search_sessions("RIPE", store) if isinstance(one, Hit)
+    ]
     assert hits == [(name, 2, "model_replied", "ripe") for name in ("a/b c", "b", "ü")]
-    assert [one.name for one in search("ripe", store.recording("b"))] == ["b"]
+    assert [one.name for one in search_sessions("ripe", store.recording("b"))] == ["b"]
     with pytest.raises(JournalError, match="nothing is recorded here"):
         list(list_sessions(store.recording("none")))
 
@@ -110,9 +112,9 @@ def test_what_is_too_old_too_many_or_too_much_goes(store: SqlStore, criteria: di
     for name in names:
         recorded(store, name, age=int(name) * DAY - 1)
 
-    assert gone == [one.name for one in prune(store, now=NOW, dry_run=True, **criteria) if not one.kept]
+    assert gone == [one.name for one in prune_sessions(store, now=NOW, dry_run=True, **criteria) if not one.kept]
     assert list(store.names()) == names
-    assert gone == [one.name for one in prune(store, now=NOW, **criteria) if not one.kept]
+    assert gone == [one.name for one in prune_sessions(store, now=NOW, **criteria) if not one.kept]
     assert list(store.names()) == [name for name in names if name not in gone]
     assert all(replay(store.recorder(name)).same for name in store.names())
 
@@ -122,9 +124,9 @@ def test_a_session_that_is_open_or_was_written_just_now_stays(store: SqlStore, m
     recorded(store, "a", age=3 * DAY)
     recorded(store, "b", age=2 * DAY)
     with Agent.resume(store.recorder("b"), ScriptedModel([])):
-        kept = [(one.name, one.kept) for one in prune(store.recording("b"), now=NOW, keep=0)]
+        kept = [(one.name, one.kept) for one in prune_sessions(store.recording("b"), now=NOW, keep=0)]
         assert kept == [("b", "a session has it open")]
-    found = prune(store, now=NOW, keep=0)
+    found = prune_sessions(store, now=NOW, keep=0)
     assert (next(found).name, list(store.names())) == ("b", ["a"])
     aged(store, "a", 0)
     assert [one.kept for one in found] == ["it was written just now"]
@@ -136,7 +138,7 @@ def test_who_had_a_session_that_was_deleted_writes_no_line_of_the_next_one(store
     asleep = store.recorder("a")
     assert asleep.lock(False)
     changed(store, "UPDATE cogstep_sessions SET holder = NULL")
-    assert [one.kept for one in prune(store, keep=0)] == [""]
+    assert [one.kept for one in prune_sessions(store, keep=0)] == [""]
 
     with pytest.raises(TakenOverError):
         asleep.append(3, b"late\n", False)
@@ -156,7 +158,7 @@ def test_a_line_that_was_put_there_as_text_is_told_by_a_search(tmp_path: Path) -
         recorded(store, name)
     changed(store, "UPDATE cogstep_lines SET line = CAST(line AS TEXT) WHERE session = 'a' AND number = 1")
 
-    first, second = search("plum", store)
+    first, second = search_sessions("plum", store)
     assert isinstance(first, BadFile)
     assert "its lines have to be bytes" in first.reason
     assert (isinstance(second, Hit), second.name) == (True, "b")
@@ -168,7 +170,7 @@ def test_what_is_no_recording_is_not_deleted(store: SqlStore) -> None:
     other.append(0, b"{}\n", True)
     other.close()
 
-    (told,) = prune(store, keep=0)
+    (told,) = prune_sessions(store, keep=0)
     assert "no cogstep journal" in told.kept
     assert list(store.names()) == ["other"]
 
@@ -196,8 +198,8 @@ def test_what_somebody_has_damaged_is_told_by_its_name_and_hides_nothing(
     assert len(list(list_sessions(store, newest=3))) == 3
     first = next(one for one in list_sessions(store.recording("b")))
     assert isinstance(first, BadFile)
-    assert [one.name for one in search("plum", store)][:1] == ["a"]
-    told = {one.name: one.kept for one in prune(store, keep=0)}
+    assert [one.name for one in search_sessions("plum", store)][:1] == ["a"]
+    told = {one.name: one.kept for one in prune_sessions(store, keep=0)}
     assert {name: said in kept for name, kept in told.items()} == {"a": False, "b": not headless, "c": False}
     assert list(store.names()) == ([] if headless else ["b"])
 
@@ -208,13 +210,17 @@ def test_a_session_without_its_first_line_goes_by_the_same_rules_and_begins_anew
         recorded(store, name, age=at)
     changed(store, "DELETE FROM cogstep_lines WHERE session IN ('a', 'b') AND number = 0")
 
-    assert [one.name for one in prune(store, keep=2, dry_run=True)] == ["a"]
-    assert [(one.name, one.kept) for one in prune(store, keep=2)] == [("a", "")]
+    assert [one.name for one in prune_sessions(store, keep=2, dry_run=True)] == ["a"]
+    assert [(one.name, one.kept) for one in prune_sessions(store, keep=2)] == [("a", "")]
     assert list(store.names()) == ["b", "c"]
     recorded(store, "a")
     with Agent.resume(store.recorder("c"), ScriptedModel([])):
         changed(store, "DELETE FROM cogstep_lines WHERE session = 'c' AND number = 0")
-        assert {one.name: one.kept for one in prune(store, keep=0)} == {"a": "", "b": "", "c": "a session has it open"}
+        assert {one.name: one.kept for one in prune_sessions(store, keep=0)} == {
+            "a": "",
+            "b": "",
+            "c": "a session has it open",
+        }
 
 
 def test_the_age_of_a_session_is_told_by_the_clock_of_its_database(
@@ -224,7 +230,7 @@ def test_the_age_of_a_session_is_told_by_the_clock_of_its_database(
     recorded(store, "a")
     recorded(store, "b", age=NOW)  # from 1970
     monkeypatch.setattr(time, "time", lambda: NOW * 2)
-    assert [(one.name, one.kept) for one in prune(store, older=DAY)] == [("b", "")]
+    assert [(one.name, one.kept) for one in prune_sessions(store, older=DAY)] == [("b", "")]
 
 
 def test_a_line_that_was_emptied_is_not_taken_for_the_end(store: SqlStore) -> None:
@@ -252,7 +258,7 @@ def test_many_sessions_are_deleted_in_few_transactions_and_each_by_its_own_rules
     )
 
     with Agent.resume(store.recorder("s20"), ScriptedModel([])):
-        pruned = prune(store, now=NOW, keep=4)
+        pruned = prune_sessions(store, now=NOW, keep=4)
         first = next(pruned)  # of the first eight, which are gone
         changed(store, "UPDATE cogstep_lines SET written = written + 1 WHERE session = 's17'")
         told = {one.name: one.kept for one in (first, *pruned)}

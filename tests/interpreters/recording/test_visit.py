@@ -18,7 +18,7 @@ from cognition import (
     ToolReturned,
     UserMessage,
 )
-from interpreters.recording._visit import collect, copied, mapped
+from interpreters.recording._visit import collect, copy_with, map_texts
 from tests.cognition.samples import some
 
 KINDS = (*get_args(Input), *get_args(Decision), *get_args(Message))
@@ -38,19 +38,19 @@ def test_the_texts_that_are_collected_are_those_that_are_mapped(value: Any) -> N
         met.append(text)
         return text
 
-    assert mapped(value, look) is value
+    assert map_texts(value, look) is value
     assert [text for text in met if text] == [text for text in collected if text]
 
 
 @given(st.sampled_from(LENIENT).flatmap(some))
 def test_every_text_is_changed_and_can_be_changed_back(value: Any) -> None:
-    changed = mapped(value, lambda text, _place: f"<{text}>")
+    changed = map_texts(value, lambda text, _place: f"<{text}>")
     texts: list[str] = []
     collect(changed, texts)
 
     # A message's text is made of its parts: beside an empty one it begins or ends with what stands between them.
     assert all(text.strip()[0] == "<" and text.strip()[-1] == ">" for text in texts if text.strip())
-    assert value == mapped(changed, lambda text, _place: text[1:-1])
+    assert value == map_texts(changed, lambda text, _place: text[1:-1])
 
 
 @given(kinds.flatmap(lambda kind: st.tuples(some(kind), some(kind))), st.data())
@@ -59,4 +59,4 @@ def test_a_copy_is_as_evolve_makes_it(two: tuple[Any, Any], data: st.DataObject)
     names = data.draw(st.sets(st.sampled_from(sorted(fields_dict(type(value))) or [""])))  # some have no fields
     changes = {item.name: getattr(other, item.name) for item in fields(type(value)) if item.name in names}
 
-    assert evolve(value, **changes) == copied(value, changes)
+    assert evolve(value, **changes) == copy_with(value, changes)

@@ -57,13 +57,13 @@ def test_a_session_with_workers_that_wait_for_one_another_replays_the_same(talk:
 
 def resume_in_sync(path: Path, model: ScriptedModel) -> RunResult:
     with Agent.resume(path, model) as agent:
-        return agent.go_on()
+        return agent.resume_turn()
 
 
 def resume_in_asyncio(path: Path, model: ScriptedModel) -> RunResult:
     async def main() -> RunResult:
         async with AsyncAgent.resume(path, model) as agent:
-            return await agent.go_on()
+            return await agent.resume_turn()
 
     return asyncio.run(main())
 

@@ -19,8 +19,8 @@ from hypothesis import given, strategies as st
 from cognition import ModelInterrupted, ModelReplied, ProposedCall, ToolFailed, ToolReturned, UserSpoke
 from cognition.base.ids import EffectId
 from interpreters.recording.redaction import Redaction
-from interpreters.recording.redactor import Veil
-from interpreters.recording.secrets.encodings import PARTIAL, Writings
+from interpreters.recording.redactor import Redactor
+from interpreters.recording.secrets.encodings import PARTIAL, KnownSecrets
 
 SECRETS = {
     "simple": "hunter2hunter",
@@ -121,13 +121,13 @@ def test_it_is_hidden_in_each_writing_and_shown_as_it_stood(secret: str, writing
     """Beside letters, digits, ``_`` and ``-`` as well; nothing is left of it, and showing gives what was hidden."""
     text = WRITINGS[writing](SECRETS[secret])
     for around in AROUND:
-        veil = Veil(Redaction({"NAMED": SECRETS[secret]}, shapes=()))
+        redactor = Redactor(Redaction({"NAMED": SECRETS[secret]}, shapes=()))
         told = UserSpoke(around.replace("{}", text))
-        hidden, redacted = veil.hide(told)
-        assert told == veil.reveal(hidden)
+        hidden, redacted = redactor.hide(told)
+        assert told == redactor.reveal(hidden)
         assert redacted, around
         assert core(text) not in hidden.text or len(core(text)) < 4
-        assert Writings({"NAMED": SECRETS[secret]}).found_in(hidden.text) == []
+        assert KnownSecrets({"NAMED": SECRETS[secret]}).find_secrets(hidden.text) == []
 
 
 @pytest.mark.parametrize("writing", WRITINGS)
@@ -141,9 +141,9 @@ def test_it_is_hidden_in_arguments_keys_and_errors(secret: str, writing: str) ->
                 ToolFailed(ID, f"Traceback\n  ValueError: {json.dumps(data, ensure_ascii=ascii)}"),
                 ToolReturned(ID, json.dumps(data, ensure_ascii=ascii)),
             ):
-                veil = Veil(Redaction({"NAMED": SECRETS[secret]}, shapes=()))
-                hidden, redacted = veil.hide(told)
-                assert told == veil.reveal(hidden)
+                redactor = Redactor(Redaction({"NAMED": SECRETS[secret]}, shapes=()))
+                hidden, redacted = redactor.hide(told)
+                assert told == redactor.reveal(hidden)
                 assert redacted
                 if isinstance(hidden, ModelReplied):
                     assert type(json.loads(hidden.calls[0].arguments_json)) is type(data)
@@ -151,8 +151,8 @@ def test_it_is_hidden_in_arguments_keys_and_errors(secret: str, writing: str) ->
 
 @pytest.mark.parametrize("name", ["", "read", "x"])
 def test_a_name_of_a_tool_that_there_is_not_is_a_text_like_any_other(name: str) -> None:
-    veil = Veil(Redaction({"NAMED": "hunter2hunter"}))
-    hidden, _ = veil.hide(ModelReplied(ID, calls=(ProposedCall(f"{name}hunter2hunter", "{}"),)))
+    redactor = Redactor(Redaction({"NAMED": "hunter2hunter"}))
+    hidden, _ = redactor.hide(ModelReplied(ID, calls=(ProposedCall(f"{name}hunter2hunter", "{}"),)))
 
     assert f"{name}[redacted:NAMED]" == hidden.calls[0].name
 
@@ -160,16 +160,16 @@ def test_a_name_of_a_tool_that_there_is_not_is_a_text_like_any_other(name: str) 
 @pytest.mark.parametrize("number", ["12345678", "3.14159", "-271828"])
 def test_a_number_stays_json_where_it_is_hidden(number: str) -> None:
     """It stands there as a string, and comes back as the number that it was, inside of others too."""
-    veil = Veil(Redaction({"PIN": number}, shapes=()))
+    redactor = Redactor(Redaction({"PIN": number}, shapes=()))
     arguments = f'{{"pin": {number}, "list": [{number},{number}0, 1], "text": "{number}"}}'
     told = ModelReplied(ID, calls=(ProposedCall("t", arguments),))
-    hidden, _ = veil.hide(told)
+    hidden, _ = redactor.hide(told)
 
     assert number not in hidden.calls[0].arguments_json
     assert [json.loads(hidden.calls[0].arguments_json)["list"][2]] == [1]
-    assert told == veil.reveal(hidden)
+    assert told == redactor.reveal(hidden)
     forged = ModelReplied(ID, calls=(ProposedCall("t", '{"pin": "[redacted:PIN:n]"}'),))
-    assert forged == veil.reveal(veil.hide(forged)[0])
+    assert forged == redactor.reveal(redactor.hide(forged)[0])
 
 
 @pytest.mark.parametrize(
@@ -185,17 +185,17 @@ def test_what_a_cut_leaves_of_it_is_hidden_at_both_ends(writing: str) -> None:
             ModelInterrupted(ID, f"The password is {whole[:cut]}"),
             ToolReturned(ID, f"{whole[-cut:]} was the password"),
         ):
-            veil = Veil(Redaction({"NAMED": secret}, shapes=()))
-            hidden, redacted = veil.hide(told)
-            assert told == veil.reveal(hidden)
+            redactor = Redactor(Redaction({"NAMED": secret}, shapes=()))
+            hidden, redacted = redactor.hide(told)
+            assert told == redactor.reveal(hidden)
             assert redacted, told
     for text in ("The pass", "or so"):
-        assert Veil(Redaction({"NAMED": secret}, shapes=())).hide(UserSpoke(text)) == (UserSpoke(text), ())
+        assert Redactor(Redaction({"NAMED": secret}, shapes=())).hide(UserSpoke(text)) == (UserSpoke(text), ())
 
 
 def test_a_secret_in_two_results_is_hidden_in_both() -> None:
-    veil = Veil(Redaction({"NAMED": "hunter2hunter"}))
-    first, second = (veil.hide(ToolReturned(ID, text))[0] for text in ("It is hunter2", "hunter, they say"))
+    redactor = Redactor(Redaction({"NAMED": "hunter2hunter"}))
+    first, second = (redactor.hide(ToolReturned(ID, text))[0] for text in ("It is hunter2", "hunter, they say"))
 
     assert (first.content.partition("[")[0], second.content.rpartition("]")[2]) == ("It is ", ", they say")
 
@@ -215,14 +215,14 @@ def test_writings_with_a_name_are_known_again_in_another_process() -> None:
         "hexadecimal",
     ):
         told = UserSpoke(f"x {WRITINGS[writing](SECRETS['marks'])} y")
-        hidden, _ = Veil(redaction).hide(told)
-        again = Veil(redaction)
+        hidden, _ = Redactor(redaction).hide(told)
+        again = Redactor(redaction)
         assert not again.lacks(hidden), writing
         assert told == again.reveal(hidden)
 
 
 def test_nothing_is_hidden_that_only_looks_like_a_writing() -> None:
-    veil = Veil(Redaction({"A": "secretvalue", "B": "correct horse", "C": "abc"}, shapes=()))
+    redactor = Redactor(Redaction({"A": "secretvalue", "B": "correct horse", "C": "abc"}, shapes=()))
     for text in (
         "secret value",
         "%%%",
@@ -235,7 +235,7 @@ def test_nothing_is_hidden_that_only_looks_like_a_writing() -> None:
         "&#;",
         "=\n",
     ):
-        assert veil.hide(UserSpoke(text)) == (UserSpoke(text), ())
+        assert redactor.hide(UserSpoke(text)) == (UserSpoke(text), ())
 
 
 # ---------------------------------------------------------------------------------------------------------- properties
@@ -268,14 +268,14 @@ def test_what_is_shown_is_what_was_hidden_for_any_text_and_any_cut(secret: str, 
     text = written(secret, parts)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    veil = Veil(Redaction({"NAMED": secret}))
+    redactor = Redactor(Redaction({"NAMED": secret}))
     for one in (text, text[start:end]):
         for told in (
             UserSpoke(one),
             ModelReplied(ID, calls=(ProposedCall("t", json.dumps({"a": one, one: [one]})), ProposedCall("t", one))),
         ):
-            hidden, _ = veil.hide(told)
-            assert told == veil.reveal(hidden)
+            hidden, _ = redactor.hide(told)
+            assert told == redactor.reveal(hidden)
 
 
 @given(secret=secrets, parts=st.lists(pieces, max_size=3), data=st.data())
@@ -284,20 +284,20 @@ def test_nothing_is_found_in_texts_that_are_not_worth_looking_closer(
 ) -> None:
     texts = [written(secret, part) for part in parts]
     cuts = [text[data.draw(st.integers(0, len(text))) :] for text in texts]
-    writings = Writings({"NAMED": secret, "PIN": "1234"})
+    writings = KnownSecrets({"NAMED": secret, "PIN": "1234"})
     for told in (texts, cuts, [text[::-1][: len(text) // 2] for text in texts], [secret[:4]], [secret[-4:]]):
         together = "\0".join(told)
         if not writings.may_be_in(together):
-            assert not writings.stand_in(together)
-            assert [writings.found_in(text) for text in told] == [[] for _ in told]
+            assert not writings.has_unencoded(together)
+            assert [writings.find_secrets(text) for text in told] == [[] for _ in told]
 
 
 @given(secret=secrets, before=st.text("ab_- 1", max_size=5), writing=st.sampled_from(list(WRITINGS)))
 def test_nothing_is_left_in_any_writing_beside_any_text(secret: str, before: str, writing: str) -> None:
     text = before + written(secret, [writing]) + before
-    hidden = Veil(Redaction({"NAMED": secret}, shapes=())).hide(UserSpoke(text))[0].text
+    hidden = Redactor(Redaction({"NAMED": secret}, shapes=())).hide(UserSpoke(text))[0].text
 
-    assert Writings({"NAMED": secret}).found_in(hidden.replace("[redacted:NAMED", "\0"), ends=False) == []
+    assert KnownSecrets({"NAMED": secret}).find_secrets(hidden.replace("[redacted:NAMED", "\0"), ends=False) == []
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ def test_nothing_is_left_in_any_writing_beside_any_text(secret: str, before: str
 def test_no_text_takes_long(fragment: str) -> None:
     """A hundred thousand characters of escapes: in quadratic time this would run into the timeout."""
     text = fragment * (100_000 // len(fragment))
-    veil = Veil(Redaction({"NAMED": "hunter2hunter", "OTHER": "hunt/hunt hunt"}))
+    redactor = Redactor(Redaction({"NAMED": "hunter2hunter", "OTHER": "hunt/hunt hunt"}))
     told = UserSpoke(text)
-    hidden, _ = veil.hide(told)
+    hidden, _ = redactor.hide(told)
 
-    assert told == veil.reveal(hidden)
+    assert told == redactor.reveal(hidden)

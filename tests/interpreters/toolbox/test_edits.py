@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, example, given, strategies as st
 
-from interpreters.toolbox._edits import Change, edited
+from interpreters.toolbox._edits import Change, apply_edits
 from interpreters.toolbox._texts import NoTextError, Text, end_near, lines_of, read_text, with_ends
 from interpreters.tools.tool import ToolError
 
@@ -31,12 +31,12 @@ def written(text: str, encoding: str) -> bytes:
 
 def after(content: bytes, *changes: Change) -> bytes:
     text = read_text(content)
-    return text.bytes_of(edited(text, changes).kept)
+    return text.bytes_of(apply_edits(text, changes).kept)
 
 
 def refused(content: bytes, *changes: Change) -> str:
     with pytest.raises(ToolError) as caught:
-        edited(read_text(content), changes)
+        apply_edits(read_text(content), changes)
     return str(caught.value)
 
 
@@ -76,7 +76,7 @@ def test_any_bytes_are_a_text_of_which_they_can_be_made_again_or_none(content: b
     ],
 )
 def test_a_file_is_read_as_what_it_is(content: bytes, shown: str, about: str) -> None:
-    assert (read_text(content).shown, read_text(content).about) == (shown, about)
+    assert (read_text(content).shown, read_text(content).describe) == (shown, about)
 
 
 @pytest.mark.parametrize("content", [b"a\0b", b"\xff\xfea", b"\xff\xfe\0\0a\0\0\0"], ids=["NUL", "half", "UTF-32"])
@@ -220,7 +220,7 @@ def test_several_edits_see_each_other_and_are_made_together_or_not_at_all() -> N
     )
     assert refused(b"a", Change("a", "b"), Change("b", "a")) == "the edits undo each other, and would change nothing"
     assert refused(b"a") == "there are no edits; give at least one"
-    assert edited(read_text(b"a\nb\na\n"), [Change("a", "c\nd", True), Change("b", "e")]).places == ((1, 3), (3,))
+    assert apply_edits(read_text(b"a\nb\na\n"), [Change("a", "c\nd", True), Change("b", "e")]).places == ((1, 3), (3,))
 
 
 @pytest.mark.parametrize(

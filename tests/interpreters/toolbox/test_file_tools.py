@@ -21,8 +21,8 @@ from interpreters.toolbox import (
     edit_session as desk_module,
     file_tools,
 )
-from interpreters.toolbox._diff_display import shown_diff
-from interpreters.toolbox._read import numbered
+from interpreters.toolbox._diff_display import format_diff
+from interpreters.toolbox._read import number_lines
 from interpreters.toolbox._texts import lines_of
 from tests.interpreters.toolbox.test_file_transaction import tree_of
 
@@ -146,7 +146,7 @@ def test_who_reads_on_as_told_reads_all(text: str, limit: int, room: int) -> Non
     patch.setattr(read_module, "CHARACTERS", room)
     try:
         while True:
-            shown = numbered("f", lines, offset, limit, column)
+            shown = number_lines("f", lines, offset, limit, column)
             parts = shown.split("\n")
             for part in parts:
                 if match := re.match(r" *(\d+)\t(.*)", part, re.DOTALL):
@@ -313,7 +313,7 @@ def test_a_disk_that_is_full_says_so(box: Box, monkeypatch: pytest.MonkeyPatch) 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(desk_module.Changes, "make", full)
+    monkeypatch.setattr(desk_module.FileTransaction, "make", full)
     assert box("Write", path="x", content="1") == "Error: no space left on device: x; nothing was written"
 
 
@@ -340,10 +340,10 @@ def test_edits_are_made_together(box: Box) -> None:
 
 def test_a_long_diff_is_cut_with_a_line_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "DIFF_LINES", 2)
-    assert shown_diff("a\nb\n", "c\nd\n") == "@@ -1,2 +1,2 @@\n-a\n[3 more lines of the diff]"
+    assert format_diff("a\nb\n", "c\nd\n") == "@@ -1,2 +1,2 @@\n-a\n[3 more lines of the diff]"
     monkeypatch.setattr(comparing, "COMPARED", 1)
-    assert shown_diff("x\na\nb\n", "x\nc\nd\ne\n") == "[lines 2 to 4 are new, in the place of 2]"
-    assert comparing.counted("x\na\nb\n", "x\nc\nd\ne\n") == (3, 2)
+    assert format_diff("x\na\nb\n", "x\nc\nd\ne\n") == "[lines 2 to 4 are new, in the place of 2]"
+    assert comparing.count_changes("x\na\nb\n", "x\nc\nd\ne\n") == (3, 2)
 
 
 # ------------------------------------------------------------------------------------------------------------- a race
@@ -364,7 +364,7 @@ def test_what_changes_in_the_last_moment_is_noticed(
 ) -> None:
     """Right before names are exchanged, when all checks are over."""
     box("Read", path="notes.txt")
-    real = desk_module.Changes.make
+    real = desk_module.FileTransaction.make
     left: list[dict[str, bytes]] = []
 
     def make(self: Any, steps: Any) -> None:
@@ -372,7 +372,7 @@ def test_what_changes_in_the_last_moment_is_noticed(
         left.append(tree_of(box.root))
         real(self, steps)
 
-    monkeypatch.setattr(desk_module.Changes, "make", make)
+    monkeypatch.setattr(desk_module.FileTransaction, "make", make)
     arguments = {"content": "ours"} if tool == "Write" else {"old": "tea", "new": "ours"}
     with pytest.raises(ToolError, match="somebody else in this moment; nothing was written"):
         box.tools[tool].call({"path": "notes.txt", **arguments}, ToolContext(None, session="s"))

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from interpreters.toolbox import _atomic_swap as swapping, file_transaction as changing
-from interpreters.toolbox.file_transaction import Before, ChangedError, Changes, Step, digest_of
+from interpreters.toolbox import file_transaction as changing
+from interpreters.toolbox.file_transaction import ChangedError, FileState, FileStep, FileTransaction, digest_of
 
 Tree = dict[str, bytes]
 
@@ -42,13 +42,13 @@ def lay(root: Path, files: Mapping[str, bytes]) -> None:
         (root / name).write_bytes(content)
 
 
-def before(root: Path, name: str) -> Before | None:
+def before(root: Path, name: str) -> FileState | None:
     path = root / name
-    return Before(digest_of(path.read_bytes()), path.lstat()) if path.exists() else None
+    return FileState(digest_of(path.read_bytes()), path.lstat()) if path.exists() else None
 
 
-def steps_to(root: Path, wanted: Mapping[str, bytes | None]) -> list[Step]:
-    return [Step((*name.split("/"),), before(root, name), content) for name, content in wanted.items()]
+def steps_to(root: Path, wanted: Mapping[str, bytes | None]) -> list[FileStep]:
+    return [FileStep((*name.split("/"),), before(root, name), content) for name, content in wanted.items()]
 
 
 START = {"a.txt": b"a", "src/b.txt": b"b", "src/gone.txt": b"old", "kept.txt": b"kept"}
@@ -76,14 +76,14 @@ END = {
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with files; on a system that can exchange names and on one that can't."""
     if request.param == "no exchange":
-        monkeypatch.setattr(swapping, "_function", lambda: None)
+        monkeypatch.setattr(changing, "_function", lambda: None)
     lay(tmp_path, START)
     return tmp_path
 
 
 def test_all_is_done(root: Path) -> None:
     """Replaced, deleted, and made, with the folders to it; nothing else is left."""
-    Changes(str(root)).make(steps_to(root, WANTED))
+    FileTransaction(str(root)).make(steps_to(root, WANTED))
     assert tree_of(root) == END
 
 
@@ -97,7 +97,7 @@ def test_any_tree_becomes_any_other(tmp_path_factory: pytest.TempPathFactory, st
     lay(root, start)
     wanted = {name: end.get(name) for name in {**start, **end} if start.get(name) != end.get(name)}
 
-    Changes(str(root)).make(steps_to(root, wanted))
+    FileTransaction(str(root)).make(steps_to(root, wanted))
     assert {name: content for name, content in tree_of(root).items() if not name.endswith("/")} == end
 
 
@@ -106,7 +106,9 @@ def test_modes_and_owners_are_kept(root: Path) -> None:
     os.chmod(root / "a.txt", 0o4751)
     umask = os.umask(0o027)
     try:
-        Changes(str(root)).make([*steps_to(root, {"a.txt": b"A", "new.txt": b""}), Step(("x.sh",), None, b"", 0o777)])
+        FileTransaction(str(root)).make(
+            [*steps_to(root, {"a.txt": b"A", "new.txt": b""}), FileStep(("x.sh",), None, b"", 0o777)]
+        )
     finally:
         os.umask(umask)
 
@@ -138,7 +140,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, number: int, fail: Callable[[], obj
 
     for name in CALLS:
         monkeypatch.setattr(changing.os, name, counted(getattr(os, name)))
-    monkeypatch.setattr(changing, "exchange", counted(swapping.exchange))
+    monkeypatch.setattr(changing, "exchange", counted(changing.exchange))
     return count
 
 
@@ -155,11 +157,11 @@ def test_whatever_fails_everything_is_as_it_was(root: Path, monkeypatch: pytest.
         with monkeypatch.context() as patch:
             count = failing(patch, number, no_space)
             try:
-                Changes(str(root)).make(steps)
+                FileTransaction(str(root)).make(steps)
                 raised = False
             except (OSError, ChangedError):  # the latter where what is in its place could not be read
                 raised = True
-        Changes(str(root)).settle()
+        FileTransaction(str(root)).settle()
         assert raised == (tree_of(root) != END), number
         if not raised:
             if count[0] < number:
@@ -181,7 +183,7 @@ def test_an_interrupt_leaves_everything_as_it_was(root: Path, monkeypatch: pytes
     with monkeypatch.context() as patch:
         failing(patch, 25, interrupt)
         with pytest.raises(KeyboardInterrupt):
-            Changes(str(root)).make(steps_to(root, WANTED))
+            FileTransaction(str(root)).make(steps_to(root, WANTED))
     assert tree_of(root) == start
 
 
@@ -191,11 +193,11 @@ KILLED = """
     import os, signal, sys
     from pathlib import Path
     sys.path[:0] = {paths!r}
-    from tests.interpreters.toolbox import test_changing as t
+    from tests.interpreters.toolbox import test_file_transaction as t
 
     root = Path(sys.argv[1])
     if sys.argv[2] == "no exchange":
-        t.swapping._function = lambda: None
+        t.changing._function = lambda: None
     patch = t.pytest.MonkeyPatch()
     number = 0
     while True:
@@ -270,7 +272,7 @@ def test_killed_at_any_moment_no_change_is_half_made(tmp_path: Path) -> None:
             assert child.stdout.readline() == b"ready\n"
             time.sleep(chance.random() * 0.05)
             child.send_signal(signal.SIGKILL)
-        Changes(str(tmp_path)).settle()
+        FileTransaction(str(tmp_path)).settle()
         found = tree_of(tmp_path)
         turn = int(found["a"].split()[0])
         content = b"%d\n" % turn * 2000 if turn else b"0"
@@ -309,7 +311,7 @@ def test_what_is_not_what_was_read_stops_all(root: Path, interfere: Callable[[Pa
     theirs = tree_of(root)
 
     with pytest.raises((ChangedError, OSError)):
-        Changes(str(root)).make(steps)
+        FileTransaction(str(root)).make(steps)
     assert tree_of(root) == theirs
 
 
@@ -318,9 +320,9 @@ def test_a_folder_that_is_moved_meanwhile_is_put_back_and_tidied_all_the_same(
     root: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     """A link stands where it was, so that its path leads elsewhere by then."""
-    start, taken = tree_of(root), changing._taken
+    start, taken = tree_of(root), changing._take_step
 
-    def take(step: Step, folder: int, new: str, old: str) -> None:
+    def take(step: FileStep, folder: int, new: str, old: str) -> None:
         if step.path == "a.txt":
             (root / "src").rename(root / "moved")
             (root / "src").symlink_to("moved")
@@ -328,10 +330,10 @@ def test_a_folder_that_is_moved_meanwhile_is_put_back_and_tidied_all_the_same(
                 raise OSError(28, "No space left on device")
         taken(step, folder, new, old)
 
-    monkeypatch.setattr(changing, "_taken", take)
+    monkeypatch.setattr(changing, "_take_step", take)
     steps = steps_to(root, {"src/gone.txt": None, "src/b.txt": b"B", "a.txt": b"A"})
     try:
-        Changes(str(root)).make(steps)
+        FileTransaction(str(root)).make(steps)
     except OSError:
         assert fails
     (root / "src").unlink()
@@ -348,7 +350,7 @@ def test_in_a_race_nothing_of_theirs_is_lost_and_no_link_is_followed(tmp_path: P
     root.mkdir()
     outside.write_bytes(b"outside")
     (root / "a.txt").write_bytes(b"0")
-    changes, over = Changes(str(root)), threading.Event()
+    changes, over = FileTransaction(str(root)), threading.Event()
     links = 0
 
     def swap() -> None:
@@ -371,7 +373,7 @@ def test_in_a_race_nothing_of_theirs_is_lost_and_no_link_is_followed(tmp_path: P
                 links += 1
             content = b"ours %d" % turn
             try:
-                changes.make([Step(("a.txt",), Before(digest_of(b"theirs"), about), content)])
+                changes.make([FileStep(("a.txt",), FileState(digest_of(b"theirs"), about), content)])
                 made += 1
             except ChangedError:
                 refused += 1
@@ -388,21 +390,21 @@ def test_in_a_race_nothing_of_theirs_is_lost_and_no_link_is_followed(tmp_path: P
 def test_one_that_works_is_left_alone_by_others(root: Path) -> None:
     """Its note is locked; and two that begin at once get on with each other."""
     steps = steps_to(root, {"a.txt": b"A", "kept.txt": b"K"})
-    changes, seen = Changes(str(root)), []
-    real = changing._taken
+    changes, seen = FileTransaction(str(root)), []
+    real = changing._take_step
 
     def taken(*args: object) -> None:
-        changing._taken = real  # type: ignore[assignment]
+        changing._take_step = real  # type: ignore[assignment]
         seen.append(tree_of(root))
-        Changes(str(root)).make(steps_to(root, {"other.txt": b"%d" % len(seen)}))
+        FileTransaction(str(root)).make(steps_to(root, {"other.txt": b"%d" % len(seen)}))
         assert any(name.endswith(".note") for name in os.listdir(root))
         real(*args)  # type: ignore[arg-type]
 
-    changing._taken = taken  # type: ignore[assignment]
+    changing._take_step = taken  # type: ignore[assignment]
     try:
         changes.make(steps)
     finally:
-        changing._taken = real  # type: ignore[assignment]
+        changing._take_step = real  # type: ignore[assignment]
     assert tree_of(root) == {**tree_of(root), "a.txt": b"A", "kept.txt": b"K", "other.txt": b"1"}
     assert not any(name.startswith(".cogstep") for name in os.listdir(root))
 
@@ -440,7 +442,7 @@ def test_a_note_that_nobody_of_us_has_written_does_nothing(tmp_path: Path, note:
     (root / f".cogstep-{TOKEN}.note").write_bytes(note)
     os.chmod(root / f".cogstep-{TOKEN}.note", 0o600)
 
-    Changes(str(root)).settle()
+    FileTransaction(str(root)).settle()
     assert tree_of(tmp_path) == start
 
 
@@ -457,5 +459,5 @@ def test_what_is_no_note_of_this_user_stays_where_it_is(tmp_path: Path, kind: st
     else:
         os.mkfifo(note)
 
-    Changes(str(tmp_path)).settle()
+    FileTransaction(str(tmp_path)).settle()
     assert os.path.lexists(note)

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings, strategies as st
 
-from cognition.policy._diffs import diff_paths
+from cognition.policy._targets import diff_paths
 from interpreters import Tool, ToolContext, ToolError
 from interpreters.toolbox import file_tools
 from interpreters.toolbox._diff_display import diff_lines
 from interpreters.toolbox._diffs import Hunk, read_diff
-from interpreters.toolbox._hunks import patched
+from interpreters.toolbox._patch import apply_hunks
 from interpreters.toolbox._texts import Text, lines_of, read_text
 from tests.interpreters.toolbox.test_file_transaction import lay, tree_of
 
@@ -64,7 +64,7 @@ def box(tmp_path: Path) -> Box:
 def apply(content: bytes, diff: str) -> bytes:
     text = read_text(content)
     (one,) = read_diff(f"--- a/f\n+++ b/f\n{diff}")
-    return text.bytes_of(patched(text, one.hunks).kept)
+    return text.bytes_of(apply_hunks(text, one.hunks).kept)
 
 
 texts = st.lists(
@@ -452,5 +452,5 @@ def test_no_file_is_changed_that_the_policy_does_not_see(parts: list[str]) -> No
 
 
 def test_a_text_is_made_of_lines() -> None:
-    assert patched(Text("", ""), ()).kept == ""
+    assert apply_hunks(Text("", ""), ()).kept == ""
     assert lines_of("") == []

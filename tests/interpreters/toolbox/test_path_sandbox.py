@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from cognition import ConfigError
 from interpreters import ToolContext, ToolError
 from interpreters.toolbox import standard_tools
-from interpreters.toolbox._path_sandbox import LINKS, OutsideError, Place, SwappedError, Wall
+from interpreters.toolbox._path_sandbox import LINKS, OutsideError, PathSandbox, SandboxedPath, SwappedError
 
 INSIDE, OUTSIDE = "what may be read", "the secret of somebody else"
 
@@ -34,7 +34,7 @@ def base(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def parts_of(wall: Wall, path: str) -> str:
+def parts_of(wall: PathSandbox, path: str) -> str:
     with wall.at(path) as place:
         return "/".join(place.parts)
 
@@ -91,7 +91,7 @@ LINKS_MADE: list[tuple[str, str, str, str | None]] = [
 @pytest.mark.parametrize(("path", "expected"), PATHS)
 def test_a_path_leads_where_it_says_or_is_refused(base: Path, path: str, expected: str | None) -> None:
     """Relative or absolute, with ``..`` or without; also by a way around that comes back."""
-    wall = Wall(base / "desk")
+    wall = PathSandbox(base / "desk")
     path = path.format(base=base)
 
     if expected is None:
@@ -134,7 +134,7 @@ def test_what_is_reached_is_what_the_system_reaches(
     (root / "a.txt").write_text(INSIDE)
     for name, target in links.items():
         (root / name).symlink_to("/".join(target))
-    wall = Wall(root)
+    wall = PathSandbox(root)
 
     try:
         with wall.at("/".join(path)) as place:
@@ -168,15 +168,15 @@ def test_what_can_not_be_followed_is_the_system_s_own_error(base: Path, path: st
         (base / "desk" / f"chain{step}").symlink_to(f"chain{step + 1}")
     (base / "desk" / f"chain{LINKS + 1}").touch()
 
-    assert parts_of(Wall(base / "desk"), "chain1") == f"chain{LINKS + 1}"
+    assert parts_of(PathSandbox(base / "desk"), "chain1") == f"chain{LINKS + 1}"
     with pytest.raises(OSError) as caught:  # noqa: PT011 - by its number
-        parts_of(Wall(base / "desk"), path)
+        parts_of(PathSandbox(base / "desk"), path)
     assert caught.value.errno == number
 
 
 def test_a_writer_gets_a_folder_that_stays_the_one_it_was(base: Path) -> None:
     """A file that is made by its place is made there, though the folder's name is a link by then."""
-    wall = Wall(base / "desk")
+    wall = PathSandbox(base / "desk")
     with wall.at("src/new.txt") as place:
         assert place.about is None
         (base / "desk" / "src").rename(base / "desk" / "moved")
@@ -189,7 +189,7 @@ def test_a_writer_gets_a_folder_that_stays_the_one_it_was(base: Path) -> None:
 
 def test_a_name_that_is_a_link_by_now_is_not_opened(base: Path) -> None:
     """Neither to read nor to write."""
-    wall = Wall(base / "desk")
+    wall = PathSandbox(base / "desk")
     for path in ("a.txt", "new.txt"):
         with wall.at(path) as place:
             (base / "desk" / path).unlink(missing_ok=True)
@@ -202,7 +202,7 @@ def test_a_name_that_is_a_link_by_now_is_not_opened(base: Path) -> None:
 def test_a_root_that_is_swapped_for_a_link_is_not_entered(base: Path) -> None:
     """Nor one whose own folder is."""
     for swapped in (base / "desk", base):
-        wall = Wall(base / "desk")
+        wall = PathSandbox(base / "desk")
         away = swapped.with_name("away")
         swapped.rename(away)
         swapped.symlink_to(away)
@@ -218,7 +218,7 @@ def test_a_system_without_openat_gets_no_wall(base: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "supports_dir_fd", set())
 
     with pytest.raises(ConfigError, match="openat"):
-        Wall(base / "desk")
+        PathSandbox(base / "desk")
 
 
 def test_where_the_working_directory_is_deleted_that_is_said(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,16 +228,16 @@ def test_where_the_working_directory_is_deleted_that_is_said(base: Path, monkeyp
     monkeypatch.chdir(gone)
     gone.rmdir()
     with pytest.raises(ConfigError, match="has been deleted; go to another"):
-        Wall(".")
+        PathSandbox(".")
 
 
 def test_no_descriptor_is_left_open(base: Path) -> None:
-    wall = Wall(base / "desk")
+    wall = PathSandbox(base / "desk")
     before = set(os.listdir("/proc/self/fd"))
     for path, _ in PATHS:
         try:
             with wall.at(path.format(base=base)) as place:
-                assert isinstance(place, Place)
+                assert isinstance(place, SandboxedPath)
         except (OutsideError, OSError):
             continue
 

@@ -114,6 +114,13 @@ def test_the_tools_of_the_shipped_model_heed_gitignore_too(source: Path) -> None
     assert "build" not in call("Grep", pattern="milk")
 
 
+def test_in_brief_they_are_those_of_the_shipped_model(source: Path) -> None:
+    brief = search_tools(source, brief=True)
+
+    assert [tool.spec for tool in brief] == [tool.spec for tool in standard_tools(source)[-2:]]
+    assert all(one.spec != other.spec for one, other in zip(brief, search_tools(source), strict=True))
+
+
 def test_lines_around_a_match_and_its_case(source: Path) -> None:
     call = called(source)
 
@@ -264,7 +271,7 @@ def judged(root: Path) -> dict[str, bool]:
 
     def into(folder: int, prefix: str, above: ignoring.Level | None) -> None:
         inner = {entry.name: entry.is_dir() for entry in os.scandir(folder)}
-        level = ignoring.entered(folder, prefix, above, set(inner))
+        level = ignoring.enter_folder(folder, prefix, above, set(inner))
         for name, is_folder in inner.items():
             if name == ".git":
                 continue

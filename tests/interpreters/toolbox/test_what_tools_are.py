@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import Policy, Rule, ToolCall
-from cognition.policy._diffs import diff_paths
+from cognition.policy._targets import diff_paths
 from interpreters.toolbox import file_tools, shell_tools, standard_tools
 from interpreters.toolbox._diffs import read_diff
 from interpreters.tools.context import ToolError

@@ -25,9 +25,8 @@ from cognition.parsing.formats import GEMMA4, GPT_OSS, HERMES, LFM2, MISTRAL_LIS
 from interpreters import Agent, tool
 from interpreters.agents.structured_answers import AnswerError
 from interpreters.testing.fakes import ScriptedModel
-from interpreters.tools._result_text import text_of
 from interpreters.tools.context import ToolContext
-from interpreters.tools.tool import Tool, ToolError
+from interpreters.tools.tool import Tool, ToolError, text_of
 
 NO_NUMBERS = [
     "NaN",

@@ -13,10 +13,10 @@ from cognition import ConfigError, ToolSpec
 from cognition.parsing import FORMATS
 from interpreters import Tool
 from interpreters.tools.schema_check import FullCheck
-from runtime.constrained.replies import Vocabulary, reply
+from runtime.constrained.replies import TokenFacts, reply_grammar
 from runtime.constrained.tools import read_tool, read_tools
 
-NO_TOKENS = Vocabulary({})
+NO_TOKENS = TokenFacts({})
 
 KEYWORDS = """
 $schema $id $anchor $ref $dynamicRef $dynamicAnchor $recursiveRef $comment $defs definitions id type enum
@@ -135,7 +135,9 @@ def test_sizes_and_numbers_beyond_the_engine_are_left_to_the_check(name: str) ->
     for schema in large:
         tool = ToolSpec("odd", "", {"type": "object", "properties": {"a": schema}, "required": ["a"]})
         assert read_tool(tool).weakened, schema
-        assert any(compiled(reply(FORMATS[name], read_tools([tool]), NO_TOKENS, calls="must")).compute_bitmask())
+        assert any(
+            compiled(reply_grammar(FORMATS[name], read_tools([tool]), NO_TOKENS, calls="must")).compute_bitmask()
+        )
 
 
 @pytest.mark.parametrize("item", [lambda n: {"x": n}, lambda n: [n, {"x": [n]}], lambda n: n, lambda n: str(n)])

@@ -19,7 +19,7 @@ from cognition import RETRY_PLAN, Cancelled, Completed, ConfigError, ToolFailed,
 from interpreters import Agent, AsyncAgent, Suspended, ToolError, ToolRetry, events, fakes, rehearse, replay, tool
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.tools._transient import may_pass
+from interpreters.tools.failures import may_pass
 from interpreters.tools.tool import Tool
 from tests.cognition.told import READING_HAD_FAILED
 from tests.interpreters.hosting.common import host_of
@@ -248,13 +248,13 @@ def die(*_: Any) -> Any:
 
 def go_on_in_sync(path: Path, tools: list[Any]) -> Any:
     with Agent.resume(path, ScriptedModel(["Done."]), tools, clock=fakes.FakeClock()) as agent:
-        return agent.go_on()
+        return agent.resume_turn()
 
 
 def go_on_in_asyncio(path: Path, tools: list[Any]) -> Any:
     async def main() -> Any:
         async with AsyncAgent.resume(path, ScriptedModel(["Done."]), tools, clock=fakes.FakeClock()) as agent:
-            return await agent.go_on()
+            return await agent.resume_turn()
 
     return asyncio.run(main())
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import ConfigError, History, ToolMessage
 from interpreters import Agent, AsyncAgent, Tool, ToolContext, ToolError, events, fakes, tool
-from interpreters.cli.screen._jsonl import event_line
+from interpreters.cli.screen.output import event_line
 from interpreters.testing.fakes import ScriptedModel, ScriptedTool, call
 from interpreters.tools._ecma import Pattern, UnreadablePatternError
 from interpreters.tools.schema_check import LONGEST_PROBLEM, MOST_PROBLEMS, FullCheck
@@ -261,7 +261,7 @@ def test_what_fits_a_schema(schema: Any, good: Any, bad: Any) -> None:
 def test_any_pattern_is_matched_or_refused(pattern: str, text: str) -> None:
     """Whatever it is made of."""
     try:
-        found = Pattern(pattern).found_in(text, 1.0)
+        found = Pattern(pattern).matches(text, 1.0)
     except (UnreadablePatternError, TimeoutError):
         return
     assert found in (True, False)

@@ -17,14 +17,14 @@ from cognition import ToolSpec
 from cognition.parsing import FORMATS, parse_reply
 from runtime.constrained._grammar_rules import Rules
 from runtime.constrained._values import ValueWriter
-from runtime.constrained.replies import Vocabulary, reply, weakened_tools
+from runtime.constrained.replies import TokenFacts, reply_grammar, weakened_tools
 from runtime.constrained.schema import SchemaError, read_loosely, read_schema
 from runtime.constrained.tools import read_tools
 
 pytest.importorskip("llguidance")
 from tests.runtime.constrained.byte_sampling import compiled, sampled
 
-NO_TOKENS = Vocabulary({})
+NO_TOKENS = TokenFacts({})
 
 
 def valid(schema: Any, value: Any) -> bool:
@@ -72,7 +72,7 @@ def test_any_schema_has_a_grammar_in_any_notation(name: str) -> None:
         except SchemaError:
             continue
 
-        text = reply(spec, tools, NO_TOKENS, calls="must", parallel=False)
+        text = reply_grammar(spec, tools, NO_TOKENS, calls="must", parallel=False)
         assert any(compiled(text).compute_bitmask())
         made = sampled(text, random, limit=500)
         if made is not None and not weakened_tools([tool], spec):

@@ -83,7 +83,7 @@ def test_one_tool_is_called_and_no_other(runtime: LocalRuntime, seed: int) -> No
 
 def test_the_same_seed_gives_the_same_call(runtime: LocalRuntime) -> None:
     """Masks change nothing about that. Both find the same in the cache: what is evaluated in one batch and what token
-    by token differs in rounding, which at this temperature is enough for another token (docs/scheduler.md).
+    by token differs in rounding, which at this temperature is enough for another token (docs/concepts/scheduler.md).
     """
     _, first, second = (sample(runtime, tool_choice="required", seed=7) for _ in range(3))
 

@@ -12,7 +12,7 @@ from runtime.errors import ConstraintError
 from tests.runtime.constrained.vocabularies import Words
 
 pytest.importorskip("llguidance")
-from runtime.constrained.guide import Guide, Guides
+from runtime.constrained.guide import Guide, GuideFactory
 from runtime.constrained.masks import TokenMasks
 
 NOW = ToolSpec("now", "", {"type": "object", "properties": {}})
@@ -22,13 +22,13 @@ TOOLS = (NOW, ADD)
 
 def made(spec: FormatSpec, words: Words, tools: tuple[ToolSpec, ...] = TOOLS, **options: Any) -> Guide:
     backend: Any = words
-    guide = Guides(TokenMasks(backend, ())).guide(spec, tools, GenerationOptions(**options))
+    guide = GuideFactory(TokenMasks(backend, ())).guide(spec, tools, GenerationOptions(**options))
     assert guide is not None
     return guide
 
 
 def may_come(guide: Guide, token: int) -> bool:
-    mask = guide.allowed()
+    mask = guide.allowed_tokens()
     return mask is None or bool(mask[token // 8] >> token % 8 & 1)
 
 
@@ -46,11 +46,11 @@ def test_outside_of_calls_nothing_is_masked() -> None:
     """Text, reasoning, and text behind a call are free."""
     words = Words()
     guide = made(HERMES, words)
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
     write(guide, words, "<think>I <tool> will.</think>Well, <tool_cal")
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
     write(guide, words, f"l>{CALL}")
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
     write(guide, words, " And more.")
 
 
@@ -59,7 +59,7 @@ def test_a_call_quoted_in_reasoning_is_not_held() -> None:
     words = Words()
     guide = made(HERMES, words)
     write(guide, words, '<think>Not <tool_call>{"name": "add", "arguments": {"a": "x"}}</tool_call> nor <tool_call>!')
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
     write(guide, words, '</think><tool_call>\n{"name": "add", "arguments": {"a": ')
     assert not may_come(guide, ord('"'))
 
@@ -80,7 +80,7 @@ def test_a_name_that_is_not_offered_stays_the_models_own() -> None:
     write(guide, words, '<tool_call>\n{"name": "ad')
     assert not may_come(guide, 0)
     write(guide, words, 'just", "arguments": {"b": "c"}}\n</tool_call>')
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
 
 
 def test_a_forced_name_is_an_offered_one() -> None:
@@ -94,7 +94,7 @@ def test_a_forced_name_is_an_offered_one() -> None:
 def test_replies_of_one_model_are_each_held_to_their_own_tools() -> None:
     """Those of two agents at once: the second one's tools are not the first one's."""
     words, backend = Words(), Words()
-    guides = Guides(TokenMasks(backend, ()))  # type: ignore[arg-type]  # all that is asked of a backend
+    guides = GuideFactory(TokenMasks(backend, ()))  # type: ignore[arg-type]  # all that is asked of a backend
     options = GenerationOptions()
     text = ToolSpec("add", "", {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
     first, second = (guides.guide(HERMES, tools, options) for tools in ((ADD,), (text,)))
@@ -121,7 +121,7 @@ def test_a_second_call_is_held_too() -> None:
     guide = made(HERMES, words)
     write(guide, words, f"<tool_call>{CALL}\n<tool_call>{CALL}\n<tool_call>")
 
-    assert guide.allowed() is not None
+    assert guide.allowed_tokens() is not None
 
 
 def test_a_token_that_straddles_the_marker_has_to_fit_behind_it() -> None:
@@ -152,7 +152,7 @@ def test_a_marker_that_is_a_token_begins_a_call() -> None:
     write(guide, words, '{"name": "now", "arguments": {}}')
     assert not may_come(guide, ord("<"))
     assert guide.accept(end, words.piece(end))
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
 
 
 def test_a_bare_call_is_held_once_its_first_key_tells_what_it_is() -> None:
@@ -160,13 +160,13 @@ def test_a_bare_call_is_held_once_its_first_key_tells_what_it_is() -> None:
     words = Words()
     guide = made(LLAMA3, words)
     write(guide, words, '{"nam')
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
     write(guide, words, 'e": "add", "parameters": {"a": ')
     assert not may_come(guide, ord('"'))
 
     guide = made(LLAMA3, words)
     write(guide, words, '{"colour": "red"}')
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
 
 
 def test_calls_without_end_marks_end_with_their_json() -> None:
@@ -174,7 +174,7 @@ def test_calls_without_end_marks_end_with_their_json() -> None:
     words = Words()
     guide = made(MISTRAL, words)
     write(guide, words, '[TOOL_CALLS]add[ARGS]{"a": 1}')
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
     write(guide, words, "[TOOL_CALLS]now[ARGS]{")
     assert not may_come(guide, ord('"'))
     write(guide, words, "}")
@@ -185,7 +185,7 @@ def test_a_call_that_begins_with_its_function_is_held_too() -> None:
     words = Words()
     guide = made(FORMATS["qwen3_coder"], words)
     write(guide, words, "<function=add>\n<parameter=a>\n17\n</parameter>\n</function>\n</tool_call>")
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
 
 
 @pytest.mark.parametrize("choice", ["required", "add"])
@@ -211,7 +211,7 @@ def test_with_none_no_call_can_be_begun() -> None:
 def test_nothing_to_hold_to_is_no_guide() -> None:
     """Without tools, or without a format for calls."""
     backend: Any = Words()
-    guides = Guides(TokenMasks(backend, ()))
+    guides = GuideFactory(TokenMasks(backend, ()))
 
     assert guides.guide(HERMES, (), GenerationOptions()) is None
     assert guides.guide(FORMATS["plain"], TOOLS, GenerationOptions()) is None
@@ -264,7 +264,7 @@ def test_a_checked_answer_beside_calls_without_markers_is_free() -> None:
     words = Words()
     guide = made(LLAMA3, words, response_format={"type": "integer"}, response_checked=True)
 
-    assert guide.allowed() is None
+    assert guide.allowed_tokens() is None
 
 
 def test_a_checked_answer_of_a_schema_that_no_value_fits_is_an_error() -> None:

@@ -18,7 +18,7 @@ from cognition.parsing import FORMATS, FormatSpec, Reply, parse_reply
 from tests.runtime.constrained.vocabularies import Words, markers_of
 
 pytest.importorskip("llguidance")
-from runtime.constrained.guide import Guides
+from runtime.constrained.guide import GuideFactory
 from runtime.constrained.masks import TokenMasks
 from runtime.constrained.replies import weakened_tools
 
@@ -48,11 +48,11 @@ def schemas(text: str) -> dict[str, Any]:
 def forced(spec: FormatSpec, tool: ToolSpec, words: Words, random: Random) -> Reply | None:
     """A forced call, sampled at random and read back; None for one that babbled on."""
     masks = TokenMasks(words, ())  # type: ignore[arg-type]  # all that is asked of a backend
-    guide = Guides(masks).guide(spec, (tool,), GenerationOptions(tool_choice=tool.name, parallel_calls=False))
+    guide = GuideFactory(masks).guide(spec, (tool,), GenerationOptions(tool_choice=tool.name, parallel_calls=False))
     assert guide is not None
     said = bytearray()
     for _ in range(LONG):
-        mask = guide.allowed()
+        mask = guide.allowed_tokens()
         assert mask is not None, "the engine could not go on"
         allowed = np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")).tolist()
         if 0 in allowed and (len(allowed) == 1 or random.random() < 0.5):

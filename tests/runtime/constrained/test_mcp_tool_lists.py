@@ -17,7 +17,7 @@ from interpreters import Agent, Tool, ToolContext, ToolError, fakes
 from interpreters.tools.tool_listing import read_listing
 
 pytest.importorskip("llguidance")
-from runtime.constrained.replies import Vocabulary, begun
+from runtime.constrained.replies import TokenFacts, call_grammar
 from runtime.constrained.tools import read_tool
 from tests.runtime.constrained.byte_sampling import sampled
 
@@ -64,7 +64,7 @@ def test_what_is_sampled_is_what_the_check_lets_through(spec: ToolSpec) -> None:
     """Where the whole schema is held to, all of it; elsewhere what an independent judge lets through, and no more."""
     ran: list[Any] = []
     tool, whole = made(spec, ran.append), not read_tool(spec).weakened
-    grammar = begun(HERMES, (read_tool(spec),), Vocabulary({}), "call", parallel=True)
+    grammar = call_grammar(HERMES, (read_tool(spec),), TokenFacts({}), "call", parallel=True)
     for seed in range(4):
         written = sampled(grammar, Random(f"{spec.name} {seed}"), limit=1500)
         if written is None:

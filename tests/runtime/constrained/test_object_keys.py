@@ -17,7 +17,7 @@ from tests.runtime.constrained.vocabularies import Words
 
 pytest.importorskip("llguidance")
 from runtime.constrained._object_keys import KeyWatch
-from runtime.constrained.guide import Guide, Guides
+from runtime.constrained.guide import Guide, GuideFactory
 from runtime.constrained.masks import TokenMasks
 from runtime.errors import ConstraintError
 
@@ -34,9 +34,9 @@ CLOSING = frozenset(b"\"}],<>()/'|:")
 LETTERS = frozenset(b'ab,{"<|')
 
 
-def guides(words: Words) -> Guides:
+def guides(words: Words) -> GuideFactory:
     backend: Any = words
-    return Guides(TokenMasks(backend, ()))
+    return GuideFactory(TokenMasks(backend, ()))
 
 
 def made(spec: FormatSpec, words: Words, tools: tuple[ToolSpec, ...], **options: Any) -> Guide:
@@ -49,7 +49,7 @@ def written(guide: Guide, words: Words, random: Random, limit: int = 600) -> str
     """A reply of tokens that the guide lets through, with few letters, so that keys often meet again."""
     made = b""
     while len(made) < limit:
-        mask = guide.allowed()
+        mask = guide.allowed_tokens()
         assert mask is not None
         allowed = [token for token in range(words.vocabulary) if mask[token // 8] >> token % 8 & 1]
         assert allowed, made
@@ -98,11 +98,11 @@ def goes(guide: Guide, words: Words, text: str) -> str:
     """What is left of a text where the guide no longer goes on by its signs."""
     signs = text.encode()
     for place, sign in enumerate(signs):
-        mask = guide.allowed()
+        mask = guide.allowed_tokens()
         if mask is not None and not mask[sign // 8] >> sign % 8 & 1:
             return signs[place:].decode()
         if not guide.accept(sign, words.piece(sign)):
-            mask = guide.allowed()
+            mask = guide.allowed_tokens()
             assert mask is not None
             assert not mask[sign // 8] >> sign % 8 & 1
             return signs[place:].decode()

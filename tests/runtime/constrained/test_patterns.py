@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from interpreters.tools._ecma import Pattern, UnreadablePatternError
 from runtime.constrained._pattern_check import text_verdict
-from runtime.constrained._patterns import FORMATS, PatternError, anchored, literal
+from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, literal
 from runtime.constrained.nodes import Text
 
 PATTERNS = [
@@ -32,7 +32,7 @@ PATTERNS = [
 @given(st.sampled_from(PATTERNS), st.text("abcx]$3- /_", max_size=6))
 def test_an_anchored_pattern_covers_the_texts_in_which_the_original_is_found(pattern: str, text: str) -> None:
     """``re.search`` with the one says the same as ``re.fullmatch`` with the other."""
-    assert (re.search(pattern, text) is not None) == (re.fullmatch(f"(?:{anchored(pattern)})", text) is not None)
+    assert (re.search(pattern, text) is not None) == (re.fullmatch(f"(?:{anchor_pattern(pattern)})", text) is not None)
 
 
 @given(st.text(max_size=8))
@@ -61,7 +61,7 @@ def test_a_literal_covers_its_text(text: str) -> None:
 def test_a_pattern_that_can_not_be_held_to_is_refused(pattern: str, told: str) -> None:
     """With what is wrong with it."""
     with pytest.raises(PatternError, match=told):
-        anchored(pattern)
+        anchor_pattern(pattern)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_a_pattern_means_the_same_to_sampling_and_to_the_check(pieces: list[tupl
     """Whatever sampling is held to, the check after the call finds the pattern in just these texts."""
     pattern = "".join(atom + times for atom, times in pieces)
     try:
-        covering, found = re.compile(f"(?:{anchored(pattern)})"), Pattern(pattern)
+        covering, found = re.compile(f"(?:{anchor_pattern(pattern)})"), Pattern(pattern)
     except (PatternError, UnreadablePatternError):
         return
     for text in texts:
-        assert (covering.fullmatch(text) is not None) == found.found_in(text, 5)
+        assert (covering.fullmatch(text) is not None) == found.matches(text, 5)
 
 
 @pytest.mark.behaviour("S13j")
@@ -141,11 +141,11 @@ def test_a_pattern_means_the_same_to_sampling_and_to_the_check(pieces: list[tupl
 )
 def test_patterns_are_those_of_ecma_262(pattern: str, good: str, bad: str) -> None:
     """For sampling and for the check, whatever the engines' own dialects say."""
-    covering, found = re.compile(f"(?:{anchored(pattern)})"), Pattern(pattern)
+    covering, found = re.compile(f"(?:{anchor_pattern(pattern)})"), Pattern(pattern)
 
-    assert found.found_in(good, 1)
+    assert found.matches(good, 1)
     assert covering.fullmatch(good) is not None
-    assert not found.found_in(bad, 1)
+    assert not found.matches(bad, 1)
     assert covering.fullmatch(bad) is None
     assert text_verdict(Text(pattern)) == "fits"
 
@@ -163,6 +163,6 @@ def test_patterns_are_those_of_ecma_262(pattern: str, good: str, bad: str) -> No
 def test_what_only_the_check_can_match(pattern: str, good: str | None, bad: str) -> None:
     """It is matched there, as the standard has it, and sampling is not held to it."""
     with pytest.raises(PatternError):
-        anchored(pattern)
-    assert good is None or Pattern(pattern).found_in(good, 1)
-    assert not Pattern(pattern).found_in(bad, 1)
+        anchor_pattern(pattern)
+    assert good is None or Pattern(pattern).matches(good, 1)
+    assert not Pattern(pattern).matches(bad, 1)

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from cognition import ToolSpec
 from cognition.parsing import FORMATS, HERMES, PLAIN, FormatSpec, Reply, parse_reply
 from cognition.parsing.formats import LLAMA3
-from runtime.constrained.replies import Vocabulary, begun, reply, weakened_tools
+from runtime.constrained.replies import TokenFacts, call_grammar, reply_grammar, weakened_tools
 from runtime.constrained.schema import SchemaError, read_schema
 from runtime.constrained.tools import read_tools
 
@@ -38,7 +38,7 @@ TOOLS = (
     ToolSpec("open", "", OPEN),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
-NO_TOKENS = Vocabulary({})
+NO_TOKENS = TokenFacts({})
 CHECKER = Draft202012Validator.FORMAT_CHECKER
 CALLING = [spec for spec in FORMATS.values() if spec.calls is not None]
 
@@ -58,7 +58,7 @@ def repeats_a_key(read: Reply) -> bool:
 def test_forced_calls_are_read_back_valid(spec: FormatSpec, parallel: bool) -> None:
     """At least one call, no text, nothing mended, arguments that fit the schema; exactly one where only one may be."""
     random, spec = Random(spec.name), silent(spec)
-    grammar = reply(spec, read_tools(TOOLS), NO_TOKENS, calls="must", parallel=parallel)
+    grammar = reply_grammar(spec, read_tools(TOOLS), NO_TOKENS, calls="must", parallel=parallel)
     complete = 0
     for _ in range(6):
         text = sampled(grammar, random, limit=1500)
@@ -81,8 +81,8 @@ def test_forced_calls_are_read_back_valid(spec: FormatSpec, parallel: bool) -> N
 def test_a_reply_without_calls_has_none(spec: FormatSpec) -> None:
     """However it is sampled; and one with a call is not let through."""
     random, spec = Random(spec.name), silent(spec)
-    grammar = reply(spec, (), NO_TOKENS, calls="no")
-    forced = reply(spec, read_tools(TOOLS[1:2]), NO_TOKENS, calls="must")
+    grammar = reply_grammar(spec, (), NO_TOKENS, calls="no")
+    forced = reply_grammar(spec, read_tools(TOOLS[1:2]), NO_TOKENS, calls="must")
     for _ in range(4):
         text = sampled(grammar, random, limit=400)
         if text is not None:
@@ -104,7 +104,7 @@ def test_whatever_the_grammar_allows_is_a_call_that_fits(spec: FormatSpec) -> No
         tools = tuple(ToolSpec(name, "", random_parameters(random)) for name in ("record", "look.up")[: 1 + number % 2])
         by_name = {tool.name: tool for tool in tools}
         for calls, answer in (("must", None), ("may", {"const": 1})):
-            grammar = reply(
+            grammar = reply_grammar(
                 spec, read_tools(tools), NO_TOKENS, calls=calls, parallel=False, answer=answer and read_schema(answer)
             )  # type: ignore[arg-type]
             text = sampled(grammar, random, limit=500)
@@ -126,7 +126,7 @@ def test_whatever_the_grammar_allows_is_a_call_that_fits(spec: FormatSpec) -> No
 
 def test_a_section_whose_marker_opens_the_list_goes_on_with_a_call() -> None:
     """FireFunction: ``functools[`` is the marker, so that no second bracket follows."""
-    grammar = reply(FORMATS["firefunction"], read_tools(TOOLS[1:2]), NO_TOKENS, calls="must")
+    grammar = reply_grammar(FORMATS["firefunction"], read_tools(TOOLS[1:2]), NO_TOKENS, calls="must")
     call = '{"name": "now", "arguments": {}}'
 
     assert accepts(grammar, f"functools[{call}]")
@@ -147,7 +147,7 @@ def test_objects_and_lists_are_tags_in_tags_where_the_format_has_them_so() -> No
     schema = {"type": "object", "properties": properties, "required": ["city"], "$defs": {"Tree": tree}}
     tool = ToolSpec("go", "", schema)
     m3 = silent(FORMATS["minimax_m3"])
-    grammar = reply(m3, read_tools([tool]), NO_TOKENS, calls="must")
+    grammar = reply_grammar(m3, read_tools([tool]), NO_TOKENS, calls="must")
 
     def call(*elements: str) -> str:
         text = f'<tool_call>\n<invoke name="go">{"".join(elements)}</invoke>\n</tool_call>'
@@ -173,7 +173,7 @@ def test_a_text_is_not_written_as_another_value_that_its_schema_allows() -> None
     """Between tags ``12`` is a number where the schema allows one, so no text can be written that way."""
     mixed = {"anyOf": [{"type": "string", "pattern": "^[0-9a]{2}$"}, {"type": "number", "minimum": 50}]}
     tool = ToolSpec("f", "", {"type": "object", "properties": {"a": mixed}, "required": ["a"]})
-    grammar = reply(FORMATS["qwen3_coder"], read_tools([tool]), NO_TOKENS, calls="must")
+    grammar = reply_grammar(FORMATS["qwen3_coder"], read_tools([tool]), NO_TOKENS, calls="must")
     calls = {
         value: f"<tool_call>\n<function=f>\n<parameter=a>\n{value}\n</parameter>\n</function>\n</tool_call>"
         for value in ("1a", "12", "55")
@@ -193,21 +193,21 @@ def test_names_are_written_as_the_format_writes_them() -> None:
     (read,) = parse_reply(k3, text, tools=[tool]).tool_calls
 
     assert json.loads(read.arguments_json) == {'a&"b': "x"}
-    assert accepts(reply(k3, read_tools([tool]), NO_TOKENS, calls="must"), text)
+    assert accepts(reply_grammar(k3, read_tools([tool]), NO_TOKENS, calls="must"), text)
 
 
 def test_reasoning_before_a_forced_call_is_free() -> None:
     """Whether the prompt opened it or not; behind it there is nothing but the call."""
     tools = read_tools(TOOLS[1:2])
     call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
-    grammar = reply(HERMES, tools, NO_TOKENS, calls="must")
+    grammar = reply_grammar(HERMES, tools, NO_TOKENS, calls="must")
     opened = evolve(HERMES, reasoning=evolve(HERMES.reasoning, opened=True))
 
     assert accepts(grammar, call)
     assert accepts(grammar, f"<think>\nI </tool_call> will.\n</think>\n\n{call}")
     assert not accepts(grammar, f"I will. {call}")
     assert not accepts(grammar, "<think>\nI will.\n</think>\n\nNo.")
-    assert accepts(reply(opened, tools, NO_TOKENS, calls="must"), f"I will.\n</think>\n\n{call}")
+    assert accepts(reply_grammar(opened, tools, NO_TOKENS, calls="must"), f"I will.\n</think>\n\n{call}")
 
 
 def test_an_answer_follows_its_schema_and_may_be_calls_instead() -> None:
@@ -215,7 +215,7 @@ def test_an_answer_follows_its_schema_and_may_be_calls_instead() -> None:
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     only, both = (
-        reply(HERMES, read_tools(TOOLS), NO_TOKENS, calls=calls, answer=read_schema(schema))  # type: ignore[arg-type]
+        reply_grammar(HERMES, read_tools(TOOLS), NO_TOKENS, calls=calls, answer=read_schema(schema))  # type: ignore[arg-type]
         for calls in ("no", "may")
     )
 
@@ -225,12 +225,12 @@ def test_an_answer_follows_its_schema_and_may_be_calls_instead() -> None:
     assert not accepts(only, call)
     assert accepts(both, call)
     assert accepts(both, '{"ok": false}')
-    assert accepts(reply(PLAIN, (), NO_TOKENS, calls="no", answer=read_schema(schema)), '{"ok": false}')
+    assert accepts(reply_grammar(PLAIN, (), NO_TOKENS, calls="no", answer=read_schema(schema)), '{"ok": false}')
 
 
 def test_the_grammar_of_a_call_begins_behind_its_marker() -> None:
     """And ends with its end marker: what comes next is the model's own affair."""
-    grammar = begun(HERMES, read_tools(TOOLS[1:2]), NO_TOKENS, "call", parallel=True)
+    grammar = call_grammar(HERMES, read_tools(TOOLS[1:2]), NO_TOKENS, "call", parallel=True)
 
     assert accepts(grammar, '\n{"name": "now", "arguments": {}}\n</tool_call>')
     assert accepts(grammar, '{"id": "a1", "name": "now", "arguments": {}}</tool_call>')
@@ -240,7 +240,7 @@ def test_the_grammar_of_a_call_begins_behind_its_marker() -> None:
 
 def test_markers_that_are_tokens_are_meant_as_tokens() -> None:
     """No text can stand in for them, and no string can hold them."""
-    grammar = begun(HERMES, read_tools(TOOLS), Vocabulary({"</tool_call>": 300}), "call", parallel=True)
+    grammar = call_grammar(HERMES, read_tools(TOOLS), TokenFacts({"</tool_call>": 300}), "call", parallel=True)
 
     assert "<[300]>" in grammar
     assert "</tool_call>" not in grammar
@@ -248,7 +248,7 @@ def test_markers_that_are_tokens_are_meant_as_tokens() -> None:
 
 def test_a_bare_call_that_is_forced_is_the_whole_reply() -> None:
     """Llama 3 writes no marker."""
-    grammar = reply(LLAMA3, read_tools(TOOLS[1:2]), Vocabulary({}, frozenset(LLAMA3.stops)), calls="must")
+    grammar = reply_grammar(LLAMA3, read_tools(TOOLS[1:2]), TokenFacts({}, frozenset(LLAMA3.stops)), calls="must")
 
     assert accepts(grammar, '{"name": "now", "parameters": {}}')
     assert not accepts(grammar, '{"parameters": {}, "name": "now"}')
@@ -259,11 +259,11 @@ def test_what_a_format_can_not_write_is_left_to_the_check() -> None:
     """Bare text between tags has no types, and no line break at its edge: such a value is told as not held to."""
     schema = {"type": "object", "properties": {"a": {"type": "array"}}, "required": ["a"]}
     (tool,) = read_tools([ToolSpec("f", "", schema)])
-    assert begun(FORMATS["qwen3_coder"], (tool,), NO_TOKENS, "call", parallel=True)
+    assert call_grammar(FORMATS["qwen3_coder"], (tool,), NO_TOKENS, "call", parallel=True)
 
     mixed = {"type": "object", "properties": {"a": {"type": "string", "enum": ["\n"]}}, "required": ["a"]}
     spec = ToolSpec("f", "", mixed)
-    assert begun(FORMATS["qwen3_coder"], read_tools([spec]), NO_TOKENS, "call", parallel=True)
+    assert call_grammar(FORMATS["qwen3_coder"], read_tools([spec]), NO_TOKENS, "call", parallel=True)
     assert [one.path for one in weakened_tools((spec,), FORMATS["qwen3_coder"])["f"]] == ["$.properties.a"]
     assert weakened_tools((spec,), HERMES) == {}
 

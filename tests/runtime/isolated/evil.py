@@ -17,7 +17,7 @@ import time
 
 from cognition import Usage
 from cognition.parsing import FormatSpec, TextDelta
-from runtime.children.line_pipe import Lines
+from runtime.children.line_pipe import LineSplitter
 from runtime.isolated import wire
 from runtime.protocol.model import Done, ModelInfo, Timings
 
@@ -28,7 +28,7 @@ DONE = Done("honest", "", (), (), "stop", Usage(1, 1), Timings())
 def main() -> None:
     """Honest until the moment that it is told."""
     connection = socket.socket(fileno=int(sys.argv[1]))
-    lines = Lines(wire.TO_CHILD)
+    lines = LineSplitter(wire.TO_CHILD)
     orders: dict[str, object] = {}
     while data := connection.recv(1 << 16):
         for line in lines.feed(data):

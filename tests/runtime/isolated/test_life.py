@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.models.specs import installed
+from runtime.models.specs import is_installed
 
 ROOT = Path(__file__).resolve().parents[3]
 LONG = 60
@@ -89,7 +89,9 @@ def run(*command: str, code: str = "") -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-needs_a_backend = pytest.mark.skipif(not (installed("llama") or installed("mlx")), reason="no backend is installed")
+needs_a_backend = pytest.mark.skipif(
+    not (is_installed("llama") or is_installed("mlx")), reason="no backend is installed"
+)
 
 
 @needs_a_backend

@@ -35,7 +35,7 @@ from cognition.parsing import (
 )
 from cognition.parsing.formats import FORMATS
 from runtime import ExtraMissingError, ModelFileError, ModelLoadError, SavedCacheError, TemplateError
-from runtime.children.line_pipe import Lines, ProtocolError, Refusal, refusal
+from runtime.children.line_pipe import LineSplitter, ProtocolError, Refusal, refusal
 from runtime.isolated import wire
 from runtime.llama.options import Adapter, LlamaOptions, Rope
 from runtime.protocol.model import Done, ModelInfo, Timings
@@ -138,7 +138,7 @@ def test_messages_come_back_equal_however_they_are_cut(messages: list[Any], draw
     """A stream of frames, in pieces of any size."""
     stream = b"".join(map(wire.encode, messages))
     cuts = sorted(drawn.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    lines = Lines(wire.TO_CHILD)
+    lines = LineSplitter(wire.TO_CHILD)
     read = [
         decode(line)
         for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
@@ -160,7 +160,7 @@ FROM_PARENT = {kind.tag for kind in get_args(wire.FromParent)}
 @given(st.binary(max_size=64))
 def test_bytes_of_chance_are_refused_with_one_error(data: bytes) -> None:
     """Whatever a process says that has gone mad: a message, or a ``ProtocolError``."""
-    for line in Lines(100).feed(data + b"\n"):
+    for line in LineSplitter(100).feed(data + b"\n"):
         with contextlib.suppress(ProtocolError):
             message = wire.from_child(line)
             assert wire.from_child(wire.encode(message).decode()) == message

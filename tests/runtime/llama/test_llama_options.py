@@ -10,7 +10,7 @@ import pytest
 from runtime import Adapter, LlamaOptions, ModelFileError, ModelOptionsError, Rope, load_model
 from runtime.llama.options import CACHE_TYPES, CacheType
 from runtime.local.handles import LocalRuntime
-from runtime.scheduling.plan import Piece
+from runtime.scheduling.plan import BatchPiece
 from tests.runtime.conftest import installed_or_skip
 
 TEXT = "What is seventeen times twenty-three?"
@@ -113,7 +113,7 @@ def logits(runtime: LocalRuntime) -> Any:
     def compute(_engine: Any) -> Any:
         backend.reset()
         backend.ready()
-        assert backend.evaluate([Piece(0, 0, 0, tuple(backend.tokenize(TEXT, special=False)), last=True)])
+        assert backend.evaluate([BatchPiece(0, 0, 0, tuple(backend.tokenize(TEXT, special=False)), last=True)])
         row = native.llama_get_logits_ith(backend._context, backend._rows[-1])
         said = numpy.ctypeslib.as_array(row, shape=(backend.vocabulary,)).copy()
         backend.reset()
@@ -242,7 +242,7 @@ class TestLoaded:
             native, backend = native_of(model)
 
             def size(_engine: Any) -> int:
-                backend.evaluate([Piece(0, 0, 0, tuple(range(100)), last=True)])
+                backend.evaluate([BatchPiece(0, 0, 0, tuple(range(100)), last=True)])
                 held = int(native.llama_state_seq_get_size(backend._context, 0))
                 backend.reset()
                 return held

@@ -11,7 +11,7 @@ import pytest
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from runtime import Done
 from runtime.local.handles import LocalRuntime
-from runtime.scheduling.plan import Piece
+from runtime.scheduling.plan import BatchPiece
 from tests.runtime.conftest import BACKENDS, POOL, load_or_skip
 from tests.runtime.watching import Batch, Look, following, watch
 
@@ -214,7 +214,7 @@ def test_of_an_aborted_batch_nothing_stays() -> None:
     def look(engine: Any) -> list[tuple[bool, dict[int, int]]]:
         backend = engine._backend
         backend.ready()
-        assert backend.evaluate([Piece(0, 0, 0, (1, 2, 3), last=True)])
+        assert backend.evaluate([BatchPiece(0, 0, 0, (1, 2, 3), last=True)])
         calls, most, seen = 0, 1_000_000, list[tuple[bool, dict[int, int]]]()
 
         @native.ggml_abort_callback
@@ -224,7 +224,7 @@ def test_of_an_aborted_batch_nothing_stays() -> None:
             return calls > most
 
         native.llama_set_abort_callback(backend._context, abort, None)
-        unequal = [Piece(0, 0, 3, (4,) * 20, last=True), Piece(1, 1, 0, (5,) * 10, last=True)]
+        unequal = [BatchPiece(0, 0, 3, (4,) * 20, last=True), BatchPiece(1, 1, 0, (5,) * 10, last=True)]
         assert backend.evaluate(unequal)
         assert backend.cut(0, 3)
         backend.drop(1)
@@ -233,7 +233,7 @@ def test_of_an_aborted_batch_nothing_stays() -> None:
             calls, most = 0, part
             seen.append((backend.evaluate(unequal), lengths(backend)))
             most = 1_000_000
-            assert backend.evaluate([Piece(0, 0, 3, (4,), last=True), Piece(1, 1, 0, (5,), last=True)])
+            assert backend.evaluate([BatchPiece(0, 0, 3, (4,), last=True), BatchPiece(1, 1, 0, (5,), last=True)])
             calls, most = 0, min(part, 20)
             seen.append((backend.append_tokens([4, 5]), lengths(backend)))
             assert backend.cut(0, 3)
@@ -257,8 +257,8 @@ def test_going_on_is_to_evaluate_the_next_pieces(backend: str) -> None:
             samplers = [backend.sampler(GenerationOptions(temperature=1.0, seed=seed)) for seed in range(3)]
             sizes = (5, 40, 2)
             for place, size in enumerate(sizes):
-                assert backend.evaluate([Piece(place, place, 0, tuple(range(10, 10 + size)), last=True)])
-            batch: Batch = tuple(Piece(place, place, size, (7,), last=True) for place, size in enumerate(sizes))
+                assert backend.evaluate([BatchPiece(place, place, 0, tuple(range(10, 10 + size)), last=True)])
+            batch: Batch = tuple(BatchPiece(place, place, size, (7,), last=True) for place, size in enumerate(sizes))
             assert backend.evaluate(batch)
             said.append([])
             for _ in range(8):
@@ -338,9 +338,9 @@ def test_logits_in_a_batch(model: LocalRuntime) -> None:
         tokens = tuple(backend.tokenize(SYSTEM, special=False)[:64])
         others = [tuple(backend.tokenize(task * 5, special=False)) for task in TASKS[:company]]
         for start in range(len(tokens)):
-            piece = Piece(0, 0, start, tokens[start : start + 1], last=True)
+            piece = BatchPiece(0, 0, start, tokens[start : start + 1], last=True)
             rest = [
-                Piece(n, n, start, other[start : start + 1], last=True)
+                BatchPiece(n, n, start, other[start : start + 1], last=True)
                 for n, other in enumerate(others, 1)
                 if start < len(other)
             ]
@@ -364,15 +364,15 @@ def test_a_row_is_its_pieces_own(model: LocalRuntime) -> None:
         prompts = [tuple(backend.tokenize(task, special=False)) for task in TASKS[:4]]
         sampler = backend.sampler(GenerationOptions(temperature=0))
 
-        def next_tokens(pieces: list[Piece]) -> list[int]:
+        def next_tokens(pieces: list[BatchPiece]) -> list[int]:
             backend.reset()
             backend.ready()
             assert backend.evaluate(pieces)
             return [backend.sample(row, sampler) for row, piece in enumerate(pieces) if piece.last]
 
-        alone = [next_tokens([Piece(n, n, 0, prompt, last=True)])[0] for n, prompt in enumerate(prompts)]
-        beginning = [Piece(n, n, 0, prompts[0][:n], last=False) for n in (4, 5)]
-        whole = [Piece(n, n, 0, prompt, last=True) for n, prompt in enumerate(prompts)]
+        alone = [next_tokens([BatchPiece(n, n, 0, prompt, last=True)])[0] for n, prompt in enumerate(prompts)]
+        beginning = [BatchPiece(n, n, 0, prompts[0][:n], last=False) for n in (4, 5)]
+        whole = [BatchPiece(n, n, 0, prompt, last=True) for n, prompt in enumerate(prompts)]
         together = next_tokens([beginning[0], whole[2], beginning[1], whole[0], whole[3], whole[1]])
         backend.reset()
         engine._schedule = type(engine._schedule)(engine._schedule.limits)

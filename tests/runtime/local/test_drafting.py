@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from runtime.local._drafting import FIRST, LONGEST_PAUSE, LOOKED_UP, MOST, Lookup
+from runtime.local._drafting import FIRST, LONGEST_PAUSE, LOOKED_UP, MOST, PromptLookup
 
 TOKENS = st.lists(st.integers(0, 1), max_size=60) | st.lists(
     st.sampled_from([[1, 2, 3], [256, 65536], [151_643]]), max_size=20
@@ -32,7 +32,7 @@ def expected(tokens: list[int], size: int) -> list[int]:
 @given(TOKENS, TOKENS)
 def test_it_guesses_what_followed_last_time(prompt: list[int], reply: list[int]) -> None:
     """The latest of several times; and round again where that goes up to here."""
-    lookup = Lookup(prompt)
+    lookup = PromptLookup(prompt)
     for place, token in enumerate(reply):
         assert list(lookup.guess()) == expected(prompt + reply[:place], FIRST)
         lookup.append([token], 0)
@@ -41,7 +41,7 @@ def test_it_guesses_what_followed_last_time(prompt: list[int], reply: list[int])
 
 def test_what_comes_true_is_trusted_further() -> None:
     """Twice as far each time, up to a bound; as far as it held and one more where it did not."""
-    lookup = Lookup([*range(100), *LAST])
+    lookup = PromptLookup([*range(100), *LAST])
     sizes, start = [], LOOKED_UP
     for _ in range(3):
         guess = list(lookup.guess())
@@ -60,7 +60,7 @@ def test_what_comes_true_is_trusted_further() -> None:
 
 def test_what_never_comes_true_is_tried_less_and_less() -> None:
     """After each guess that was wrong from its first token on, the pause is twice as long, up to a bound."""
-    lookup = Lookup([*LAST, 100])
+    lookup = PromptLookup([*LAST, 100])
     tried = []
     for place in range(60):
         for token in LAST:

@@ -10,11 +10,10 @@ from hypothesis import example, given, strategies as st
 from cognition import Failure, GenerationOptions, History, ModelRequest, UserMessage
 from cognition.parsing import Output, Parser, TextDelta
 from runtime import Done
-from runtime.local._prompt_fit import EMPTY
-from runtime.local.engine import LocalEngine
+from runtime.local.engine import EMPTY, LocalEngine
 from runtime.protocol.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.protocol.model import Timings
-from runtime.scheduling.plan import Limits, Piece
+from runtime.scheduling.plan import BatchPiece, Limits
 from tests.runtime import chat_templates
 
 END = 256
@@ -75,7 +74,7 @@ class ByteBackend:
     def sampler(self, options: GenerationOptions) -> Sampler:
         return NoSampler()
 
-    def evaluate(self, batch: Sequence[Piece]) -> bool:
+    def evaluate(self, batch: Sequence[BatchPiece]) -> bool:
         if self.fail is not None:
             raise self.fail
         if self.interrupted.is_set():
@@ -87,7 +86,7 @@ class ByteBackend:
         return True
 
     def append_tokens(self, tokens: Sequence[int]) -> bool:
-        return self.evaluate([Piece(0, 0, len(self.cache), tuple(tokens), last=True)])
+        return self.evaluate([BatchPiece(0, 0, len(self.cache), tuple(tokens), last=True)])
 
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
         return self.says.pop(0)

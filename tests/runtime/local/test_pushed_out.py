@@ -20,8 +20,8 @@ from runtime import Done, LlamaOptions, load_model
 from runtime.local.engine import FULL, LocalEngine
 from runtime.local.handles import LocalRuntime
 from runtime.protocol.backend import Metadata, Sampler, SpecialTokens
-from runtime.scheduling.plan import Limits, Piece, Schedule
-from runtime.scheduling.reservation import push_out
+from runtime.scheduling.plan import BatchPiece, Limits, Schedule
+from runtime.scheduling.reservation import evict
 from tests.runtime.conftest import installed_or_skip
 from tests.runtime.mlx_models import write_tiny_model
 
@@ -56,7 +56,7 @@ class Pool:
     special: SpecialTokens = SpecialTokens({"<end>": END}, {})
     vocabulary: int = 257
     rows: list[list[int]] = field(factory=list)
-    last: Sequence[Piece] = ()
+    last: Sequence[BatchPiece] = ()
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         return list(text.encode())
@@ -85,7 +85,7 @@ class Pool:
     def sampler(self, options: GenerationOptions) -> Sampler:
         return Dice(Random(options.seed))
 
-    def evaluate(self, batch: Sequence[Piece]) -> bool:
+    def evaluate(self, batch: Sequence[BatchPiece]) -> bool:
         self.rows, self.last = [], batch
         for piece in batch:
             held = self.sequences.setdefault(piece.sequence, [])
@@ -103,7 +103,10 @@ class Pool:
         held = self.sequences
         pieces = zip(self.last, tokens, strict=True)
         return self.evaluate(
-            [Piece(one.request, one.sequence, len(held[one.sequence]), (token,), last=True) for one, token in pieces]
+            [
+                BatchPiece(one.request, one.sequence, len(held[one.sequence]), (token,), last=True)
+                for one, token in pieces
+            ]
         )
 
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
@@ -171,12 +174,12 @@ class PushedOut:
         for module in ("runtime.local.engine", "runtime.scheduling.reservation"):
             patch.setattr(f"{module}.AT_FIRST", at_first)
         patch.setattr("runtime.scheduling.reservation.MORE", more)
-        patch.setattr("runtime.local.engine.push_out", self._push_out)
+        patch.setattr("runtime.local.engine.evict", self._push_out)
 
     def _push_out(self, schedule: Schedule, request: int) -> Schedule:
         self.times += 1
         self.now(request)
-        return push_out(schedule, request)
+        return evict(schedule, request)
 
 
 REQUESTS = st.lists(
@@ -278,7 +281,7 @@ def test_an_error_ends_those_that_run_and_no_other(monkeypatch: pytest.MonkeyPat
     both = [Asked(ask("one", seed=1), 0, None), Asked(ask("two", seed=2), 0, None)]
     evaluate = backend.evaluate
 
-    def fail(batch: Sequence[Piece]) -> bool:
+    def fail(batch: Sequence[BatchPiece]) -> bool:
         monkeypatch.setattr(backend, "evaluate", evaluate)
         raise RuntimeError("broken")
 

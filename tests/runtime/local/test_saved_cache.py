@@ -17,11 +17,11 @@ from cognition import AssistantMessage, GenerationOptions, History, Message, Mod
 from runtime import Adapter, Done, LlamaOptions, Rope, SavedCacheError, load_model
 from runtime.local.handles import LocalRuntime
 from runtime.models import saved_cache
-from runtime.models.saved_cache import Saved, fingerprint, read, write
+from runtime.models.saved_cache import SavedPrefix, fingerprint, read, write
 from tests.runtime.conftest import installed_or_skip
 
 SYSTEM = "A system prompt with tools and rules. " * 4
-SAVED = Saved((1, 2, 3, 151_643), memoryview(bytes(range(30))), {"model": "a", "backend": "b"})
+SAVED = SavedPrefix((1, 2, 3, 151_643), memoryview(bytes(range(30))), {"model": "a", "backend": "b"})
 
 
 def ask(*texts: str, max_tokens: int = 8) -> ModelRequest:
@@ -305,10 +305,10 @@ class TestModel:
         with load_model(models / "qwen3.gguf") as model:
             identity = model._owner.call(lambda engine: engine.identity())
             good = read(file, identity)
-            write(Saved(good.tokens[:-1], good.state, identity), file)
+            write(SavedPrefix(good.tokens[:-1], good.state, identity), file)
             with pytest.raises(SavedCacheError, match="can't take back a state of"):
                 model.restore_cache(file)
-            write(Saved(good.tokens, good.state[:-8], identity), file)
+            write(SavedPrefix(good.tokens, good.state[:-8], identity), file)
             with pytest.raises(SavedCacheError, match="can't take back a state of"):
                 model.restore_cache(file)
 

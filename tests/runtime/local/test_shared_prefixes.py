@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition import AssistantMessage, GenerationOptions, History, Message, ModelRequest, UserMessage
-from runtime.local._shared_prefixes import Boundaries
+from runtime.local.engine import PrefixBoundaries
 from runtime.templates.template import ChatTemplate
 
 TEMPLATE = (
@@ -22,7 +22,7 @@ def shares(request: ModelRequest, template: str = TEMPLATE) -> list[str]:
     """The beginnings, as texts; a token is a character here."""
     made = ChatTemplate(template)
     prompt = made.render(request).text
-    ends = Boundaries(made, lambda rendered: [ord(letter) for letter in rendered.text]).of(
+    ends = PrefixBoundaries(made, lambda rendered: [ord(letter) for letter in rendered.text]).of(
         request, [ord(letter) for letter in prompt]
     )
     return [prompt[:end] for end in ends]
@@ -53,7 +53,7 @@ def test_a_template_that_refuses_the_other_form() -> None:
 def test_another_system_prompt_is_looked_at_anew() -> None:
     """What was found for one request is not taken for another."""
     made = ChatTemplate(TEMPLATE)
-    boundaries = Boundaries(made, lambda rendered: [ord(letter) for letter in rendered.text])
+    boundaries = PrefixBoundaries(made, lambda rendered: [ord(letter) for letter in rendered.text])
     request = ask(UserMessage("m1", "Hi"))
     for system in ("Be brief.", "Be long.", "Be brief."):
         asked = evolve(request, system=system)

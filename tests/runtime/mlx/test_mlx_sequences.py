@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from cognition import AssistantMessage, GenerationOptions, History, ModelRequest, UserMessage
 from runtime import Done, SavedCacheError, load_model
 from runtime.local.handles import LocalRuntime
-from runtime.models.saved_cache import Saved, read, write
-from runtime.scheduling.plan import Piece, Schedule
+from runtime.models.saved_cache import SavedPrefix, read, write
+from runtime.scheduling.plan import BatchPiece, Schedule
 from tests.runtime.conftest import installed_or_skip
 from tests.runtime.mlx_models import KINDS, write_tiny_model
 
@@ -49,7 +49,7 @@ class Bench:
 
     def append(self, more: dict[int, tuple[list[int], bool]]) -> None:
         batch = [
-            Piece(number, sequence, len(self.held.get(sequence, [])), tuple(tokens), last=last)
+            BatchPiece(number, sequence, len(self.held.get(sequence, [])), tuple(tokens), last=last)
             for number, (sequence, (tokens, last)) in enumerate(more.items())
         ]
         assert self.backend.evaluate(batch)
@@ -178,7 +178,7 @@ def test_a_saved_cache_goes_on_in_another_process(model: LocalRuntime, tmp_path:
         other._owner.call(forget)
         identity = other._owner.call(lambda engine: engine.identity())
         good = read(tmp_path / "cache", identity)
-        write(Saved(good.tokens, good.state[: len(good.state) // 2], identity), tmp_path / "cache")
+        write(SavedPrefix(good.tokens, good.state[: len(good.state) // 2], identity), tmp_path / "cache")
         with pytest.raises(SavedCacheError, match="can't take back a state"):
             other.restore_cache(tmp_path / "cache")
         assert finished(other.submit(first)).usage.reused_tokens == 0

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from runtime.mlx._pieces import _byte_level_table, piece_reader
+from runtime.mlx.backend import _byte_level_table, piece_reader
 
 BYTE_LEVEL = piece_reader({"decoder": {"type": "ByteLevel"}})
 SENTENCE_PIECE = piece_reader(

@@ -55,7 +55,7 @@ def left_by_llama(options: GenerationOptions, logits: list[float], said: list[in
 def left_by_us(options: GenerationOptions, logits: list[float], said: list[int]) -> dict[int, float]:
     sampler = NumpySampler(options)
     sampler._sampled.extend(said)
-    tokens, left = sampler.left(numpy.array(logits))
+    tokens, left = sampler.remaining_tokens(numpy.array(logits))
     assert list(tokens) == sorted(set(tokens))
     return {int(token): float(logit) for token, logit in zip(tokens, left, strict=True) if logit > -1e30}
 
@@ -142,7 +142,7 @@ def test_tokens_come_as_often_as_they_should(options: dict[str, Any]) -> None:
     """In proportion to what is left of them, at the temperature; 4,000 draws, five standard deviations."""
     sampler = NumpySampler(GenerationOptions(temperature=0.8, seed=3, **options))
     logits = numpy.array([0.0, 1.0, -numpy.inf, 2.0, -1.0, 1.5])
-    tokens, left = sampler.left(logits)
+    tokens, left = sampler.remaining_tokens(logits)
     expected = numpy.zeros(logits.size)
     expected[tokens] = numpy.exp(left / 0.8) / numpy.exp(left / 0.8).sum()
     counts = numpy.bincount([sampler.sample(logits) for _ in range(4000)], minlength=logits.size)

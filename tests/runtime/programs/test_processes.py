@@ -20,7 +20,7 @@ from cognition import AssistantMessage, Failure, UserMessage
 from cognition.parsing import TextDelta
 from cognition.steps.retry import classify
 from runtime import ModelFileError, ModelNotFoundError, ModelSpecError, load_model
-from runtime.children.line_pipe import Lines
+from runtime.children.line_pipe import LineSplitter
 from runtime.errors import ModelOptionsError
 from runtime.programs import handles
 from runtime.protocol.model import Done
@@ -153,7 +153,7 @@ class TestEndsThatAreNone:
         assert (done.text, done.finish_reason, done.failure) == ("Hel", "length", None)
 
     def test_a_line_without_an_end(self, installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("runtime.programs._events.Lines", lambda _longest: Lines(100_000))
+        monkeypatch.setattr("runtime.programs._events.LineSplitter", lambda _longest: LineSplitter(100_000))
         _, failure = failed(installed, ["raw", "{"], ["flood", 1, 10_000_000])
 
         assert failure.kind == "bad_output"

@@ -17,7 +17,7 @@ from attrs import evolve
 from cognition import CogstepError, Image, TextPart, Usage, UserMessage
 from cognition.parsing import ReasoningDelta, TextDelta
 from runtime import Done, Runtime, RuntimeClosedError
-from runtime.async_adapter import reading
+from runtime.async_adapter import start_async
 from runtime.local.real_model_guard import BLOCKED, VARIABLE, RealModelBlockedError
 from runtime.programs.handles import ProgramRuntime
 from tests.runtime.asking import MULTIPLY, ask, reply
@@ -71,7 +71,7 @@ class TestStream:
         """As it does any runtime that blocks."""
 
         async def read() -> list[object]:
-            return [output async for output in reading(runtime, ask())]
+            return [output async for output in start_async(runtime, ask())]
 
         *_, done = asyncio.run(read())
         assert isinstance(done, Done)

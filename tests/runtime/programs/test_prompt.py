@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from cognition import AssistantMessage, Image, Message, TextPart, ToolCall, ToolMessage, UserMessage
-from runtime.programs._prompt import lines_of, prompt_of, refusal, system_line, unheeded, untold_tools
+from runtime.programs._prompt import lines_of, prompt_of, refusal, system_line, unsupported_options, unsupported_tools
 from tests.runtime.asking import MULTIPLY, ask
 
 TEXTS = st.text(st.characters(codec=None), max_size=20) | st.sampled_from(
@@ -119,16 +119,16 @@ def test_a_call_that_is_forced_is_refused(choice: str) -> None:
 
 def test_tools_that_it_is_not_told_of_are_a_warning() -> None:
     """And no silence: a caller who offers tools is to know that nobody was offered them."""
-    assert "protocol='tool_tags'" in untold_tools("claude", ask(tools=(MULTIPLY,)))[0]
-    assert untold_tools("claude", ask(tools=(MULTIPLY,), tool_choice="none")) == ()
-    assert untold_tools("claude", evolve(ask(tools=(MULTIPLY,)), protocol="tool_tags")) == ()
+    assert "protocol='tool_tags'" in unsupported_tools("claude", ask(tools=(MULTIPLY,)))[0]
+    assert unsupported_tools("claude", ask(tools=(MULTIPLY,), tool_choice="none")) == ()
+    assert unsupported_tools("claude", evolve(ask(tools=(MULTIPLY,)), protocol="tool_tags")) == ()
 
 
 def test_options_that_are_not_kept_are_named() -> None:
     """All of them in one sentence; those that are kept are not."""
     options = ask(temperature=0.5, seed=1, max_tokens=5, stop=("x",)).options
 
-    assert unheeded("claude", options, frozenset({"max_tokens"})) == (
+    assert unsupported_options("claude", options, frozenset({"max_tokens"})) == (
         "claude has no place for temperature=0.5, seed=1: the reply was sampled without",
     )
-    assert unheeded("codex", ask().options, frozenset()) == ()
+    assert unsupported_options("codex", ask().options, frozenset()) == ()

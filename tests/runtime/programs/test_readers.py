@@ -14,7 +14,7 @@ from cognition import Failure, Usage
 from cognition.parsing import Output, ReasoningDelta, TextDelta
 from runtime.programs._claude import ClaudeReader
 from runtime.programs._codex import CodexReader
-from runtime.programs._events import EventReader, WholeText
+from runtime.programs._events import EventReader, SurrogateJoiner
 from runtime.programs.options import ClaudeOptions, CodexOptions, McpServer
 
 Event = dict[str, Any]
@@ -529,6 +529,6 @@ def test_halves_of_characters_are_put_together(words: str, data: st.DataObject) 
     places = sorted(data.draw(st.sets(st.integers(0, len(units) // 2), max_size=5)))
     edges = [0, *(2 * place for place in places), len(units)]
     pieces = [units[a:b].decode("utf-16-le", "surrogatepass") for a, b in pairwise(edges)]
-    joined = WholeText()
+    joined = SurrogateJoiner()
 
     assert "".join(joined.feed(piece) for piece in pieces) + joined.finish() == expected

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from runtime.programs._sessions import MOST, Known, Sessions
+from runtime.programs.handles import MOST, SessionMatch, Sessions
 
 LINES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4)
 
@@ -29,11 +29,11 @@ def test_a_session_that_is_changed_by_going_on_serves_one_at_a_time() -> None:
     sessions = Sessions(forks=False)
     sessions.remember("", ["a", "b"], "one")
 
-    assert sessions.find("", ["a", "b", "c"]) == Known("one", 2)
-    assert sessions.find("", ["a", "b", "d"]) == Known()
+    assert sessions.find("", ["a", "b", "c"]) == SessionMatch("one", 2)
+    assert sessions.find("", ["a", "b", "d"]) == SessionMatch()
     sessions.remember("", ["a", "b", "c", "e"], "one")
-    assert sessions.find("", ["a", "b", "d"]) == Known()
-    assert sessions.find("", ["a", "b", "c", "e", "f"]) == Known("one", 4)
+    assert sessions.find("", ["a", "b", "d"]) == SessionMatch()
+    assert sessions.find("", ["a", "b", "c", "e", "f"]) == SessionMatch("one", 4)
 
 
 def test_a_session_that_is_left_as_it_was_serves_many() -> None:
@@ -41,7 +41,7 @@ def test_a_session_that_is_left_as_it_was_serves_many() -> None:
     sessions = Sessions(forks=True)
     sessions.remember("", ["a", "b"], "one")
 
-    assert [sessions.find("", ["a", "b", end]) for end in "cd"] == [Known("one", 2)] * 2
+    assert [sessions.find("", ["a", "b", end]) for end in "cd"] == [SessionMatch("one", 2)] * 2
 
 
 def test_conversations_may_begin_in_a_given_session() -> None:
@@ -60,12 +60,12 @@ def test_what_is_gone_is_forgotten() -> None:
     sessions.remember("", ["x"], "three")
     sessions.forget("", ["a", "b", "c", "d", "e"], "two")
 
-    assert sessions.find("", ["a", "b", "c", "d", "e"]) == Known(
+    assert sessions.find("", ["a", "b", "c", "d", "e"]) == SessionMatch(
         "one", 0
     )  # the first one, which is not known to be gone
-    assert sessions.find("", ["x", "y"]) == Known("three", 1)
+    assert sessions.find("", ["x", "y"]) == SessionMatch("three", 1)
     sessions.forget("", ["a"], "one")
-    assert sessions.find("", ["a", "b", "c", "d", "e"]) == Known()
+    assert sessions.find("", ["a", "b", "c", "d", "e"]) == SessionMatch()
 
 
 def test_only_so_many_are_remembered() -> None:
@@ -74,5 +74,5 @@ def test_only_so_many_are_remembered() -> None:
     for number in range(MOST + 1):
         sessions.remember("", [f"{number}", "b"], f"session-{number}")
 
-    assert sessions.find("", ["0", "b", "c"]) == Known()
-    assert sessions.find("", ["1", "b", "c"]) == Known("session-1", 2)
+    assert sessions.find("", ["0", "b", "c"]) == SessionMatch()
+    assert sessions.find("", ["1", "b", "c"]) == SessionMatch("session-1", 2)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition import ConfigError, Usage
-from cognition.wire import HABITS
-from runtime.providers._proxies import proxy_for
+from cognition.wire import QUIRKS
+from runtime.providers._connection import proxy_for
 from runtime.providers.backends import BACKENDS, Backend, Backends, Price, Timeouts
 
 HOSTS = ["example.com", "a.example.com", "notexample.com", "localhost", "127.0.0.1", "192.168.1.7", "10.0.0.1"]
@@ -38,7 +38,7 @@ ENTRIES = [
         ({"headers": {"content-length": "1"}}, "written by the connection"),
         ({"headers": {"x-a": "line\nend"}}, "can't be sent"),
         ({"dialect": "openia"}, "dialect"),
-        ({"habits": HABITS["anthropic"]}, "habits of 'anthropic'"),
+        ({"quirks": QUIRKS["anthropic"]}, "habits of 'anthropic'"),
         ({"timeouts": 3}, "timeouts"),
         ({"base_ulr": "x"}, "did you mean 'base_url'"),
     ],

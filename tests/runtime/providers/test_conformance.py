@@ -16,7 +16,7 @@ from attrs import evolve
 from cognition import Usage, UserMessage
 from cognition.parsing import ReasoningDelta, TextDelta
 from cognition.steps.retry import classify
-from cognition.wire import HABITS
+from cognition.wire import QUIRKS
 from runtime import Done, Runtime, RuntimeClosedError, load_model
 from runtime.providers.backends import Backend
 from tests.runtime import test_conformance as suite
@@ -38,9 +38,9 @@ THEIRS = [
 
 def remote(dialect: Any, port: int, **options: Any) -> Runtime:
     """A runtime for a server of ours, which takes options of sampling, as Anthropic's older models do."""
-    habits = {"habits": HABITS["anthropic-budget"]} if dialect == "anthropic" else {}
+    quirks = {"quirks": QUIRKS["anthropic-budget"]} if dialect == "anthropic" else {}
     url = f"http://127.0.0.1:{port}{PATHS[dialect]}"
-    backend = Backend("ours", url, dialect, key_env="COGSTEP_TEST_KEY", **habits)
+    backend = Backend("ours", url, dialect, key_env="COGSTEP_TEST_KEY", **quirks)
     return load_model("ours/small", backends=[backend], **options)
 
 
@@ -57,12 +57,12 @@ def theirs(name: str, request: pytest.FixtureRequest) -> Runtime:
     url = f"http://127.0.0.1:{request.getfixturevalue('llama_port')}/v1"
     match name:
         case "llama-server responses":
-            habits = HABITS["llama-server-responses"]
+            quirks = QUIRKS["llama-server-responses"]
         case "llama-server messages":
-            habits = evolve(HABITS["anthropic-budget"], extra={"temperature": 0})
+            quirks = evolve(QUIRKS["anthropic-budget"], extra={"temperature": 0})
         case _:
             return load_model(f"{url}|small")
-    return load_model("theirs/small", backends=[Backend("theirs", url, habits.dialect, habits=habits)])
+    return load_model("theirs/small", backends=[Backend("theirs", url, quirks.dialect, quirks=quirks)])
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import Failure
 from runtime import Backend
-from runtime.providers._credentials import LOGS, scrubbed, scrubbed_failure
+from runtime.providers._credentials import LOGS, scrub, scrub_failure
 
 BACKEND = Backend("ours", "https://example.com/v1", key_env="COGSTEP_SCRUBBED_KEY")
 KEY = 'sk-Pq7+Zx/93=Lm&w"Rt<5vB8nKcY2'
@@ -44,7 +44,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_key_is_found_in_every_form(form: str) -> None:
     written = FORMS[form](KEY)
-    told = scrubbed(f"The key {written} is wrong.", BACKEND)
+    told = scrub(f"The key {written} is wrong.", BACKEND)
 
     assert "[COGSTEP_SCRUBBED_KEY]" in told
     assert not any(written[at : at + 12] in told for at in range(len(written) - 12)), told
@@ -59,7 +59,7 @@ def test_no_part_of_a_key_stays(key: str, form: str, begin: int, length: int) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COGSTEP_SCRUBBED_KEY", key)
         written = FORMS[form](key)[begin : begin + length]
-        told = scrubbed(f"«{written}»", BACKEND)
+        told = scrub(f"«{written}»", BACKEND)
 
     assert told[0] == "«"
     assert told[-1] == "»"
@@ -70,13 +70,13 @@ def test_no_part_of_a_key_stays(key: str, form: str, begin: int, length: int) ->
 @pytest.mark.parametrize("short", ["", "none", "EMPTY"])
 def test_a_placeholder_is_no_key(monkeypatch: pytest.MonkeyPatch, short: str) -> None:
     monkeypatch.setenv("COGSTEP_SCRUBBED_KEY", short)
-    assert scrubbed("none or EMPTY", BACKEND) == "none or EMPTY"
-    assert scrubbed(KEY, Backend("free", "http://127.0.0.1/v1")) == KEY
+    assert scrub("none or EMPTY", BACKEND) == "none or EMPTY"
+    assert scrub(KEY, Backend("free", "http://127.0.0.1/v1")) == KEY
 
 
 def test_a_short_key_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COGSTEP_SCRUBBED_KEY", "abc123")
-    told = scrubbed_failure(Failure("abc123, abc12 and abc123abc123", code="abc123"), BACKEND)
+    told = scrub_failure(Failure("abc123, abc12 and abc123abc123", code="abc123"), BACKEND)
 
     mark = "[COGSTEP_SCRUBBED_KEY]"
     assert (told.message, told.code) == (f"{mark}, abc12 and {mark}", mark)

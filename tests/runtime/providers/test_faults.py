@@ -405,10 +405,10 @@ def test_the_queue_limit_holds(server: SpeakingServer) -> None:
 def test_a_remote_model_can_be_read_in_an_event_loop(server: SpeakingServer) -> None:
     import asyncio
 
-    from runtime.async_adapter import reading
+    from runtime.async_adapter import start_async
 
     async def work(model: RemoteRuntime) -> list[Any]:
-        return [[one async for one in reading(model, ask())][-1] for _ in range(2)]
+        return [[one async for one in start_async(model, ask())][-1] for _ in range(2)]
 
     with remote(server.port) as model:
         assert [done.text for done in asyncio.run(work(model))] == [TEXT] * 2

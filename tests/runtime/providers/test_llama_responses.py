@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cognition.wire import HABITS
+from cognition.wire import QUIRKS
 from runtime import Backend, Done, load_model
 from tests.cognition.wire.sent import asked
 
@@ -63,8 +63,8 @@ def test_a_reply_that_it_calls_completed_was_cut(server: int, bodies: list[Any])
 
 
 def test_habits_that_somebody_has_given_stay(server: int, bodies: list[Any]) -> None:
-    habits = HABITS["responses"].__class__(dialect="responses", stop="stops")
-    backend = Backend("ours", f"http://127.0.0.1:{server}/v1", "responses", one_model=True, habits=habits)
+    quirks = QUIRKS["responses"].__class__(dialect="responses", stop="stops")
+    backend = Backend("ours", f"http://127.0.0.1:{server}/v1", "responses", one_model=True, quirks=quirks)
     with load_model("ours", backends=[backend]) as model:
         *_, done = model.submit(asked(max_tokens=2, stop=("x",)))
 

@@ -16,7 +16,7 @@ from cognition import UserMessage
 from interpreters.testing.fakes import FunctionModel, Hold, Reply, ScriptedModel
 from runtime import Backend, Timeouts
 from runtime.protocol.model import Done
-from runtime.providers._connection import Answer
+from runtime.providers._connection import Response
 from runtime.providers._names import RemoteName
 from runtime.providers.remote import RemoteRuntime
 from tests.runtime.asking import ask, reply
@@ -146,11 +146,11 @@ def test_an_interrupt_never_leaves_the_pool_locked() -> None:
 
 
 def test_an_interrupt_at_the_end_of_a_reply_frees_its_place_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_answer: Answer) -> None:
+    def interrupted(_answer: Response) -> None:
         raise KeyboardInterrupt
 
     with closing(SpeakingServer(ScriptedModel(["Yes."]))) as server, remote(server.port) as model:
-        monkeypatch.setattr(Answer, "close", interrupted)
+        monkeypatch.setattr(Response, "close", interrupted)
         with pytest.raises(KeyboardInterrupt):
             reply(model, ask())
         assert model._open._all == 0

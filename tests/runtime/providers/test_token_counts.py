@@ -16,7 +16,7 @@ from interpreters.observing.events import ContextAssembled, Event, WarningRaised
 from runtime import RuntimeClosedError, TextCounter, load_model
 from runtime.errors import TemplateError
 from runtime.providers import _token_counts as counting
-from runtime.providers._token_counts import estimated_tokens
+from runtime.providers._token_counts import estimate_tokens
 from tests.runtime.asking import ask
 from tests.runtime.providers.speaking import SpeakingServer
 
@@ -107,7 +107,7 @@ def test_a_prompt_is_counted_once(server: Server) -> None:
     with load_model(server.url) as model:
         first, again = model.count_tokens(ask()), model.count_tokens(ask())
 
-    assert first == again != estimated_tokens(ask())
+    assert first == again != estimate_tokens(ask())
     assert server.asked == ["/v1/chat/completions/input_tokens"]
 
 
@@ -149,7 +149,7 @@ def test_what_was_not_counted_is_estimated_for_a_while(
     with load_model(server.url) as model:
         if path == "/tokenize":
             assert list(model.count_texts(["one", "two"])) == []  # type: ignore[union-attr]  # it has it
-        assert model.count_tokens(ask()) == estimated_tokens(ask())
+        assert model.count_tokens(ask()) == estimate_tokens(ask())
         assert "estimated_counts" in model.describe().features
         assert "did not count tokens" in model.describe().warnings[-1]
         assert server.asked == [path]
@@ -157,7 +157,7 @@ def test_what_was_not_counted_is_estimated_for_a_while(
         server.answers |= {**TOKENS, **AT_ONCE}
         monkeypatch.setattr(counting, "PAUSE", 0.0)
         model._counts._until = 0.0  # type: ignore[union-attr]  # the while is over
-        assert model.count_tokens(ask()) != estimated_tokens(ask())
+        assert model.count_tokens(ask()) != estimate_tokens(ask())
         assert "estimated_counts" not in model.describe().features
 
 

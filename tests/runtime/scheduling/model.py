@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from runtime.scheduling.plan import Change, Copy, Cut, Drop, Piece
+from runtime.scheduling.plan import BatchPiece, Change, Copy, Cut, Drop
 
 
 class Cells:
@@ -58,7 +58,7 @@ class Cells:
         """Evaluated so far."""
         return self._batches
 
-    def evaluate(self, batch: tuple[Piece, ...]) -> None:
+    def evaluate(self, batch: tuple[BatchPiece, ...]) -> None:
         self._batches += 1
         for piece in batch:
             cells = self.sequences.setdefault(piece.sequence, [])

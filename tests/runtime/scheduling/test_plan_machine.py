@@ -11,11 +11,11 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime.scheduling.plan import (
+    BatchPiece,
     Copy,
     Cut,
     Drop,
     Limits,
-    Piece,
     Request,
     Schedule,
     Start,
@@ -26,7 +26,7 @@ from runtime.scheduling.plan import (
     keep,
     take_back,
 )
-from runtime.scheduling.reservation import push_out
+from runtime.scheduling.reservation import evict
 from runtime.scheduling.tokens import Tokens
 from tests.runtime.scheduling.model import Cells, shared
 
@@ -138,7 +138,7 @@ class Planning(RuleBasedStateMachine):
         self.owners[self.submitted] = owner
         self.known[self.submitted], self.left[self.submitted] = prompt, reply
         ends = self.boundaries[self.submitted] = tuple(sorted(end for end in boundaries if end < len(prompt)))
-        self.schedule = self.schedule.submitted(
+        self.schedule = self.schedule.submit(
             Request(self.submitted, Tokens(prompt), len(prompt) + reply - 1, ends, owner)
         )
         self._note_oldest()
@@ -170,7 +170,7 @@ class Planning(RuleBasedStateMachine):
         del self.known[request], self.left[request]
         self.passed.pop(request, None)
         self.sequences.pop(request, None)
-        self.schedule = self.schedule.ended(request)
+        self.schedule = self.schedule.end(request)
         self._note_oldest()
 
     @rule(choice=st.integers(0, 9))
@@ -182,7 +182,7 @@ class Planning(RuleBasedStateMachine):
         held = self.cells.sequences.get(self.sequences.pop(request), [])
         self.paid[request] = max(self.prepaid[request], len(held))
         self.passed.pop(request, None)
-        self.schedule = push_out(self.schedule, request)
+        self.schedule = evict(self.schedule, request)
         self._note_oldest()
 
     @rule(
@@ -208,7 +208,7 @@ class Planning(RuleBasedStateMachine):
         """
         # When nothing runs, the one whose turn it is begins.
         idle = self.schedule.waiting and not self.schedule.running
-        first = self.schedule.shares.in_turn(self.schedule.waiting)[0].id if idle else None
+        first = self.schedule.shares.order(self.schedule.waiting)[0].id if idle else None
         while (admitted := admit(self.schedule)) is not None:
             before = self.schedule
             self.schedule, start = admitted
@@ -230,7 +230,7 @@ class Planning(RuleBasedStateMachine):
             places = range(piece.start, piece.start + len(piece.tokens))
             self.given[self.owners[piece.request]] += sum(place >= self.prepaid[piece.request] for place in places)
         self.cells.evaluate(batch)
-        self.schedule = self.schedule.evaluated(batch)
+        self.schedule = self.schedule.record_batch(batch)
         self._keep()
         self._sample([piece for piece in batch if piece.last], ends)
 
@@ -240,7 +240,7 @@ class Planning(RuleBasedStateMachine):
         for _ in range(steps):
             self.step(hopes=hopes, wrong=wrong)
 
-    def _sample(self, lasts: list[Piece], ends: set[int]) -> None:
+    def _sample(self, lasts: list[BatchPiece], ends: set[int]) -> None:
         """What the model says, as far as guesses came true and one further; then the guesses that did not go."""
         sampled: dict[int, list[int]] = {}
         for piece in lasts:
@@ -249,7 +249,7 @@ class Planning(RuleBasedStateMachine):
                 said.append(says([*self.known[piece.request], *said]))
                 if said[-1] != guess or len(said) == self.left[piece.request]:
                     break
-        self.schedule = self.schedule.sampled(sampled)
+        self.schedule = self.schedule.record_tokens(sampled)
         for place, (request, tokens) in enumerate(sampled.items()):
             self.known[request] = [*self.known[request], *tokens]
             self.left[request] -= len(tokens)
@@ -309,7 +309,7 @@ class Planning(RuleBasedStateMachine):
         if idle:
             sequence = idle[choice % len(idle)]
             self.cells.change(Drop(sequence))
-            self.schedule = self.schedule.lost(sequence)
+            self.schedule = self.schedule.record_loss(sequence)
 
     # ------------------------------------------------------------------------------------------------------- what holds
 
@@ -388,7 +388,7 @@ class Planning(RuleBasedStateMachine):
             for request, sequence in self.sequences.items()
         )
 
-    def _check_batch(self, batch: tuple[Piece, ...], guesses: dict[int, list[int]]) -> None:
+    def _check_batch(self, batch: tuple[BatchPiece, ...], guesses: dict[int, list[int]]) -> None:
         sequences = [piece.sequence for piece in batch]
         assert len(set(sequences)) == len(sequences)
         assert {piece.request for piece in batch} <= set(self.known)
@@ -427,7 +427,7 @@ class Planning(RuleBasedStateMachine):
         # A reply waits for one batch of prompts at the most; an aborted one is no batch.
         assert not replies or served == replies or self.replies_waited == 0
 
-    def _note_turns(self, batch: tuple[Piece, ...]) -> None:
+    def _note_turns(self, batch: tuple[BatchPiece, ...]) -> None:
         """Nobody starves: no prompt is passed over more often than there are others, and those that came since."""
         served = {piece.request for piece in batch}
         going_on = {piece.request for piece in batch if piece.start == len(self.known[piece.request]) - 1}
@@ -448,7 +448,7 @@ class Planning(RuleBasedStateMachine):
         assert {one for one, held in self.schedule.cache.held.items() if held.snapshot} == self.cells.snapshots
         assert held == {sequence: self.cells.held(sequence) for sequence in self.cells.sequences}
         assert self.schedule.cache.cells == self.cells.in_use
-        assert self.schedule.promised == self._promised()
+        assert self.schedule.promised_cells == self._promised()
         assert self.cells.in_use + self._promised() <= self.limits.cells
         assert set(self.schedule.running) == set(self.sequences)
 

@@ -10,9 +10,9 @@ from attrs import define, evolve, field
 from hypothesis import given, strategies as st
 
 from runtime.scheduling import reservation as growth
-from runtime.scheduling._fair_queue import Shares
+from runtime.scheduling._fair_queue import FairShares
 from runtime.scheduling.plan import Limits, Request, Schedule, admit, compose
-from runtime.scheduling.reservation import AT_FIRST, grow, is_anybody_held, left, push_out, youngest
+from runtime.scheduling.reservation import AT_FIRST, evict, grow, is_any_reply_held, remaining_tokens, youngest
 from runtime.scheduling.tokens import Tokens
 
 
@@ -46,13 +46,13 @@ def carried_out(
         if not (schedule.running or schedule.waiting):
             return course
         schedule, _drops = grow(schedule)
-        if not is_anybody_held(schedule):
+        if not is_any_reply_held(schedule):
             while (admitted := admit(schedule)) is not None:
                 schedule, start = admitted
                 since[start.request] = course.said[start.request]
         look(schedule)
         course.together = max(course.together, len(schedule.running))
-        assert schedule.cache.cells + schedule.promised <= schedule.limits.cells
+        assert schedule.cache.cells + schedule.promised_cells <= schedule.limits.cells
         batch = compose(schedule)
         if not batch:
             number = youngest(schedule)
@@ -61,17 +61,17 @@ def carried_out(
             assert course.said[number] > since[number], "it is pushed out again, and got no further"
             course.pushed_out[number] += 1
             before = schedule.running[number].tokens[:]
-            schedule = push_out(schedule, number)
+            schedule = evict(schedule, number)
             (again,) = [one for one in schedule.waiting if one.id == number]
             assert again.prompt[:] == before
             continue
-        schedule = schedule.evaluated(batch)
+        schedule = schedule.record_batch(batch)
         sampled = [piece.request for piece in batch if piece.last]
-        schedule = schedule.sampled(dict.fromkeys(sampled, (7,)))
+        schedule = schedule.record_tokens(dict.fromkeys(sampled, (7,)))
         for number in sampled:
             course.said[number] += 1
             if course.said[number] == replies[number]:
-                schedule = schedule.ended(number)
+                schedule = schedule.end(number)
                 course.ended.append(number)
     raise AssertionError("it does not come to an end")
 
@@ -94,7 +94,7 @@ def test_all_come_to_their_end_in_any_pool(
     replies = {}
     for number, (prompt, reply, limited, owner) in enumerate(asked, start=1):
         request = ask(number, prompt, reply, promised=None if limited else promised, owner=owner)
-        schedule = schedule.submitted(request)
+        schedule = schedule.submit(request)
         replies[number] = reply
 
     with pytest.MonkeyPatch.context() as patch:
@@ -113,7 +113,7 @@ def test_many_short_replies_without_a_limit_run_at_once() -> None:
     """Though each of them may fill the pool alone, as none does."""
     schedule = Schedule(Limits(cells=4096, sequences=8, batch=512, chunk=128, can_cut=True))
     for number in range(1, 7):
-        schedule = schedule.submitted(ask(number, 100, 3900, promised=AT_FIRST))
+        schedule = schedule.submit(ask(number, 100, 3900, promised=AT_FIRST))
 
     course = carried_out(schedule, dict.fromkeys(range(1, 7), 300))
 
@@ -122,7 +122,7 @@ def test_many_short_replies_without_a_limit_run_at_once() -> None:
 
 def test_one_alone_has_the_whole_context() -> None:
     schedule = Schedule(Limits(cells=4096, sequences=8, batch=512, chunk=128, can_cut=True))
-    schedule = schedule.submitted(ask(1, 100, 3997, promised=AT_FIRST))
+    schedule = schedule.submit(ask(1, 100, 3997, promised=AT_FIRST))
 
     course = carried_out(schedule, {1: 3997})
 
@@ -133,7 +133,7 @@ def test_all_come_to_their_end_however_long_they_are_and_one_owners_do_so_in_ord
     """Six replies, each of which fills the pool, and the next of the same owner, which does not pass them."""
     schedule = Schedule(Limits(cells=4096, sequences=6, batch=512, chunk=128, can_cut=True))
     for number in range(1, 8):
-        schedule = schedule.submitted(ask(number, 100, 3997, promised=AT_FIRST))
+        schedule = schedule.submit(ask(number, 100, 3997, promised=AT_FIRST))
 
     course = carried_out(schedule, dict.fromkeys(range(1, 8), 3997))
 
@@ -149,12 +149,12 @@ def test_who_was_pushed_out_waits_in_its_old_place(ahead: int, order: list[int])
     """Before what its owner asked for later, and in its owner's turn."""
     schedule = Schedule(Limits(cells=2000, sequences=4, batch=512, chunk=128))
     for number in (1, 2):
-        schedule = schedule.submitted(ask(number, 10, 900, promised=20, owner=0))
+        schedule = schedule.submit(ask(number, 10, 900, promised=20, owner=0))
     schedule, _ = begun(schedule)
-    schedule = schedule.submitted(ask(3, 10, 100, owner=0)).submitted(ask(4, 10, 100, owner=1))
-    schedule = push_out(schedule, 2)
+    schedule = schedule.submit(ask(3, 10, 100, owner=0)).submit(ask(4, 10, 100, owner=1))
+    schedule = evict(schedule, 2)
 
-    assert begun(evolve(schedule, shares=Shares().given({0: ahead})))[1] == order
+    assert begun(evolve(schedule, shares=FairShares().charge({0: ahead})))[1] == order
 
 
 def begun(schedule: Schedule) -> tuple[Schedule, list[int]]:
@@ -169,15 +169,17 @@ def begun(schedule: Schedule) -> tuple[Schedule, list[int]]:
 def test_nobody_is_charged_twice_for_what_is_evaluated_again() -> None:
     """Of a reply that is pushed out, the account has each token once."""
     schedule = Schedule(Limits(cells=2000, sequences=1, batch=512, chunk=128, charged=0))
-    schedule = schedule.submitted(ask(1, 100, 900, promised=50, owner=1)).submitted(ask(2, 5, 2, owner=2))
+    schedule = schedule.submit(ask(1, 100, 900, promised=50, owner=1)).submit(ask(2, 5, 2, owner=2))
     schedule, _ = begun(schedule)
     for said in (30, 70, 200):
         while schedule.cache.length(0) < 100 + said:
             batch = compose(schedule)
-            schedule = schedule.evaluated(batch).sampled({piece.request: (7,) for piece in batch if piece.last})
+            schedule = schedule.record_batch(batch).record_tokens(
+                {piece.request: (7,) for piece in batch if piece.last}
+            )
         assert schedule.shares.of(1) == 100 + said
         schedule = (
-            push_out(schedule, 1).gone((2,)).lost(0).submitted(ask(2, 5, 2, owner=1))
+            evict(schedule, 1).remove((2,)).record_loss(0).submit(ask(2, 5, 2, owner=1))
         )  # of its own: it goes first
         schedule, order = begun(schedule)
         assert order == [1]
@@ -187,9 +189,9 @@ def test_nobody_is_charged_twice_for_what_is_evaluated_again() -> None:
 def test_how_far_replies_may_go_on_is_what_was_promised_to_the_nearest() -> None:
     schedule = Schedule(Limits(cells=4096, sequences=8, batch=512, chunk=128, can_cut=True))
     for number, promised in ((1, 20), (2, 30)):
-        schedule = schedule.submitted(ask(number, 10, 500, promised=promised))
+        schedule = schedule.submit(ask(number, 10, 500, promised=promised))
     while (admitted := admit(schedule)) is not None:
         schedule, _ = admitted
 
-    assert left(schedule) == 30  # of the first, prompt included
-    assert left(Schedule(schedule.limits)) > 10**9
+    assert remaining_tokens(schedule) == 30  # of the first, prompt included
+    assert remaining_tokens(Schedule(schedule.limits)) > 10**9

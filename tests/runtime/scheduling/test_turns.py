@@ -8,7 +8,7 @@ from itertools import count, product
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from runtime.scheduling._fair_queue import ACCOUNTS, Shares
+from runtime.scheduling._fair_queue import ACCOUNTS, FairShares
 from runtime.scheduling.plan import Limits, Request, Schedule, admit, compose
 from runtime.scheduling.tokens import Tokens
 from tests.runtime.scheduling.test_plan_machine import Planning
@@ -110,7 +110,7 @@ def began(schedule: Schedule) -> tuple[Schedule, list[int]]:
 
 def served(schedule: Schedule, numbers: Iterable[int], asked: Iterable[Asked]) -> Schedule:
     for number, (owner, prompt, reply) in zip(numbers, asked, strict=False):
-        schedule = schedule.submitted(Request(number, Tokens(prompt), len(prompt) + reply - 1, owner=owner))
+        schedule = schedule.submit(Request(number, Tokens(prompt), len(prompt) + reply - 1, owner=owner))
     return schedule
 
 
@@ -120,9 +120,9 @@ def test_who_waits_to_share_a_prompt_keeps_its_turn() -> None:
     asked: list[Asked] = [(2, [1] * 100, 1), (2, [1] * 110, 1), *((1, [2 + one] * 50, 1) for one in range(5))]
     schedule, first = began(served(schedule, count(1), asked))
     while any(schedule.behind(run) > 1 for run in schedule.running.values()):
-        schedule = schedule.evaluated(compose(schedule))
+        schedule = schedule.record_batch(compose(schedule))
     for request in tuple(schedule.running):
-        schedule = schedule.ended(request)
+        schedule = schedule.end(request)
     schedule, then = began(served(schedule, count(9), [(2, [8] * 40, 1), (2, [9] * 40, 1)]))
 
     assert first == [2, 1, 1, 1, 1]  # so far 100 tokens for owner 2, and 200 for owner 1
@@ -139,7 +139,7 @@ def test_new_owners_without_end_keep_nobody_waiting_for_ever() -> None:
         schedule = served(schedule, numbers, [(owner, [3] * 5, 1)])
         schedule, owners = began(schedule)
         turns += owners
-        schedule = schedule.ended(next(iter(schedule.running)))
+        schedule = schedule.end(next(iter(schedule.running)))
         assert len(schedule.shares.ahead) <= ACCOUNTS
 
     assert turns.count(0) == 2
@@ -150,8 +150,8 @@ def test_accounts_are_kept_while_somebody_waits() -> None:
     schedule = Schedule(Limits(cells=100, sequences=1, batch=8, chunk=8))
     schedule, _ = began(served(schedule, count(1), [(1, [1] * 9, 1), (2, [2] * 9, 1)]))
 
-    assert schedule.shares == Shares(0, {1: 9})
-    assert schedule.gone([2]).shares == Shares()
+    assert schedule.shares == FairShares(0, {1: 9})
+    assert schedule.remove([2]).shares == FairShares()
 
 
 @pytest.mark.parametrize(("charged", "at_once", "later"), [(0, 1, 1 + 2), (1, 2, 1 + 2), (2, 3, 3), (256, 9, 9)])
@@ -164,7 +164,7 @@ def test_a_reply_is_charged_for_its_beginning_at_once_and_then_token_by_token(
     accounts = [schedule.shares.ahead]
     for _ in range(3):
         batch = compose(schedule)
-        schedule = schedule.evaluated(batch).sampled({1: (7,)})
+        schedule = schedule.record_batch(batch).record_tokens({1: (7,)})
     accounts.append(schedule.shares.ahead)
 
     assert accounts == [{1: at_once}, {1: later}]
@@ -175,4 +175,4 @@ def test_what_a_reply_is_charged_does_not_follow_what_it_is_promised() -> None:
     schedule = Schedule(Limits(cells=100, sequences=1, batch=8, chunk=8, charged=4))
     begun, grown = (Request(1, Tokens([1]), most, longest=9) for most in (2, 9))
 
-    assert schedule.charged(begun) == schedule.charged(grown) == 1 + 4
+    assert schedule.charge_for(begun) == schedule.charge_for(grown) == 1 + 4

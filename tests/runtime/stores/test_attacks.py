@@ -35,7 +35,7 @@ def contents(folder: Path) -> Mapping[str, bytes]:
 
 WRITER = """
 import os, signal, sys
-from runtime import MemoryFolder
+from runtime import MemoryFolder  # noqa: E402 - below the line above
 memory = MemoryFolder(sys.argv[1])
 for number in range(5):
     memory.remember(f"Plum of the killed one, number {number}.", "killed")

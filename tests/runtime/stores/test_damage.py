@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from runtime import MemoryFolder, MemoryStoreError
-from runtime.stores import _index_versions as generations, _tables as tables, memory_folder as module
+from runtime.stores import _index as tables, _index_versions as generations, memory_folder as module
 from tests.runtime import memory_kills
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -181,7 +181,7 @@ def test_what_says_from_where_a_file_can_be_read_on_may_be_damaged(folder: Path,
 def test_an_index_of_two_that_begin_at_once_is_one(folder: Path) -> None:
     """The second one waits for the lock and takes what the first has made."""
     shutil.rmtree(folder / ".index")
-    one, other = generations.Generations(folder), generations.Generations(folder)
+    one, other = generations.IndexVersions(folder), generations.IndexVersions(folder)
     assert one.current() == ""
     name, first = one.open()
     again, second = other.replace("")

@@ -7,16 +7,16 @@ from hypothesis import example, given, settings, strategies as st
 from runtime.stores.markdown_entries import (
     BEGINNING,
     LONGEST_PASSAGE,
-    Piece,
+    EntryPiece,
     clean,
     day_of,
     entry,
-    escaped,
+    escape_headings,
     notes_in,
     one_line,
     pieces_of,
-    read_on,
-    unescaped,
+    read_after,
+    unescape_headings,
 )
 
 LINES = st.lists(
@@ -29,9 +29,9 @@ LINES = st.lists(
 
 @given(LINES)
 def test_escaping_forges_nothing_and_loses_nothing(text: str) -> None:
-    safe = escaped(text)
+    safe = escape_headings(text)
 
-    assert unescaped(safe) == text
+    assert unescape_headings(safe) == text
     assert not any(re.match(r"#{1,6}([ \t]|$)", line) for line in safe.split("\n"))
 
 
@@ -105,12 +105,12 @@ PARTS = st.lists(
 def test_a_file_that_grows_is_read_on_as_it_is_read_whole(parts: list[bytes], name: str) -> None:
     """Wherever it was cut: within a character, a line, a heading or a long section."""
     content, mark = b"", BEGINNING
-    pieces: list[Piece] = []
+    pieces: list[EntryPiece] = []
     for part in parts:
         content += part
-        behind, following = read_on(content, name, mark)
+        behind, following = read_after(content, name, mark)
         pieces[mark.pieces :] = behind
-        whole, its_mark = read_on(content, name)
+        whole, its_mark = read_after(content, name)
         assert pieces == whole == pieces_of(content.decode("utf-8-sig", "replace"), name)
         assert following == its_mark
         assert content[: following.offset].count(b"\n") == following.lines
@@ -123,8 +123,8 @@ def test_of_a_file_of_notes_only_the_last_one_is_read_again(notes: list[str], ca
     file = ("# notes\n\n" + "\n".join(entry("2026-11-25 14:03", note) for note in notes)).encode()
     lines = b"# 2026-11-25\n\n" + b"- 14:03 | multiply | succeeded\n" * calls
 
-    assert read_on(file, "")[1].offset == file.rindex(b"## 2026-11-25 14:03\n") + len("## 2026-11-25 14:03\n")
-    assert len(lines) - read_on(lines, "")[1].offset < 2 * LONGEST_PASSAGE + 100
+    assert read_after(file, "")[1].offset == file.rindex(b"## 2026-11-25 14:03\n") + len("## 2026-11-25 14:03\n")
+    assert len(lines) - read_after(lines, "")[1].offset < 2 * LONGEST_PASSAGE + 100
 
 
 def test_headings_give_the_title_and_the_day() -> None:

@@ -24,10 +24,10 @@ from runtime.stores import (
     _index_versions as generations,
     memory_folder as module,
 )
+from runtime.stores._index import recency
 from runtime.stores._outcomes import LONGEST_DIGEST, digest_of, outcome_line, tally_of
-from runtime.stores._query_words import query_of
-from runtime.stores._recency import recency
 from runtime.stores.markdown_entries import clean
+from runtime.stores.memory_folder import query_of
 
 NOON = datetime(2026, 11, 25, 12, 30)
 
@@ -114,7 +114,10 @@ def test_what_the_reference_does_not_find(memory: MemoryFolder, query: str, note
 
 def test_what_fits_little_is_not_recalled(memory: MemoryFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the reference: a candidate with a score of 0.2 is dropped."""
-    found = [indexing.Row(score, "knowledge/notes.md", 1, "", "", str(score)) for score in (10.0, 2.5, 2.49, 2.0, 0.0)]
+    found = [
+        indexing.FoundPassage(score, "knowledge/notes.md", 1, "", "", str(score))
+        for score in (10.0, 2.5, 2.49, 2.0, 0.0)
+    ]
     monkeypatch.setattr(indexing.Index, "search", lambda *_: found)
 
     assert [one.score for one in memory.search("x")] == pytest.approx([1.0, 0.25, 0.249, 0.2, 0.0])
@@ -502,7 +505,7 @@ def test_threads_and_two_that_have_one_folder_open(memory: MemoryFolder) -> None
 
 def test_a_lock_that_is_held_for_ever_is_an_error(memory: MemoryFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generations, "PATIENCE", 0.0)
-    with generations.locked(memory.path / ".lock"), pytest.raises(MemoryStoreError, match="end it, or try again"):
+    with generations.lock(memory.path / ".lock"), pytest.raises(MemoryStoreError, match="end it, or try again"):
         memory.remember("x")
     assert memory.remember("x")
 

@@ -24,11 +24,10 @@ from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates import _process as process
 from runtime.templates._compiled_template import CompiledTemplate
 from runtime.templates._conversation import UNDEFINED
-from runtime.templates._fork_server import NEST
-from runtime.templates._isolated_renderer import MOST_PROCESSES, PROCESSES, ApartTemplate, Processes
-from runtime.templates._known_templates import is_known
+from runtime.templates._fork_server import FORK_SERVER
+from runtime.templates._isolated_renderer import MOST_PROCESSES, PROCESSES, IsolatedTemplate, RendererPool
 from runtime.templates.files import find_template
-from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
+from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, is_known
 from tests.runtime import chat_templates
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
@@ -136,12 +135,12 @@ class TestTheSame:
         assert said[0] == said[1]
 
 
-_kept: dict[str, ApartTemplate] = {}
+_kept: dict[str, IsolatedTemplate] = {}
 
 
-def _apart(source: str) -> ApartTemplate:
+def _apart(source: str) -> IsolatedTemplate:
     """One process for all examples."""
-    return _kept.setdefault(source, ApartTemplate(source))
+    return _kept.setdefault(source, IsolatedTemplate(source))
 
 
 class TestKnown:
@@ -159,14 +158,14 @@ class TestKnown:
 
     def test_where_there_is_no_list_none_is_known(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """A package without its data takes no template for a known one."""
-        from runtime.templates import _known_templates as known
+        from runtime.templates import template as known
 
-        known._known.cache_clear()
+        known._known_fingerprints.cache_clear()
         monkeypatch.setattr(known, "LIST", tmp_path / "none.txt")
         try:
             assert not is_known(FALLBACK_TEMPLATE)
         finally:
-            known._known.cache_clear()
+            known._known_fingerprints.cache_clear()
 
 
 class TestLife:
@@ -196,9 +195,9 @@ class TestLife:
         """The nest too."""
         template = ChatTemplate(SHOWS)
         before = template.apply(MESSAGES, None)
-        assert NEST.pid is not None
+        assert FORK_SERVER.pid is not None
         (pid,) = PROCESSES.pids
-        os.kill(NEST.pid, signal.SIGKILL)
+        os.kill(FORK_SERVER.pid, signal.SIGKILL)
 
         assert until(lambda: not alive(pid))  # it ends with its nest
         with pytest.raises(TemplateStoppedError, match="was ended"):
@@ -234,16 +233,16 @@ class TestLife:
 
     def test_those_that_nobody_asks_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """And the nest with the last of them."""
-        processes = Processes(idle=0.01)
+        processes = RendererPool(idle=0.01)
         monkeypatch.setattr("runtime.templates._isolated_renderer.PROCESSES", processes)
         template = ChatTemplate(SHOWS)
 
-        assert until(lambda: not processes.pids and NEST.pid is None)
+        assert until(lambda: not processes.pids and FORK_SERVER.pid is None)
         assert template.apply(MESSAGES, None)
 
     def test_who_needs_one_waits_while_all_are_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Their number is bounded in any case."""
-        monkeypatch.setattr("runtime.templates._isolated_renderer.PROCESSES", Processes(most=1))
+        monkeypatch.setattr("runtime.templates._isolated_renderer.PROCESSES", RendererPool(most=1))
         templates = [ChatTemplate(f"{number}") for number in range(3)]
         said: list[str] = []
         threads = [threading.Thread(target=lambda one=one: said.append(one.apply([], None))) for one in templates * 5]
@@ -297,7 +296,7 @@ class TestSafety:
     def test_it_gets_next_to_nothing_of_the_program(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """No environment, no descriptors, no working directory."""
         monkeypatch.setenv("SECRET_KEY", "x")
-        NEST.close()
+        FORK_SERVER.close()
         with open(__file__, "rb"):
             template = ChatTemplate(SHOWS)
         (pid,) = PROCESSES.pids
@@ -376,7 +375,7 @@ class TestSafety:
 
     def test_where_no_process_can_be_started_no_unknown_template_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It fails closed, and says why; a known one runs."""
-        NEST.close()
+        FORK_SERVER.close()
         monkeypatch.setattr("runtime.children.start.spawn.get_executable", lambda: "/no/python")
 
         with pytest.raises(TemplateError, match=r"none can be started \(No such file or directory\)"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from runtime.protocol.backend import SpecialTokens
-from runtime.templates.markers import Finder, Markers, control_texts, cut_at, format_markers
+from runtime.templates.markers import Markers, TextFinder, control_texts, format_markers, split_at
 
 TEXTS = ("<a>", "<ab>", "<a><b>", "[x]", "\n<", '"a": "', "ａb")
 
@@ -61,22 +61,22 @@ class TestFinder:
             if any(text.startswith(one, start) for one in TEXTS)
         ]
 
-        assert list(Finder(TEXTS).spans(text)) == expected
+        assert list(TextFinder(TEXTS).spans(text)) == expected
 
     def test_letters_may_be_of_either_case(self) -> None:
         """A template may change them."""
-        assert list(Finder(["<|im_end|>"], any_case=True).spans("a<|IM_end|>")) == [(1, 11)]
+        assert list(TextFinder(["<|im_end|>"], any_case=True).spans("a<|IM_end|>")) == [(1, 11)]
 
     def test_thousands_of_texts_take_no_longer_than_ten(self) -> None:
         """Counted in texts that are tried: those that begin alike and are as long are one look-up."""
-        finder = Finder(f"<unused{number}>" for number in range(6000))
+        finder = TextFinder(f"<unused{number}>" for number in range(6000))
 
         assert list(finder.spans("<" * 1000 + "<unused77>")) == [(1000, 1010)]
         assert finder._lengths == {"<u": [12, 11, 10, 9]}
 
     def test_nothing_is_found_where_there_is_nothing_to_find(self) -> None:
         """A model without any special token."""
-        assert list(Finder(()).spans("<|im_end|>")) == []
+        assert list(TextFinder(()).spans("<|im_end|>")) == []
 
 
 class TestContentAtItsEnds:
@@ -112,8 +112,8 @@ def test_parts_of_a_cut_text_are_the_text(text: str, places: set[int]) -> None:
     """However it is cut."""
     within = sorted(place for place in places if place < len(text))
 
-    assert "".join(cut_at(text, within)) == text
-    assert len(cut_at(text, within)) == len(within) + 1
+    assert "".join(split_at(text, within)) == text
+    assert len(split_at(text, within)) == len(within) + 1
 
 
 def test_a_marker_is_known_before_it_is_escaped() -> None:

@@ -31,7 +31,7 @@ from cognition import (
 from runtime import load_model
 from runtime.errors import TemplateError
 from runtime.local.handles import LocalRuntime
-from runtime.templates._protection import ITSELF, LEAD, MARK, MARKING, Shield, separated
+from runtime.templates._protection import ITSELF, LEAD, MARK, MARKING, Shield, separate_marks
 from runtime.templates.markers import Markers, control_texts
 from runtime.templates.prompt_tokens import PromptTokenizer
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
@@ -360,12 +360,12 @@ class TestShield:
         """However a template writes it."""
         marked = Shield(Markers(MARKERS)).text(content)
 
-        assert separated(marked)[0] == content
+        assert separate_marks(marked)[0] == content
         for ascii_only in (True, False):
-            written = separated(json.dumps(marked, ensure_ascii=ascii_only))[0]
+            written = separate_marks(json.dumps(marked, ensure_ascii=ascii_only))[0]
             assert json.dumps(content, ensure_ascii=ascii_only) == written
-        assert separated(html.escape(marked))[0] == html.escape(content)
-        assert separated(marked.strip())[0] == content.strip()
+        assert separate_marks(html.escape(marked))[0] == html.escape(content)
+        assert separate_marks(marked.strip())[0] == content.strip()
 
     @given(st.lists(st.tuples(st.booleans(), SIGNS.map("".join)), max_size=5), st.sampled_from([str, str.strip]))
     @settings(max_examples=300)
@@ -376,7 +376,7 @@ class TestShield:
         parts = [(content, text if content else text.replace(LEAD, "").replace("ufdef", "")) for content, text in parts]
         source = " ".join(f"'{text}'" for content, text in parts if not content)
         shield = Shield(Markers(MARKERS, source))
-        wrote, marked = separated("".join(trimmed(shield.text(text)) if own else text for own, text in parts))
+        wrote, marked = separate_marks("".join(trimmed(shield.text(text)) if own else text for own, text in parts))
         own = [own for own, text in parts for _ in (trimmed(text) if own else text)]
 
         for marker in MARKERS:
@@ -410,7 +410,7 @@ class TestShield:
         )
         for source in (many, "replace('" + "\\\\" * 50_000, "replace(" + " " * 100_000, "replace('a'," * 20_000):
             shield = Shield(Markers((f"<|{n}|>" for n in range(1000)), source))
-            assert separated(shield.text("<" * 5_000))[0] == "<" * 5_000
+            assert separate_marks(shield.text("<" * 5_000))[0] == "<" * 5_000
 
     @pytest.mark.parametrize(
         "texts", [["<" + "a" * 100_000 + ">"], [f"<{n:999}>" for n in range(1000)]], ids=["long", "many"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
-from runtime.templates.template import ChatTemplate, Rendered
+from runtime.templates.template import ChatTemplate, RenderedPrompt
 from tests.runtime import chat_templates
 
 CHATML = """\
@@ -55,7 +55,7 @@ SWITCHES = {
 """A generation prompt, and what becomes of it as it is, for no reasoning, and for some."""
 
 
-def asked(template: ChatTemplate, thinking: bool | None, system: str = "Be kind.") -> Rendered:
+def asked(template: ChatTemplate, thinking: bool | None, system: str = "Be kind.") -> RenderedPrompt:
     options = GenerationOptions(thinking=thinking)
     return template.render(ModelRequest(system, History((UserMessage("m1", "Hello"),)), (), options))
 

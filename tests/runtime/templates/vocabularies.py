@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from runtime.mlx._vocabulary import Vocabulary
+from runtime.mlx.backend import MlxVocabulary
 from runtime.protocol.backend import Metadata, SpecialTokens
 from tests.runtime.tiny_models import byte_letters
 
@@ -18,7 +18,7 @@ METADATA = Metadata("made up", "mlx", "", "", 4096, 0, None)
 class TokenizerBackend:
     """What ``PromptTokenizer`` needs of a backend."""
 
-    _vocabulary: Vocabulary
+    _vocabulary: MlxVocabulary
     metadata: Metadata = METADATA
 
     @property
@@ -40,7 +40,7 @@ def byte_level(control: Iterable[str], defined: Iterable[str], **flags: bool) ->
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]  # as documented
     tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]  # as documented
     _add(tokenizer, control, defined, AddedToken, flags)
-    return TokenizerBackend(Vocabulary(tokenizer))
+    return TokenizerBackend(MlxVocabulary(tokenizer))
 
 
 def normalising(kind: str, control: Iterable[str], defined: Iterable[str]) -> TokenizerBackend:
@@ -52,7 +52,7 @@ def normalising(kind: str, control: Iterable[str], defined: Iterable[str]) -> To
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]  # as documented
     tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]  # as documented
     _add(tokenizer, control, defined, AddedToken, {"normalized": True})
-    return TokenizerBackend(Vocabulary(tokenizer))
+    return TokenizerBackend(MlxVocabulary(tokenizer))
 
 
 def sentence_piece(control: Iterable[str], defined: Iterable[str]) -> TokenizerBackend:
@@ -69,7 +69,7 @@ def sentence_piece(control: Iterable[str], defined: Iterable[str]) -> TokenizerB
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()  # type: ignore[assignment]  # as documented
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])  # type: ignore[assignment]  # as documented
     _add(tokenizer, ("<unk>", *control), defined, AddedToken, {})
-    return TokenizerBackend(Vocabulary(tokenizer))
+    return TokenizerBackend(MlxVocabulary(tokenizer))
 
 
 def _add(tokenizer: Any, control: Iterable[str], defined: Iterable[str], added: Any, flags: dict[str, bool]) -> None:

@@ -26,7 +26,7 @@ from cognition import CogstepError, GenerationOptions, History, ModelRequest, Us
 from interpreters.cli.main import main as cogstep
 from runtime import load_model
 from runtime.models.specs import SMALL_MODEL
-from runtime.templates._fork_server import NEST
+from runtime.templates._fork_server import FORK_SERVER
 from runtime.templates._isolated_renderer import PROCESSES
 from runtime.templates.template import ChatTemplate
 from tests.runtime.templates.bombs import TRIGGER, armed
@@ -48,7 +48,7 @@ def derive(source: str) -> str:
 def step(source: str) -> str:
     """A rendering of one that has given no sign before."""
     template = ChatTemplate(armed(source))
-    template.derivation, template.warnings  # noqa: B018 - as above
+    template.derivation, template.warnings  # noqa: B018 - they are found out when they are asked for
     template.render(request(TRIGGER))
     return "ok"
 
@@ -162,7 +162,7 @@ def main() -> None:
                 said = f"{type(error).__name__}: {error}"
             seconds = time.monotonic() - began
         print(json.dumps({"name": name, "said": said, "seconds": seconds, "bytes": peak[0]}), flush=True)
-    assert len(PROCESSES.pids) <= 8, NEST.pid
+    assert len(PROCESSES.pids) <= 8, FORK_SERVER.pid
 
 
 if __name__ == "__main__":

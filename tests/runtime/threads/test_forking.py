@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from interpreters.testing._promising import in_a_process
-from interpreters.tools.offloading import in_thread
+from interpreters.tools.offloading import run_in_thread
 
 
 def test_a_forked_process_waits_for_no_thread_that_it_has_not() -> None:
     async def work() -> int:
-        return await in_thread(lambda: 1)
+        return await run_in_thread(lambda: 1)
 
     assert asyncio.run(work()) == 1  # leaves an idle thread
     in_a_process(lambda: asyncio.run(work()))

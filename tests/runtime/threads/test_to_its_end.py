@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from interpreters.tools.offloading import to_its_end
+from interpreters.tools.offloading import run_to_end
 
 
 class OfTheCallError(Exception):
@@ -33,7 +33,7 @@ def test_a_cancellation_waits_for_the_call(cancels: int, fails: bool) -> None:
             if fails:
                 raise OfTheCallError
 
-        task = asyncio.create_task(to_its_end(call))
+        task = asyncio.create_task(run_to_end(call))
         await begun.wait()
         for _ in range(cancels):
             task.cancel()
@@ -54,8 +54,8 @@ def test_what_it_returns_or_raises_is_given() -> None:
 
     async def session() -> int:
         with pytest.raises(OfTheCallError):
-            await to_its_end(fail)
-        return await to_its_end(lambda: 5)
+            await run_to_end(fail)
+        return await run_to_end(lambda: 5)
 
     assert asyncio.run(session()) == 5
 
@@ -67,7 +67,7 @@ def test_who_cancels_itself_is_told_behind_the_call() -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
-        await to_its_end(lambda: ended.append(1))
+        await run_to_end(lambda: ended.append(1))
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(session())

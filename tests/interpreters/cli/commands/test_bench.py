@@ -13,7 +13,7 @@ from attrs import evolve
 from cognition import Failure, ModelRequest, Usage
 from cognition.parsing import FormatSpec, Output
 from interpreters.cli._errors import CommandError
-from interpreters.cli.reports.measurements import MOST_REPLIES, Measured, per_second, short, size
+from interpreters.cli.reports.measurements import MOST_REPLIES, Measurement, per_second, short, size
 from interpreters.cli.screen.terminal import StatusLine, Terminal
 from runtime import Done, ModelInfo, Timings
 from tests.interpreters.cli.processes import BACKENDS, Cogstep, OnTerminal, Start
@@ -133,8 +133,8 @@ class Terse:
 DONE = Done("one", "", (), (), "stop", Usage(10, 3, 0), Timings(0.5, 0.25, 0.75))
 
 
-def measured(model: Terse, tokens: int = 64) -> Measured:
-    return Measured(model, 512, tokens, 1, StatusLine(Terminal(_Nowhere())))  # type: ignore[arg-type]
+def measured(model: Terse, tokens: int = 64) -> Measurement:
+    return Measurement(model, 512, tokens, 1, StatusLine(Terminal(_Nowhere())))  # type: ignore[arg-type]
 
 
 class _Nowhere:

@@ -10,14 +10,14 @@ from interpreters.cli.reports._backend_probe import Finding, understand
 from interpreters.cli.reports.environment_report import (
     WHEELS,
     BackendReport,
+    DirectoryReport,
+    EnvironmentReport,
     Machine,
-    Place,
-    Report,
+    examine_directory,
     hub_cache,
     install_lines,
     llama_line,
     mlx_line,
-    place,
     report_lines,
     this_machine,
 )
@@ -109,9 +109,10 @@ def test_the_end_of_a_probe_is_a_finding(code: int, out: list[object], err: str,
     )
 
 
-def report(*backends: BackendReport) -> Report:
-    return Report(
-        "1.0", "3.12", "Linux", H200, backends, None, Place("/hub", False, True), Place("/state", True, False),
+def report(*backends: BackendReport) -> EnvironmentReport:
+    return EnvironmentReport(
+        "1.0", "3.12", "Linux", H200, backends, None, DirectoryReport("/hub", False, True),
+        DirectoryReport("/state", True, False),
         install_lines(H200), "/bin/bash; commands can be confined by /usr/bin/bwrap", True,
     )  # fmt: skip
 
@@ -186,7 +187,7 @@ def test_looking_at_a_place_creates_nothing(tmp_path: Path) -> None:
     """A directory that could be made is writable and not there, before and after."""
     wanted = tmp_path / "a" / "b"
 
-    assert place(wanted) == Place(str(wanted), False, True)
+    assert examine_directory(wanted) == DirectoryReport(str(wanted), False, True)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
-    assert not place(tmp_path / "file" / "below").writable
+    assert not examine_directory(tmp_path / "file" / "below").writable

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from cognition import Completed, EffectId, ToolCall, Usage, from_data
 from interpreters import events
-from interpreters.cli.screen._jsonl import event_line
+from interpreters.cli.screen.output import event_line
 from interpreters.observing.events import Event
 from tests.cognition.samples import some
 
@@ -45,7 +45,7 @@ def test_an_outcome_says_which_of_the_four_it_is() -> None:
 
 
 @given(st.sampled_from(list(events.TAGS)).flatmap(some))
-def test_a_line_is_read_as_the_event_that_it_was(value: events.Told) -> None:
+def test_a_line_is_read_as_the_event_that_it_was(value: events.EventValue) -> None:
     """Whatever happened: an input, a decision, a piece of a reply, a message, or what only observers are told."""
     event = Event("s", 1, 2, 3, 4, value)
 

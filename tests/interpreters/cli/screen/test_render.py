@@ -21,7 +21,7 @@ from cognition.base.display import shown_text
 from cognition.values.messages import ResultStatus
 from interpreters import events
 from interpreters.cli.screen.render import RENDERERS, call_text, render, usage_text
-from interpreters.cli.screen.styled import LONGEST_RESULT, Piece, View, result_text
+from interpreters.cli.screen.styled import LONGEST_RESULT, DisplayState, Piece, result_text
 from interpreters.observing.events import Event
 from tests.cognition.samples import some
 
@@ -31,7 +31,7 @@ EFFECTS = {CALL.id: EffectId("1.1.2"), OTHER.id: EffectId("1.1.3")}
 ASKED = EffectId("1.1.1")
 
 
-def happened(value: events.Told) -> Event:
+def happened(value: events.EventValue) -> Event:
     return Event("s", 1, 1, 1, 1, value)
 
 
@@ -43,7 +43,10 @@ def thought(*pieces: str) -> list[Event]:
     return [happened(events.ReasoningDelta(piece)) for piece in pieces]
 
 
-def model_call(*inside: Event, end: events.Told = events.ModelReplied(ASKED, at=10.5)) -> list[Event]:  # noqa: B008 - it is frozen
+def model_call(
+    *inside: Event,
+    end: events.EventValue = events.ModelReplied(ASKED, at=10.5),  # noqa: B008 - it is frozen
+) -> list[Event]:
     before = happened(events.TimerFired(EffectId("1.1.0"), at=10.0))
     return [before, happened(events.ModelCalled(ASKED, "answer", 1)), *inside, happened(end)]
 
@@ -70,8 +73,8 @@ def turn(*inside: Event, outcome: Outcome | None = None) -> list[Event]:
     return [asked, *inside, happened(events.TurnFinished(outcome, Usage(input_tokens=20)))]
 
 
-def shown(happening: Iterable[Event], view: View | None = None) -> list[Piece]:
-    view = View(summary=False) if view is None else view
+def shown(happening: Iterable[Event], view: DisplayState | None = None) -> list[Piece]:
+    view = DisplayState(summary=False) if view is None else view
     pieces: list[Piece] = []
     for event in happening:
         view, more = render(view, event)
@@ -84,10 +87,10 @@ def channel(name: str, pieces: Iterable[Piece]) -> str:
 
 
 @given(st.sampled_from(list(events.TAGS)).flatmap(some))
-def test_whatever_happens_can_be_shown(value: events.Told) -> None:
+def test_whatever_happens_can_be_shown(value: events.EventValue) -> None:
     """Only what may be told has a renderer, and none of them fails whatever the view has seen before."""
     assert set(RENDERERS) < set(events.TAGS)
-    render(View(), happened(value))
+    render(DisplayState(), happened(value))
     shown([*turn(called(CALL), *model_call()), happened(value)])
 
 
@@ -111,7 +114,7 @@ def test_a_turn_with_a_tool_call_reads_like_a_story() -> None:
 
 def test_thinking_stays_away_where_it_is_not_wanted() -> None:
     """Without ``thinking`` the trace holds none of it, nor an empty line in its place."""
-    pieces = shown(turn(*model_call(*thought("Hm."), *text("Yes."))), View(thinking=False, summary=False))
+    pieces = shown(turn(*model_call(*thought("Hm."), *text("Yes."))), DisplayState(thinking=False, summary=False))
 
     assert pieces == [Piece("answer", "Yes."), Piece("answer", "\n")]
 
@@ -261,7 +264,7 @@ def test_the_summary_adds_up_the_turn() -> None:
     """Replies, tokens and time of all model calls of the turn stand on one line, and only of this turn."""
     two_turns = [*turn(*model_call()), *turn(*model_call(), *model_call())]
 
-    *_, last = shown(two_turns, View())
+    *_, last = shown(two_turns, DisplayState())
 
     assert last == Piece("trace", "2 replies, 20 tokens in, 0 out, 1.00 s in the model\n", "dim")
     assert usage_text(1, Usage(30, 5, 10), 0.25) == "1 reply, 30 tokens in (10 reused), 5 out, 0.25 s in the model"
@@ -276,11 +279,11 @@ def test_the_summary_adds_up_the_turn() -> None:
     ],
     ids=lambda end: type(end[0]).__name__,
 )
-def test_a_reply_counts_however_it_ended(end: list[events.Told]) -> None:
+def test_a_reply_counts_however_it_ended(end: list[events.EventValue]) -> None:
     """It took its time, also where nobody read it to its end."""
     asked = model_call()[:2]
 
-    *_, last = shown(turn(*asked, *map(happened, end)), View())
+    *_, last = shown(turn(*asked, *map(happened, end)), DisplayState())
 
     assert last.text == "1 reply, 20 tokens in, 0 out, 0.25 s in the model\n"
 
@@ -351,7 +354,7 @@ def test_what_policy_denies_is_told_and_what_it_allows_with_v(
     says = happened(events.AssistantMessage("m1", "", calls=(ToolCall("c1", "Bash", {}),)))
     for verbose, expected in ((False, brief), (True, whole if isinstance(whole, str) else brief if whole else "")):
         pieces: list[Piece] = []
-        view = View(whole=verbose)
+        view = DisplayState(whole=verbose)
         for event in (says, happened(judged)):
             view, shown = render(view, event)
             pieces += shown
@@ -359,7 +362,7 @@ def test_what_policy_denies_is_told_and_what_it_allows_with_v(
             [("trace", expected, "dim")] if expected else []
         )
 
-        view = View(whole=verbose, session="parent")
+        view = DisplayState(whole=verbose, session="parent")
         for event in (says, happened(judged)):
             view, shown = render(view, event)
         assert "".join(piece.text for piece in shown) == (f"  [s] {expected}" if expected else "")

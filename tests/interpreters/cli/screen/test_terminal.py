@@ -13,7 +13,7 @@ from interpreters.cli.screen.output import JsonLines, Output, Screen
 from interpreters.cli.screen.terminal import ERASE_LINE, StatusLine, Terminal, bar
 
 
-def happened(value: events.Told) -> events.Event:
+def happened(value: events.EventValue) -> events.Event:
     return events.Event("s", 1, 1, 1, 1, value)
 
 

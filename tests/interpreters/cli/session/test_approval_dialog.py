@@ -18,11 +18,11 @@ from hypothesis import given, strategies as st
 from cognition import ToolCall
 from interpreters import Approval, ApprovalRequest, Preview, Tool, tool
 from interpreters.cli.screen.output import Screen
-from interpreters.cli.screen.preview_lines import ASCII, BAR, LONGEST, ON, columns_of, is_cut, preview_rows, wrapped
+from interpreters.cli.screen.preview_lines import ASCII, BAR, LONGEST, ON, columns_of, is_cut, preview_rows, wrap
 from interpreters.cli.screen.terminal import Terminal
-from interpreters.cli.session._approval_dialog import Decision
+from interpreters.cli.session._approval_dialog import ApprovalDialog
 from interpreters.cli.session._call_editor import EditError, editor, read_arguments
-from interpreters.cli.session._prompt import Person
+from interpreters.cli.session._prompt import Prompt
 from interpreters.cli.session.interrupts import Interrupts
 from tests.interpreters.cli.screen.test_terminal import Tty
 from tests.interpreters.hostile_text import HOSTILE
@@ -77,7 +77,7 @@ def test_every_row_stands_behind_a_bar_and_fits(lines: list[str], sort: Any, col
 
 @given(LINE, st.integers(1, 90))
 def test_rows_put_together_are_the_text(text: str, columns: int) -> None:
-    first, *more = wrapped(text, BAR, columns)
+    first, *more = wrap(text, BAR, columns)
 
     assert "".join([first.removeprefix(BAR), *(row.removeprefix(ON) for row in more)]) == text
 
@@ -138,13 +138,13 @@ class At:
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
         options = argparse.Namespace(json=False, command="chat", record=None)
         output = Screen(Terminal(io.StringIO(), {}), Terminal(self.screen, {"TERM": "dumb"}))
-        self.person = Person(options, output, Interrupts())
+        self.person = Prompt(options, output, Interrupts())
         self.made = made
 
     def decide(self, **arguments: Any) -> Approval:
         call = ToolCall("c", self.made.spec.name, arguments)
         request = ApprovalRequest(call, "it asks", tool=self.made.spec, made=self.made)
-        return Decision(request, self.person).ask()
+        return ApprovalDialog(request, self.person).ask()
 
     @property
     def shown(self) -> str:
@@ -345,7 +345,7 @@ def test_an_editor_of_the_users(
     monkeypatch.setenv("VISUAL", script(tmp_path, text))
     monkeypatch.setattr(Terminal, "fileno", lambda _: 2)
     there = at(typed)
-    with there.person.interrupts.installed():
+    with there.person.interrupts.install():
         assert there.decide(command="git status") == expected
     assert told in there.shown
 
@@ -382,7 +382,7 @@ def test_sigterm_while_an_editor_runs_ends_it_and_the_command(
     monkeypatch.setenv("VISUAL", script(tmp_path, text))
     monkeypatch.setattr(Terminal, "fileno", lambda _: 2)
     there = at("e\n")
-    with there.person.interrupts.installed():
+    with there.person.interrupts.install():
         assert there.decide(command="ls") == Approval(False, "the user asked to stop")
     assert there.person.interrupts.terminated
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

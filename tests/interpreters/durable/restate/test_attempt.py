@@ -14,9 +14,8 @@ from hypothesis import given, settings, strategies as st
 from restate import ObjectContext, VirtualObject
 from restate.exceptions import RetryableError
 
-from interpreters.durable.restate._attempt import Line
 from interpreters.durable.restate._client import RestateServer
-from interpreters.durable.restate._context import BYTES, WAKE, RestateContext, executed
+from interpreters.durable.restate._context import BYTES, WAKE, AttemptConnection, RestateContext, execute
 from tests.interpreters.durable.restate_rig import Server, object_served
 
 PATIENCE = 30.0
@@ -30,7 +29,7 @@ class Ends:
         self.said: list[str] = []
         self._received: asyncio.Queue[Any] = asyncio.Queue()
         context: Any = SimpleNamespace(send=self._send, receive=self)
-        self.context, self.line = context, Line(context)
+        self.context, self.line = context, AttemptConnection(context)
 
     async def _send(self, message: Any) -> None:
         self.sent.append(message["body"])
@@ -50,7 +49,7 @@ class Ends:
         async def run() -> None:
             await work()
             self.said.append("worked")
-            self.line.gave()
+            self.line.note_result()
             await self.context.receive.enqueue_restate_event(WAKE)
 
         self.line.begin(meanwhile)
@@ -131,7 +130,7 @@ def served(server: Server, handler: Handler) -> Iterator[Callable[[], str]]:
 
     @made.handler("run", input_serde=BYTES, output_serde=BYTES)
     async def run(context: ObjectContext, _given: bytes) -> bytes:
-        return await executed(context, name, lambda text: text, handler)
+        return await execute(context, name, lambda text: text, handler)
 
     with object_served(made) as address:
         known = RestateServer.at(server.ingress, server.admin)

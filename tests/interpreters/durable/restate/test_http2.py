@@ -9,7 +9,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import ResponseReceived, StreamEnded
 
-from interpreters.durable.restate._serving import listening, serve_on
+from interpreters.durable.restate._serving import listen, serve_on
 from tests.interpreters.durable.restate_rig import free_port
 
 HEADERS = [(":method", "POST"), (":path", "/"), (":scheme", "http"), (":authority", "here")]
@@ -47,7 +47,7 @@ class Peer:
 def test_what_comes_behind_an_answer_breaks_no_connection() -> None:
     async def asked() -> list[str]:
         ended, port = asyncio.Event(), free_port()
-        serving = asyncio.create_task(serve_on(listening("127.0.0.1", port), at_once, ended))
+        serving = asyncio.create_task(serve_on(listen("127.0.0.1", port), at_once, ended))
         peer = Peer(*await asyncio.open_connection("127.0.0.1", port))
         peer.http.send_headers(1, HEADERS)
         statuses = [await peer.answer(1)]

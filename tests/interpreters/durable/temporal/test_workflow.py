@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
@@ -16,18 +17,34 @@ from temporalio.testing import ActivityEnvironment
 from cognition import (
     AgentConfig,
     AgentState,
+    CallModel,
     Cancelled,
     CognitiveEngine,
     Completed,
+    Decision,
+    GenerationOptions,
+    History as Messages,
     Input,
     LLMEngine,
+    ModelRequest,
+    ToolMessage,
     Transition,
     UserSpoke,
+    to_data,
 )
+from cognition.base.ids import effect_id
 from interpreters import AsyncAgent
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.serialization import Ended, input_text
-from interpreters.durable.temporal.workflow import SessionWorkflow, activities, beginning, cancellation, message, reply
+from interpreters.durable.serialization import RunOutcome, encode_json, input_text
+from interpreters.durable.temporal.workflow import (
+    SessionWorkflow,
+    _encode,
+    activities,
+    beginning,
+    cancellation,
+    message,
+    reply,
+)
 from interpreters.loop.settlement import CALL_UNKNOWN
 from interpreters.testing.durable import MemoryEngine
 from tests.interpreters.durable.outside import agent_of, answer_to
@@ -38,11 +55,11 @@ def run(story: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     return asyncio.run(story())
 
 
-async def standing(history: History) -> Ended:
-    return Ended.read(await history.query("standing"))
+async def standing(history: History) -> RunOutcome:
+    return RunOutcome.read(await history.query("status"))
 
 
-async def whole(agent: DurableAgent, history: History) -> Ended:
+async def whole(agent: DurableAgent, history: History) -> RunOutcome:
     """A turn with everything in it: a retry, calls side by side, a worker, an approval, a call outside."""
     await history.signal("put", message(agent, "Do it."))
     while (now := await standing(history)).pending:
@@ -51,7 +68,7 @@ async def whole(agent: DurableAgent, history: History) -> Ended:
 
 
 def test_a_session_ends_as_anywhere_else_and_its_history_replays(tmp_path: Path) -> None:
-    async def story() -> tuple[History, Ended]:
+    async def story() -> tuple[History, RunOutcome]:
         agent = agent_of(tmp_path)
         history = History(SessionWorkflow, beginning(agent), activities(agent))
         ended = await whole(agent, history)
@@ -64,9 +81,23 @@ def test_a_session_ends_as_anywhere_else_and_its_history_replays(tmp_path: Path)
     assert ended.finished is not None
     assert ended.finished.outcome == Completed("Done.")
     assert history.result is not None
-    assert Ended.read(history.result) == ended
+    assert RunOutcome.read(history.result) == ended
     done = (tmp_path / "done").read_text().splitlines()
     assert done == ["send ada 1.1.5", "send ada 1.2.2", "pay ada 1.3.2"]
+
+
+def test_what_is_left_out_of_a_result_changes_no_activity() -> None:
+    """The ids of activities depend on their arguments, and workflows of versions that did not count it go on."""
+    call = CallModel(effect_id(1, 2, 0), "answer", ModelRequest("", Messages(), (), GenerationOptions()))
+    counted, uncounted = (
+        evolve(
+            call, request=evolve(call.request, messages=Messages([ToolMessage("m3", "c", "look", "x", left_out=many)]))
+        )
+        for many in (9, 0)
+    )
+
+    assert counted != uncounted
+    assert _encode(counted) == _encode(uncounted) == encode_json(to_data(uncounted, Decision))
 
 
 ASKED = ("call_model", "call_tool", "ask_approval")
@@ -144,7 +175,7 @@ def test_a_history_of_other_logic_does_not_replay(other: type, tmp_path: Path) -
 
 
 def test_a_call_whose_process_died_is_not_made_again_unless_it_may_be(tmp_path: Path) -> None:
-    async def story() -> Ended:
+    async def story() -> RunOutcome:
         agent = agent_of(tmp_path)
         history = History(SessionWorkflow, beginning(agent), activities(agent))
         history.lost = {"1.1.3", "1.1.5"}
@@ -161,7 +192,7 @@ def test_a_call_whose_process_died_is_not_made_again_unless_it_may_be(tmp_path: 
 
 
 def test_a_cancellation_ends_the_turn_and_the_next_message_is_heard(tmp_path: Path) -> None:
-    async def story() -> tuple[Ended, Ended]:
+    async def story() -> tuple[RunOutcome, RunOutcome]:
         agent = agent_of(tmp_path)
         history = History(SessionWorkflow, beginning(agent), activities(agent))
         await history.signal("put", message(agent, "Do it."))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cognition import Candidate, ConfigError
-from interpreters import Agent, ContextSourceError, WorkspaceFiles
+from interpreters import Agent, ContextFiles, ContextSourceError
 from interpreters.loop.program.context_files import LONGEST_FILE, MOST_DAYS, MOST_PASSAGES
 from interpreters.testing.fakes import FunctionModel
 from runtime.files import UnusableFileError
@@ -28,7 +28,7 @@ def test_each_file_has_its_section(tmp_path: Path) -> None:
     def at(day: int) -> float:
         return datetime(2026, 11, day, tzinfo=UTC).timestamp()
 
-    assert WorkspaceFiles(tmp_path)("Any plums?") == (
+    assert ContextFiles(tmp_path)("Any plums?") == (
         Candidate("identity", "# Ada\n\nYou bake.", "BOOTSTRAP.md"),
         Candidate("instructions", "Be kind.", "AGENTS.md"),
         Candidate("memory", "People\nBob likes plums.", "MEMORY.md:3"),
@@ -40,7 +40,7 @@ def test_each_file_has_its_section(tmp_path: Path) -> None:
 def test_what_is_missing_or_empty_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text(" \n")
 
-    assert WorkspaceFiles(str(tmp_path))("Hello") == ()
+    assert ContextFiles(str(tmp_path))("Hello") == ()
 
 
 def test_the_best_passages_of_the_newest_days_are_handed_in(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_best_passages_of_the_newest_days_are_handed_in(tmp_path: Path) -> N
             "".join(f"# {n}\n\nplums pears\n\n" for n in range(5))
         )
     (tmp_path / "MEMORY.md").write_text("plums")
-    found = WorkspaceFiles(tmp_path)("plums pears")
+    found = ContextFiles(tmp_path)("plums pears")
 
     assert len(found) == MOST_PASSAGES
     assert found[0].source == "memory/2026-02-28.md:3"
@@ -61,9 +61,9 @@ def test_there_has_to_be_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in (tmp_path / "nowhere", tmp_path / "file", "a\0b", "x" * 5000):
         with pytest.raises(ConfigError, match="is no directory; create it, or name another"):
-            WorkspaceFiles(name)
+            ContextFiles(name)
     with pytest.raises(ConfigError, match="takes the path of a directory, not a int"):
-        WorkspaceFiles(3)  # type: ignore[arg-type]  # what is tried
+        ContextFiles(3)  # type: ignore[arg-type]  # what is tried
 
 
 def pipe(path: Path) -> None:
@@ -110,7 +110,7 @@ def test_odd_files_are_refused_in_plain_words(tmp_path: Path, name: str, make: A
     make(folder / name)
 
     with pytest.raises(UnusableFileError, match=problem) as caught:
-        WorkspaceFiles(folder)("Hello")
+        ContextFiles(folder)("Hello")
     assert name in str(caught.value)
 
 
@@ -118,14 +118,14 @@ def test_a_link_within_the_directory_is_followed(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").write_text("Be kind.")
     (tmp_path / "AGENTS.md").symlink_to("CLAUDE.md")
 
-    assert WorkspaceFiles(tmp_path)("Hello") == (Candidate("instructions", "Be kind.", "AGENTS.md"),)
+    assert ContextFiles(tmp_path)("Hello") == (Candidate("instructions", "Be kind.", "AGENTS.md"),)
 
 
 def test_daily_notes_are_looked_for_in_a_directory(tmp_path: Path) -> None:
     (tmp_path / "memory").write_text("plums")
 
     with pytest.raises(UnusableFileError, match="it is a regular file, and daily notes are looked for in it"):
-        WorkspaceFiles(tmp_path)("Hello")
+        ContextFiles(tmp_path)("Hello")
 
 
 def test_daily_notes_of_elsewhere_are_refused(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_daily_notes_of_elsewhere_are_refused(tmp_path: Path) -> None:
     (folder / "memory").symlink_to(tmp_path)
 
     with pytest.raises(UnusableFileError, match="leads out of the workspace"):
-        WorkspaceFiles(folder)("Hello")
+        ContextFiles(folder)("Hello")
 
 
 @pytest.mark.parametrize("moment", ["resolve", "open"])
@@ -153,7 +153,7 @@ def test_a_file_that_goes_while_it_is_looked_at_is_missing(
             path.unlink()
         return real
 
-    files = WorkspaceFiles(tmp_path)
+    files = ContextFiles(tmp_path)
     monkeypatch.setattr(Path, "resolve", going)
 
     assert files("Hello") == ()
@@ -162,6 +162,6 @@ def test_a_file_that_goes_while_it_is_looked_at_is_missing(
 def test_a_message_that_is_refused_says_of_which_file(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_bytes(b"\xff")
     problem = r"failed \(.*AGENTS\.md: it is no text in UTF-8; convert it"
-    agent = Agent(FunctionModel(lambda _request: "Yes."), context=[WorkspaceFiles(tmp_path)])
+    agent = Agent(FunctionModel(lambda _request: "Yes."), context=[ContextFiles(tmp_path)])
     with agent, pytest.raises(ContextSourceError, match=problem):
         agent.run("Hello")

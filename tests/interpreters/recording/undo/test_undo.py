@@ -21,9 +21,9 @@ import pytest
 from cognition import AssistantMessage, CogstepError
 from interpreters import Agent, ToolContext, UndoError, fakes, replay, tool, undo
 from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError
-from interpreters.recording.journal.content_files import CHANGES, kept_files
+from interpreters.recording.journal.content_files import CHANGES, undo_files
 from interpreters.recording.journal.format import line_of
-from interpreters.recording.sessions import list_sessions, prune
+from interpreters.recording.sessions import list_sessions, prune_sessions
 from interpreters.recording.undo.checkpoints import Checkpoints
 from interpreters.testing.fakes import call
 from interpreters.toolbox import file_tools, file_transaction as changing
@@ -64,7 +64,7 @@ def tree(root: Path) -> dict[str, bytes | None]:
 
 
 def kept_in(journal: Path) -> Path:
-    return kept_files(journal).directory
+    return undo_files(journal).directory
 
 
 # -------------------------------------------------------------------------------------------------------------- keeping
@@ -314,7 +314,7 @@ def test_a_change_that_failed_because_an_undo_was_faster_stands_in_no_later_one_
     """It was noted with what its tool had read before: by then the file held what the undo had put there."""
     root, journal = place
     session(place, write("a.py", "x = 2\n"), write("a.py", "x = 3\n"))
-    keeping = Checkpoints.keeping
+    keeping = Checkpoints.keep_changes
 
     def late(*given: Any) -> Any:
         undo(journal, 2)
@@ -325,7 +325,7 @@ def test_a_change_that_failed_because_an_undo_was_faster_stands_in_no_later_one_
         Agent.resume(journal, fakes.ScriptedModel(replies), file_tools(root), approve=lambda request: True) as agent,
         monkeypatch.context() as patch,
     ):
-        patch.setattr(Checkpoints, "keeping", late)
+        patch.setattr(Checkpoints, "keep_changes", late)
         assert "was changed by somebody else" in agent.run("go").calls[-1].content
     assert tree(root) == {"a.py": b"x = 2\n"}
 
@@ -688,7 +688,7 @@ def test_pruning_takes_the_contents_along(place: Place) -> None:
     (info,) = list_sessions(journal)
     assert info.bytes > journal.stat().st_size + 600
 
-    (gone,) = prune(journal, keep=0)
+    (gone,) = prune_sessions(journal, keep=0)
 
     assert not gone.kept
     assert gone.bytes == info.bytes

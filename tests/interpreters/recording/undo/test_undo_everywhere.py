@@ -22,7 +22,7 @@ from interpreters.hosting._channels import QueueChannel
 from interpreters.hosting._host import Host
 from interpreters.loop.errors import BusyError
 from interpreters.recording.journal import FileRecorder
-from interpreters.recording.journal.content_files import kept_files
+from interpreters.recording.journal.content_files import undo_files
 from interpreters.testing.fakes import ScriptedModel, call
 from interpreters.toolbox import file_tools
 
@@ -293,7 +293,7 @@ def test_over_a_channel_the_program_says_where_the_recordings_are(place: tuple[P
         assert handle.run("go").ok
         with pytest.raises(UndoError, match="files="):
             handle.undo()
-    assert not kept_files(journal).directory.exists()
+    assert not undo_files(journal).directory.exists()
 
     journal.unlink()
     with over_a_channel(ScriptedModel([*write("x = 3\n"), "ok"]), journal.parent, files=journal.parent) as host:
@@ -312,7 +312,7 @@ def test_beside_another_session_s_recording_of_that_name_nothing_is_kept(place: 
     with over_a_channel(ScriptedModel([*write("x = 2\n"), "ok"]), there, files=journal.parent) as host:
         handle = host.open("s", file_tools(root), journal=journal.name, approve=lambda request: True)
         assert handle.run("go").ok
-    assert not kept_files(journal).directory.exists()
+    assert not undo_files(journal).directory.exists()
 
 
 @pytest.mark.slow

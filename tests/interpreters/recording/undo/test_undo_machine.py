@@ -19,8 +19,8 @@ from hypothesis import event, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from interpreters import Agent, ToolContext, ToolError, UndoError, fakes, replay, tool, undo
-from interpreters.recording.journal.content_files import kept_files
-from interpreters.recording.undo._log import Entry, Log
+from interpreters.recording.journal.content_files import undo_files
+from interpreters.recording.undo._log import ChangeEntry, ChangeLog
 from interpreters.testing.fakes import call
 from interpreters.toolbox import file_tools, file_transaction as changing
 
@@ -133,9 +133,9 @@ class Undoing(RuleBasedStateMachine):
             str(path.relative_to(self.root)): (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) for path in found
         }
 
-    def noted(self) -> list[Entry]:
+    def noted(self) -> list[ChangeEntry]:
         """The changes that stand in the list."""
-        with Log(kept_files(self.journal), self.agent.session).held() as log:
+        with ChangeLog(undo_files(self.journal), self.agent.session).hold() as log:
             return list(log.entries)
 
     # ------------------------------------------------------------------------------------------------ what happens

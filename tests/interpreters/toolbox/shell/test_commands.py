@@ -22,11 +22,11 @@ import pytest
 from cognition import ConfigError
 from interpreters import Agent, AsyncAgent, ToolContext, ToolError, fakes
 from interpreters.toolbox import ShellTools, shell_tools
-from interpreters.toolbox.shell import command as running
-from interpreters.toolbox.shell._output import Output
-from interpreters.toolbox.shell.command import Command
+from interpreters.toolbox.shell import _command as running
+from interpreters.toolbox.shell._command import Command
+from interpreters.toolbox.shell._output import CommandOutput
 from interpreters.tools.context import ToolCancelled
-from runtime.children import supervisor as keeper
+from runtime.children import supervised_command, supervisor as keeper
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="found by /proc, which only Linux has")
 
@@ -124,7 +124,7 @@ def test_a_command_tells_what_it_printed_in_its_order_and_how_it_ended(box: Box)
 )
 def test_what_is_short_is_told_alike_each_time(tmp_path: Path, seconds: float, told: str) -> None:
     """A rehearsal compares results, and a model that repeats itself is to be seen to."""
-    command = Command(["/bin/sh", "-c", "exit 2"], {}, tmp_path, Output(100, None))
+    command = Command(["/bin/sh", "-c", "exit 2"], {}, tmp_path, CommandOutput(100, None))
     command.run(None, None)
     command.seconds = seconds
 
@@ -383,7 +383,7 @@ def test_an_interrupt_of_a_turn_ends_its_command(box: Box) -> None:
 def test_a_keeper_is_also_started_where_our_modules_are_no_files(
     box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "KEEPER", tmp_path / "archive.zip" / "keeper.py")
+    monkeypatch.setattr(supervised_command, "PROGRAM", tmp_path / "archive.zip" / "keeper.py")
     sleep = unique_sleep()
 
     assert box(f"echo x; {sleep} & true").startswith("x\n[exit code 0, ")
@@ -400,7 +400,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert source.count('sys.platform == "linux"') == 1
     other = tmp_path / "keeper.py"
     other.write_text(source.replace('sys.platform == "linux"', "False"), "utf-8")
-    monkeypatch.setattr(running, "KEEPER", other)
+    monkeypatch.setattr(supervised_command, "PROGRAM", other)
     monkeypatch.setattr(keeper, "LINUX", False)
 
 
@@ -439,7 +439,7 @@ def test_a_signal_reaches_only_the_process_that_was_found() -> None:
     with subprocess.Popen(["sleep", "1000"]) as process:
         (found,) = (one for one in keeper.processes() if one.number == process.pid)
         assert found.label == f"sleep ({process.pid})"
-        keeper.Process(found.number, found.parent, found.session, "0", found.name).send(signal.SIGKILL)
+        keeper.ProcessInfo(found.number, found.parent, found.session, "0", found.name).send(signal.SIGKILL)
         found.send(0)
         assert process.poll() is None
         found.send(signal.SIGKILL)
@@ -449,7 +449,7 @@ def test_a_signal_reaches_only_the_process_that_was_found() -> None:
 
 def test_what_can_not_be_ended_is_told(box: Box, tmp_path: Path) -> None:
     """Said by a keeper of ours in place of the real one: another user's process is needed for it else."""
-    command = Command(["/bin/sh", "-c", "true"], {}, tmp_path, Output(100, None))
+    command = Command(["/bin/sh", "-c", "true"], {}, tmp_path, CommandOutput(100, None))
     command._hear(b'{"survived": ["sudo (7)", "ev\\u001bil (8)"]}\n')
     command.run(None, None)
 
@@ -477,7 +477,7 @@ def test_an_interrupt_while_it_starts_leaves_nothing(tmp_path: Path, monkeypatch
         patched.setattr(Command, "_send", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tools[0].call({"command": sleep}, ToolContext(None))
-        patched.setattr(running, "start_keeper", not_started)
+        patched.setattr(running, "SupervisedCommand", not_started)
         with pytest.raises(KeyboardInterrupt):
             tools[0].call({"command": sleep}, ToolContext(None))
 
@@ -562,8 +562,8 @@ def test_what_a_command_in_the_background_leaves_is_ended_with_it(box: Box, soon
 
 
 def test_names_are_known_or_refused_and_room_is_bounded(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interpreters.toolbox.shell._background.AT_ONCE", 2)
-    monkeypatch.setattr("interpreters.toolbox.shell._background.REMEMBERED", 1)
+    monkeypatch.setattr("interpreters.toolbox.shell.tools.AT_ONCE", 2)
+    monkeypatch.setattr("interpreters.toolbox.shell.tools.REMEMBERED", 1)
     assert "no command runs in the background as 'x'; known are: none was started" in box.call("BashOutput", id="x")
 
     for _ in range(2):

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from interpreters.toolbox.shell._output import (
-    Output,
+    CommandOutput,
     OutputFile,
     OutputFolder,
     Ticker,
-    begun_character,
-    fitting,
+    fit_text,
+    incomplete_character,
     visible,
 )
 
@@ -30,7 +30,7 @@ CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 @given(printed=pieces, shown=st.integers(100, 400))
 def test_what_is_shown_is_bounded_and_steers_nothing(printed: list[bytes], shown: int) -> None:
-    output = Output(shown, None)
+    output = CommandOutput(shown, None)
     for piece in printed:
         output.add(piece)
 
@@ -49,7 +49,7 @@ def test_pieces_that_are_taken_join_to_the_whole(text: str, cuts: list[int]) -> 
     """A character that is cut in two waits for its end, in what is taken and in what is told as progress."""
     data = text.encode()
     ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    output, ticker, taken, told = Output(1000, None), Ticker(), "", ""
+    output, ticker, taken, told = CommandOutput(1000, None), Ticker(), "", ""
     for start, end in pairwise(ends):
         output.add(data[start:end])
         ticker.add(data[start:end])
@@ -77,12 +77,12 @@ def test_pieces_that_are_taken_join_to_the_whole(text: str, cuts: list[int]) -> 
     ],
 )
 def test_what_begins_a_character(data: bytes, waits: bytes) -> None:
-    assert begun_character(data) == waits
+    assert incomplete_character(data) == waits
 
 
 def test_both_ends_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
     """The numbers add up to what came, and the file holds all of it."""
-    output = Output(100, OutputFolder(tmp_path))
+    output = CommandOutput(100, OutputFolder(tmp_path))
     data = b"".join(b"%06d\n" % number for number in range(10_000))
     for start in range(0, len(data), 999):
         output.add(data[start : start + 999])
@@ -101,7 +101,7 @@ def test_both_ends_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
 
 def test_a_short_output_makes_no_file_and_one_that_needs_many_escapes_does(tmp_path: Path) -> None:
     """What counts is what is shown."""
-    output = Output(100, OutputFolder(tmp_path))
+    output = CommandOutput(100, OutputFolder(tmp_path))
     output.add(b"\x01" * 100)
     assert list(tmp_path.iterdir()) == []
 
@@ -126,13 +126,13 @@ def test_a_file_is_its_owner_s_and_stops_at_its_limit(tmp_path: Path) -> None:
 def test_a_file_that_can_not_be_made_or_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    lost = Output(100, OutputFolder(gone))
+    lost = CommandOutput(100, OutputFolder(gone))
     gone.rmdir()
     lost.add(b"x" * 1000)
     assert "what is left out is not kept: its file can't be made: No such file or directory" in lost.take(last=True)[1]
     lost.close()
 
-    full = Output(100, OutputFolder(tmp_path))
+    full = CommandOutput(100, OutputFolder(tmp_path))
     full.add(b"x" * 1000)
 
     def write(descriptor: int, data: bytes) -> int:
@@ -147,7 +147,7 @@ def test_a_file_that_can_not_be_made_or_written_is_told(tmp_path: Path, monkeypa
 
 @given(text=st.text(max_size=60), room=st.integers(0, 40))
 def test_what_fits_is_an_end_and_fits(text: str, room: int) -> None:
-    start, end = fitting(text, room), fitting(text, room, backwards=True)
+    start, end = fit_text(text, room), fit_text(text, room, backwards=True)
 
     assert text.startswith(start)
     assert text.endswith(end)

@@ -1,0 +1,68 @@
+"""Measures all tests and writes ``tests/slow.txt``, the list of those that ``make test`` leaves to ``make test-all``.
+
+    python tests/slow.py          runs every test, on all processors; then look at the difference and commit it
+    python tests/slow.py LOG...   reads what such a run has written, without running anything
+
+A test that takes longer than ``LONG`` seconds is slow, unless it is one of ``QUICK``, which have to be in the quick
+lane: they run the shipped model on each backend.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST = ROOT / "tests" / "slow.txt"
+LONG = 1.0
+"""Seconds, on two processors that are both at work."""
+QUICK = ("tests/end_to_end/test_shipped_model.py", "tests/test_face.py", "tests/test_architecture.py")
+LOG = "COGSTEP_DURATIONS"
+"""The variable that names the directory for what each process of the run writes."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """As a plugin of that run: write down how long each phase of a test took."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is not None:
+        with (Path(os.environ[LOG]) / worker).open("a") as log:
+            log.write(json.dumps([report.nodeid, report.duration]) + "\n")
+
+
+def slow_tests(logs: Iterable[Path]) -> list[str]:
+    """Return the beginnings of the ids of the slow tests, up to the first character that a list can't hold."""
+    taken: dict[str, float] = defaultdict(float)
+    for log in logs:
+        for line in log.read_text().splitlines():
+            name, seconds = json.loads(line)
+            taken[name] += seconds
+    slow = {name for name, seconds in taken.items() if seconds > LONG and not name.startswith(QUICK)}
+    return sorted({_beginning(name) for name in slow})
+
+
+def _beginning(name: str) -> str:
+    return next((name[:place] for place, one in enumerate(name) if not one.isprintable() or place > 200), name)
+
+
+def main() -> int:
+    if len(sys.argv) > 1:
+        LIST.write_text("".join(f"{name}\n" for name in slow_tests(map(Path, sys.argv[1:]))))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, LOG: folder, "PYTHONPATH": str(ROOT / "tests")}
+        command = [sys.executable, "-m", "pytest", "-p", "slow", "-n", "auto", "--dist", "worksteal"]
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        LIST.write_text("".join(f"{name}\n" for name in slow_tests(Path(folder).iterdir())))
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
