@@ -78,7 +78,7 @@ the value: else the time for many values side by side would grow with the square
 """
 
 USUAL_LEVELS = 12
-"""The rounds of ``_is_flat``."""
+"""The levels that ``_is_flat`` removes."""
 
 
 def bracket_too_deep(text: str, at: int = 0, deepest: int = DEEPEST) -> int:
@@ -106,12 +106,12 @@ def bracket_too_deep(text: str, at: int = 0, deepest: int = DEEPEST) -> int:
 def _is_flat(text: str, deepest: int) -> bool:
     """Return whether a text is surely within ``deepest`` levels, in a third of the time of a look at each bracket.
 
-    Of the text without strings, only brackets stay. Then each round removes the innermost level.
+    Only the brackets outside of strings stay. Then each round removes at most two levels, the innermost ones.
     """
     data = text.encode("ascii", "replace").replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, OTHER_BYTES)
     data = STRING.sub(b"", data.replace(b'""', b""))
-    for level in range(USUAL_LEVELS):
-        if len(data) + level <= deepest:
+    for levels in range(0, USUAL_LEVELS, 2):
+        if len(data) + levels <= deepest:
             return True
         data = data.replace(b"[]", b"").replace(b"{}", b"")
     return False

@@ -24,7 +24,7 @@ from cognition.base.strict_json import (
     bracket_too_deep,
 )
 from cognition.parsing import parse_reply
-from cognition.parsing.formats import FORMATS
+from cognition.parsing.formats import HERMES
 from cognition.parsing.values import SHAPE
 from cognition.wire._fields import BadOutputError, object_of
 
@@ -62,27 +62,33 @@ def outcome(read: Callable[[], Any]) -> Any:
         return "no JSON", error.pos, error.doc
 
 
-PIECES = ["[", "]", "{", "}", '"a":', '"a"', '"', "\\", '\\"', ",", ":", "1", " ", "tr", "true", '"x]"', '"[\\\\"', "\n", "é", "[[", "]]", '{"a":[', "]}", "\ud800"]  # fmt: skip
+PIECES = [
+    "[", "]", "{", "}", '"a":', '"a"', '"', "\\", '\\"', ",", ":", "1", " ", "tr", "true", '"x]"', '"[\\\\"', "\n", "é",
+    "[[", "]]", '{"a":[', "]}", "\ud800",
+]  # fmt: skip
 TEXTS = st.one_of(
     st.lists(st.sampled_from(PIECES), max_size=30).map("".join),
     st.recursive(
         st.sampled_from([1, "a", "]]", "[[", '"', "\\", "é"]),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "{", '"']), inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "{", '"']), inner, max_size=3)
+        ),
         max_leaves=20,
     ).map(lambda value: json.dumps(value, ensure_ascii=False)),
 )
 
 
-@given(text=TEXTS, at=st.integers(0, 3), deepest=st.integers(0, 5), window=st.integers(0, 40), rounds=st.integers(0, 3))
+@given(text=TEXTS, at=st.integers(0, 3), deepest=st.integers(0, 5), window=st.integers(0, 40), levels=st.integers(0, 6))
 @example('{"a":[' * 3, 0, 2, 40, 0)
-@example('[[1,"\\"]]', 0, 1, 40, 3)
+@example('{"a":["]"]}', 0, 1, 40, 6)
+@example('[[1,"\\"]]', 0, 1, 40, 6)
 def test_the_first_error_of_a_text_is_the_same_as_of_a_reader_that_counts_its_levels(
-    text: str, at: int, deepest: int, window: int, rounds: int
+    text: str, at: int, deepest: int, window: int, levels: int
 ) -> None:
     """Whatever else is wrong with the text, and wherever the value begins."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(strict_json, "WINDOW", window)
-        patched.setattr(strict_json, "USUAL_LEVELS", rounds)
+        patched.setattr(strict_json, "USUAL_LEVELS", levels)
         found = outcome(lambda: BoundedDecoder(deepest).raw_decode(text, at))
 
     assert found == outcome(lambda: Reference(deepest).raw_decode(text, at))
@@ -102,7 +108,7 @@ def value_of(depth: int) -> Any:
 
 
 def called(text: str) -> object:
-    reply = parse_reply(f'<tool_call>{{"name": "f", "arguments": {text}}}</tool_call>', FORMATS["hermes"])
+    reply = parse_reply(HERMES, f'<tool_call>{{"name": "f", "arguments": {text}}}</tool_call>')
     if reply.malformed:
         assert reply.malformed[0].reason == "the JSON is nested too deeply"
         raise RecursionError
@@ -120,7 +126,8 @@ def made(text: str) -> object:
     try:
         return ToolCall("c", "f", json.loads(text))
     except ConfigError as error:
-        assert "maximum recursion depth exceeded while encoding a JSON" in str(error)
+        if "maximum recursion depth exceeded while encoding a JSON" not in str(error):
+            raise
         raise RecursionError from error
 
 
