@@ -79,8 +79,8 @@ types: $(VENV)/.all ## strict types (mypy)
 contracts: $(VENV)/.all ## imports point down only (import-linter)
 	$(BIN)/lint-imports
 
-docs: $(VENV)-docs/.all ## build the site from docs/ into build/site/: search, API reference, every page as Markdown too, llms.txt
-	$(VENV)-docs/bin/python docs/build_site.py $(ARGS)
+docs: $(VENV)/docs/.all ## build the site from docs/ into build/site/: search, API reference, every page as Markdown too, llms.txt
+	$(VENV)/docs/bin/python docs/build_site.py $(ARGS)
 
 mutants: $(VENV)/.all ## change the core in thousands of ways and count what the tests notice (mutmut)
 	$(BIN)/python tests/mutants.py $(call short,'cognition.steps.retry.*') $(ARGS)
@@ -143,9 +143,9 @@ $(VENV)/.demo-llama: pyproject.toml | $(BIN)/python
 	@touch $@
 
 # The generator of the site needs an environment of its own: no test imports it, and it imports only the core.
-$(VENV)-docs/.all: docs/requirements.txt | $(BIN)/python
-	$(BIN)/python -m venv $(VENV)-docs
-	$(VENV)-docs/bin/python -m pip --disable-pip-version-check --quiet install -r docs/requirements.txt
+$(VENV)/docs/.all: docs/requirements.txt | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip --disable-pip-version-check --quiet install -r docs/requirements.txt
 	@touch $@
 
 $(VENV)/.all: pyproject.toml | $(BIN)/python

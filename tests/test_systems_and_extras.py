@@ -116,7 +116,7 @@ def test_two_interrupts_in_one_instant_while_a_model_closes_leave_with_130() -> 
     """The second one comes while the first is on its way out: no traceback, and nothing is waited for."""
     code = """
 import os, signal, sys
-from interpreters.cli import session
+from interpreters.cli.session import session
 from interpreters.cli.main import main
 from interpreters.testing import fakes
 

@@ -385,7 +385,7 @@ def test_nothing_happened_nothing_to_do() -> None:
 
 
 def test_what_is_no_input_is_the_programs_mistake() -> None:
-    with pytest.raises(CogstepError, match=r"the inputs are in cognition\.inputs"):
+    with pytest.raises(CogstepError, match=r"the inputs are in cognition\.steps\.inputs"):
         engine_with().step(AgentState(), "hello")  # type: ignore[arg-type]  # the mistake itself
 
 

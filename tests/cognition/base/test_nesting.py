@@ -140,7 +140,7 @@ ENTRIES: dict[str, tuple[Callable[[str], object], int]] = {
     "a call's arguments": (lambda text: ToolCall("c", "f", text).arguments, DEEPEST),
     "arguments of a program": (made, DEEPEST),
     "the shape of a reply": (SHAPE.decode, DEEPEST),
-    "a model's call": (called, DEEPEST - 1),  # within the object of the call
+    "a model's call": (called, DEEPEST),
     "another program's message": (LENIENT.decode, DEEPEST_MESSAGE),
     "a server's event": (sent, DEEPEST_MESSAGE),
     "an encoded value": (lambda text: encoder(ascii_only=True)(json.loads(text)), DEEPEST_MESSAGE),

@@ -19,7 +19,7 @@ SCRIPTED = """
     import itertools, sys, threading
     from interpreters import fakes, tool, ToolContext
     from interpreters.testing.fakes import Hold, Reply, call
-    from interpreters.cli import session
+    from interpreters.cli.session import session
     import interpreters.toolbox
     from interpreters.cli.main import main
 

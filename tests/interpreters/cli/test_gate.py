@@ -172,7 +172,7 @@ def test_the_middle_of_a_long_call_is_shown_when_asked_for(on_terminal: OnTermin
 def test_a_fault_is_told_without_its_text_being_obeyed(error: str, code: int, told: str) -> None:
     """Tracebacks pass the gate too, whatever was raised, and the exit code is that of a failure."""
     program = (
-        "import sys\nfrom interpreters.cli import session, main\n"
+        "import sys\nfrom interpreters.cli import main\nfrom interpreters.cli.session import session\n"
         f"def fail(*_, **__): raise {error}('\\x1b[2J\\u202e')\n"
         "session.load_model = fail\nsys.exit(main.main(['run', 'Hi']))"
     )

@@ -207,10 +207,10 @@ KILLED = """
         child = os.fork()
         if child == 0:
             t.failing(patch, number, lambda: os.kill(os.getpid(), signal.SIGKILL))
-            t.Changes(str(root)).make(t.steps_to(root, t.WANTED))
+            t.FileTransaction(str(root)).make(t.steps_to(root, t.WANTED))
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        t.Changes(str(root)).settle()
+        t.FileTransaction(str(root)).settle()
         found = t.tree_of(root)
         if found not in (start, t.END):
             sys.exit(f"killed in call {{number}}: {{found}}")
@@ -239,10 +239,10 @@ FLIPPING = """
     import sys
     from pathlib import Path
     sys.path[:0] = {paths!r}
-    from interpreters.toolbox.file_transaction import Before, Changes, Step, digest_of
+    from interpreters.toolbox.file_transaction import FileState, FileStep, FileTransaction, digest_of
 
     root = Path(sys.argv[1])
-    changes = Changes(str(root))
+    changes = FileTransaction(str(root))
     turn = int((root / "a").read_bytes().split()[0])
     print("ready", flush=True)
     while True:
@@ -254,8 +254,8 @@ FLIPPING = """
         steps = []
         for name, after in wanted.items():
             path = root / name
-            before = Before(digest_of(path.read_bytes()), path.lstat()) if path.exists() else None
-            steps.append(Step(tuple(name.split("/")), before, after))
+            before = FileState(digest_of(path.read_bytes()), path.lstat()) if path.exists() else None
+            steps.append(FileStep(tuple(name.split("/")), before, after))
         changes.make(steps)
 """
 

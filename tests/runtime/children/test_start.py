@@ -30,10 +30,10 @@ TRAP = "import pathlib; pathlib.Path({trace!r}).touch()\nraise SystemExit('plant
 
 START = f"""
 import os, subprocess, sys
-from runtime.children import starting
+from runtime.children import start
 {{before}}
 os.environ.update({{variables}})
-child = starting.start({CHILD!r}, ["a", "b"], folders=[{str(ROOT)!r}], stdout=subprocess.PIPE)
+child = start.start({CHILD!r}, ["a", "b"], folders=[{str(ROOT)!r}], stdout=subprocess.PIPE)
 sys.stdout.write(child.communicate()[0].decode())
 """
 """Plants the traps only once what the program itself needs is there: it is the child that is looked at."""
@@ -265,10 +265,10 @@ def test_a_child_has_a_session_of_its_own_and_no_descriptor_that_was_not_named()
 
 WAITING = """
 import subprocess, sys, threading
-from runtime.children import starting
+from runtime.children import start
 started = []
 thread = threading.Thread(target=lambda: started.append(
-    starting.start("tests.runtime.children.waiting", folders=[{root!r}], stdout=subprocess.PIPE)))
+    start.start("tests.runtime.children.waiting", folders=[{root!r}], stdout=subprocess.PIPE)))
 thread.start(); thread.join()
 print(started[0].stdout.readline().decode().strip(), flush=True)
 assert started[0].poll() is None

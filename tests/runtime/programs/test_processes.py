@@ -350,7 +350,7 @@ class TestCancel:
 
         installed.plan(["say", "Hello"])
         with installed.load() as runtime:
-            runtime.desk.program = evolve(installed.program, reader=cancelling)
+            runtime.runner.program = evolve(installed.program, reader=cancelling)
             generation = runtime.submit(ask())
             *_, done = generation
 
@@ -464,7 +464,7 @@ class TestWhatItGets:
     def test_files_are_for_this_user_alone_and_go_with_the_reply(self, installed: Installed) -> None:
         with installed.load() as runtime:
             reply(runtime, ask(system="Be brief.", response_format='{"type": "object"}'))
-            left = list(runtime.desk._place.rglob("*"))
+            left = list(runtime.runner._place.rglob("*"))
         (call,) = installed.calls
 
         files = call["files"]

@@ -227,7 +227,7 @@ class TestStructuredReplies:
 
 def test_the_place_of_a_runtime_is_gone_when_it_is_closed(installed: Installed) -> None:
     with installed.load() as runtime:
-        place: Path = runtime.desk._place
+        place: Path = runtime.runner._place
         assert place.stat().st_mode & 0o777 == 0o700
 
     assert not place.exists()

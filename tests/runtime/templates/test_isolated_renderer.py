@@ -326,13 +326,13 @@ class TestSafety:
         program = textwrap.dedent(f"""
             import threading, time
             from runtime.templates._isolated_renderer import PROCESSES
-            from runtime.templates._fork_server import NEST
+            from runtime.templates._fork_server import FORK_SERVER
             from runtime.templates.template import ChatTemplate
             template = ChatTemplate({ENDLESS!r})
             if {busy}:
                 threading.Thread(target=lambda: template.apply({GO!r}, None), daemon=True).start()
                 time.sleep(0.1)
-            print(NEST.pid, *PROCESSES.pids, flush=True)
+            print(FORK_SERVER.pid, *PROCESSES.pids, flush=True)
             time.sleep(600)
         """)
         with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as started:

@@ -250,7 +250,7 @@ def test_what_was_typed_before_a_question_stands_there_is_thrown_away(at: Sit, m
     """Also while a preview was worked out, and behind edited arguments: their call was not shown yet."""
     there = at('e\n{"command": "rm x"}\nn\n\n')
     shown = []
-    monkeypatch.setattr(there.person, "forget_typed", lambda: shown.append(there.shown))
+    monkeypatch.setattr(there.person, "discard_typed", lambda: shown.append(there.shown))
     there.decide(command="ls")
 
     assert [text.splitlines()[-1] for text in shown] == ["  │ ls", "  │ rm x"]

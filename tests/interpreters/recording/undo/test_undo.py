@@ -703,7 +703,7 @@ WRITER = textwrap.dedent(
     import sys
     from interpreters import Agent, fakes
     from interpreters.testing.fakes import call
-    from interpreters.toolbox import changing, file_tools
+    from interpreters.toolbox import file_tools, file_transaction as changing
 
     root, journal = sys.argv[1:]
     names = ["a", "b", "new/c"]
