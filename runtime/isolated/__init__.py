@@ -8,7 +8,6 @@
 - ``wire``: the messages between the two: plain values, one line of JSON each
 - ``child``: the program of the child
 - ``process``: one child, seen from the parent: start, listen, end
-- ``letters``: requests of callers to the supervisor
-- ``supervisor``: the thread that keeps a child running and tracks pending requests
+- ``supervisor``: the thread that keeps a child running and tracks pending requests and time
 - ``handles``: the objects that callers use
 """
