@@ -30,9 +30,23 @@ from tests.interpreters.cli.processes import BACKENDS, Cogstep, scripted
 QUESTION = "What is 17 * 23?"
 
 LAZY = {
-    "asyncio", "attr", "cattrs", "cognition", "runtime", "llama_cpp", "mlx", "mlx_lm", "numpy", "jinja2",
-    "huggingface_hub", "tokenizers", "transformers",
-}  # fmt: skip
+    "asyncio",
+    "attr",
+    "cattrs",
+    "cognition",
+    "runtime",
+    "llama_cpp",
+    "mlx",
+    "mlx_lm",
+    "numpy",
+    "jinja2",
+    "huggingface_hub",
+    "tokenizers",
+    "transformers",
+}
+FACE = {"cognition", "cognition.base", "cognition.base.face"}
+"""Finds the public names of a package, and imports nothing of the core."""
+# fmt: skip
 """What nothing but a turn needs."""
 
 
@@ -61,7 +75,7 @@ def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
 
     assert exit_code == "0"
     assert run.stdout
-    assert {name.split(".")[0] for name in modules} & LAZY == set()
+    assert {name.split(".")[0] for name in set(modules) - FACE} & LAZY == set()
 
 
 def pages(command: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:

@@ -24,8 +24,8 @@ BESIDE_THE_GATE = {
     ("main.py", "sys.stderr"): "as above",
     ("arguments.py", "sys.stdout"): "compared with, to tell which of the two argparse means",
     ("interrupts.py", "os.write"): "a handler of signals may use no buffer: it writes our own two sequences",
-    ("probe.py", "os.write"): "a child's report to its parent, as JSON in ASCII",
-    ("lines.py", "input"): "shows a prompt of ours, for a library that edits lines",
+    ("_backend_probe.py", "os.write"): "a child's report to its parent, as JSON in ASCII",
+    ("line_input.py", "input"): "shows a prompt of ours, for a library that edits lines",
 }
 """Who names a stream all the same, and why."""
 
@@ -47,14 +47,14 @@ def writers(path: Path) -> set[str]:
 
 def test_nothing_is_written_beside_the_gate() -> None:
     """In all of the command line there is no other `print`, no other stream, and each exception has its reason."""
-    found = {(path.name, name) for path in CLI.glob("*.py") for name in writers(path)}
+    found = {(path.name, name) for path in CLI.rglob("*.py") for name in writers(path)}
 
     assert found == set(BESIDE_THE_GATE)
 
 
 def test_only_the_gate_writes_sequences() -> None:
     """Escape sequences stand in one module, and are written by `steer` alone."""
-    for path in CLI.glob("*.py"):
+    for path in CLI.rglob("*.py"):
         if path.name != "terminal.py":
             assert "\\x1b" not in path.read_text().replace("``\\x1b``", ""), path
 

@@ -394,7 +394,7 @@ def test_a_call_that_did_not_begin_says_nothing_of_itself() -> None:
     class Late(Turn):
         """Over as soon as somebody asks whether something may begin."""
 
-        def begins(self, effect_id: EffectId) -> bool:
+        def try_begin(self, effect_id: EffectId) -> bool:
             self.end()
             return super().try_begin(effect_id)
 
@@ -406,7 +406,7 @@ def test_a_call_that_did_not_begin_says_nothing_of_itself() -> None:
         job = Job(
             say.Perform("a", 1, "a", CallTool(EffectId("1.1.1"), ToolCall("1", "look", '{"n": 1}'))), stream._begun
         )
-        job.context = ToolContext(None, begins=lambda: job.begins(EffectId("1.1.1")))
+        job.context = ToolContext(None, begins=lambda: job.try_begin(EffectId("1.1.1")))
         stream._jobs[job.key] = job
         stream._run(job)
         del handle.send

@@ -456,7 +456,7 @@ def test_a_step_shows_what_is_new_in_a_conversation_and_not_all_of_it_again(
         return looked_at - before
 
     for module in (walking, redactor_module):
-        monkeypatch.setattr(module, "mapped", counted)
+        monkeypatch.setattr(module, "map_texts", counted)
     few, many = looks(3), looks(11)
 
     assert 0 < many < 5 * few

@@ -86,7 +86,7 @@ def test_a_fork_waits_for_the_thread_that_renews_since_a_child_would_keep_its_lo
         left.set()
 
     inside_for_a_while = threading.Event()
-    monkeypatch.setattr(executors.Membership, "give_back", slowly)
+    monkeypatch.setattr(executors.Membership, "release", slowly)
     recorder._membership.drop((name, recorder._membership.held[name]))
     assert inside.wait(10)
     child = os.fork()
