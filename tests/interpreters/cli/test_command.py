@@ -30,24 +30,13 @@ from tests.interpreters.cli.processes import BACKENDS, Cogstep, scripted
 QUESTION = "What is 17 * 23?"
 
 LAZY = {
-    "asyncio",
-    "attr",
-    "cattrs",
-    "cognition",
-    "runtime",
-    "llama_cpp",
-    "mlx",
-    "mlx_lm",
-    "numpy",
-    "jinja2",
-    "huggingface_hub",
-    "tokenizers",
-    "transformers",
-}
+    "asyncio", "attr", "cattrs", "cognition", "runtime", "llama_cpp", "mlx", "mlx_lm", "numpy", "jinja2",
+    "huggingface_hub", "tokenizers", "transformers",
+}  # fmt: skip
+"""What nothing but a turn needs."""
+
 FACE = {"cognition", "cognition.base", "cognition.base.face"}
 """Finds the public names of a package, and imports nothing of the core."""
-# fmt: skip
-"""What nothing but a turn needs."""
 
 
 def single_line(run: subprocess.CompletedProcess[str]) -> str:
