@@ -62,8 +62,8 @@ test-all: $(VENV)/.all ## run all tests
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # A fixed seed: what is reached must not depend on what Hypothesis happens to draw.
-coverage: $(VENV)/.all ## the core's quick tests, which reach every line and branch of cognition/
-	$(BIN)/python -m pytest $(PARALLEL) tests/cognition tests/laws -m "not slow" --hypothesis-profile=quick --hypothesis-seed=0 --cov=cognition --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100 $(ARGS)
+coverage: $(VENV)/.all ## the core's tests, which reach every line and branch of cognition/
+	$(BIN)/python -m pytest $(PARALLEL) tests/cognition tests/laws --hypothesis-seed=0 --cov=cognition --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100 $(ARGS)
 
 lint: $(VENV)/.all ## style (ruff)
 	$(BIN)/ruff check .

@@ -57,7 +57,7 @@ def test_the_slow_tests_exist() -> None:
         source = sources.setdefault(path, (ROOT / path).read_text("utf-8"))
         assert names
         for name in names:
-            assert f" {name}" in source, line
+            assert name == "runTest" or re.search(rf"\b{re.escape(name)}\b", source), line  # a machine's test
 
 
 @needs_make

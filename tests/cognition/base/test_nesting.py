@@ -212,3 +212,8 @@ def test_a_proposed_call_is_held_to_the_same_limit() -> None:
     assert ProposedCall("f", {"a": value_of(DEEPEST - 1)}).arguments_json == f'{{"a": {nested(DEEPEST - 1)}}}'
     with pytest.raises(ConfigError, match="tool arguments must be JSON values: maximum recursion depth"):
         ProposedCall("f", {"a": value_of(DEEPEST)})
+
+
+def test_a_text_that_ends_within_its_value_is_read_to_its_end() -> None:
+    """It is not too deep; that it is cut is for the decoder to find."""
+    assert bracket_too_deep(" [" + "[]," * 2 * DEEPEST, 1) == -1
