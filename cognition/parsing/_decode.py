@@ -354,7 +354,7 @@ def _split_at_marker(
     ``begin``: where the text begins, if not at ``start``.
 
     Raises:
-        Unreadable: ``problem``, formatted with ``subject``, if the marker is missing.
+        UnreadableCallError: ``problem``, formatted with ``subject``, if the marker is missing.
     """
     end = text.find(marker, start)
     if end < 0:

@@ -50,7 +50,7 @@ def call_of(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> Pro
     """Return the call. The text of the arguments stays unchanged to the byte unless it was repaired.
 
     Raises:
-        Unreadable: the name is empty, or the arguments are not an object.
+        UnreadableCallError: the name is empty, or the arguments are not an object.
     """
     if not name.strip():
         raise UnreadableCallError("the call has no name")
@@ -100,7 +100,7 @@ def check_name(calls: CallFormat, head: str) -> str:
     """Like ``find_name``, but refuse a head whose skipped parts, such as an id, contain arguments or another name.
 
     Raises:
-        Unreadable: they may contain some, and the call would not be the intended call without them.
+        UnreadableCallError: they may contain some, and the call would not be the intended call without them.
     """
     name, *others = _parts(calls, head)
     for other in others:

@@ -25,7 +25,7 @@ def read_elements(raw: str, at: int, markers: ParameterMarkers, types: Types) ->
     """Return the parameters from position ``at`` on, and the position after them.
 
     Raises:
-        Unreadable: a tag is not closed or occurs twice, or the nesting is too deep.
+        UnreadableCallError: a tag is not closed or occurs twice, or the nesting is too deep.
     """
     found, at = _elements(raw, at, markers, types, "")
     return _object(found), at

@@ -118,7 +118,7 @@ def parse_value(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]
     If the schema allows strings and another type, only text that is exactly valid for the other type is not a string.
 
     Raises:
-        Unreadable: the text is not a string, and has a duplicate key.
+        UnreadableCallError: the text is not a string, and has a duplicate key.
     """
     stripped = text.strip()
     if not types or types & ANY_TYPE or types == {"string"}:
@@ -145,7 +145,7 @@ def read_literal(text: str) -> tuple[Any, tuple[str, ...]]:
     """Return a value written as JSON, or nearly so; otherwise the text itself.
 
     Raises:
-        Unreadable: it is JSON with a duplicate key.
+        UnreadableCallError: it is JSON with a duplicate key.
     """
     if text in CONSTANTS:
         return CONSTANTS[text], ()

@@ -40,7 +40,7 @@ def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]
     ``complete``: as in ``repair_json``, which repairs invalid JSON.
 
     Raises:
-        Unreadable: the text can't be repaired, has a duplicate key, is an empty list, or is nested too deeply.
+        UnreadableCallError: the text can't be repaired, has a duplicate key, is an empty list, or is nested too deeply.
     """
     repairs: tuple[str, ...] = ()
     doubt = None
