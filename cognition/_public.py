@@ -69,6 +69,7 @@ from cognition.steps.decisions import (
     PlanChanged as PlanChanged,
     Recall as Recall,
     Rejected as Rejected,
+    RejectReason as RejectReason,
     Remember as Remember,
     RetryPlanned as RetryPlanned,
     ReviewPlan as ReviewPlan,

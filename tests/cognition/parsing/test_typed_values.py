@@ -73,10 +73,12 @@ def test_any_text_is_typed(text: str, kind: str) -> None:
     assert repairs == ()
     assert value == text or not isinstance(value, str)
     assert parse_value(text, frozenset({"string"})) == (text, ())
+    problem = ""
     try:
         parse_value(text, frozenset({kind}))
     except UnreadableCallError as error:
-        assert "is given twice" in str(error)
+        problem = str(error)
+    assert problem == "" or problem.endswith("is given twice")
 
 
 ELEMENTS = {
