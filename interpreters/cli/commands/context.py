@@ -112,10 +112,9 @@ def _show_all(requests: RecordedRequests, options: argparse.Namespace) -> int:
     elif newest is None:
         err().write_line(f"{requests.path}: the model was never asked")
     else:
-        out().write_lines((line, "plain") for line in table_lines(rows))
+        out().write_lines(table_lines(rows))
         out().write("\n")
-        report = report_of(newest, requests.config)
-        out().write_lines(request_lines(report, newest.number))
+        out().write_lines(request_lines(report_of(newest, requests.config), newest.number))
     return requests.records
 
 
@@ -123,33 +122,28 @@ def _show_chosen(requests: RecordedRequests, options: argparse.Namespace) -> int
     """Show one request, its prompt, or the difference between two requests. Returns the number of the last record
     shown.
     """
-    from interpreters.cli.reports.context_report import change_lines, changes_data, report_data, request_lines
+    from interpreters.cli.reports import context_report as shown
     from interpreters.recording.context_report import changes_between, report_of
     from interpreters.recording.recorded_requests import find_requests
 
+    found = find_requests(requests, *(options.diff or [options.step or "last"]))
+    data: dict[str, Any] = {"file": requests.path, "session": requests.session}
     if options.diff is not None:
-        before, after = find_requests(requests, *options.diff)
-        changes = changes_between(before, after, requests.config)
-        if options.json:
-            out().write_json({"file": requests.path, "session": requests.session, **changes_data(changes)})
-        else:
-            out().write_lines(change_lines(changes))
-        return max(before.record, after.record)
-    (request,) = find_requests(requests, options.step or "last")
-    report = report_of(request, requests.config)
-    data = {"file": requests.path, "session": requests.session, **report_data(report)}
-    if options.prompt:
-        from interpreters.cli.reports.prompt_text import prompt_of
-
-        prompt = prompt_of(request, options.model)
-        if options.json:
-            data["prompt"] = {"text": prompt.text, "template": prompt.template, "notes": list(prompt.notes)}
-        else:
-            for note in prompt.notes:
-                err().write_line(f"cogstep: {note}", "warning")
-            out().write(prompt.text if prompt.text.endswith("\n") else f"{prompt.text}\n")
-    elif not options.json:
-        out().write_lines(request_lines(report, requests.count))
+        changes = changes_between(*found, requests.config)
+        data |= shown.changes_data(changes)
+        lines = shown.change_lines(changes)
+    else:
+        report = report_of(found[0], requests.config)
+        data |= {**shown.report_data(report), "messages": shown.messages_data(report.messages)}
+        lines = shown.request_lines(report, requests.count)
+    text, template, notes = shown.prompt_of(found[0], options.model) if options.prompt else ("", None, [])
     if options.json:
-        out().write_json(data)
-    return request.record
+        prompt = {"prompt": {"text": text, "template": template, "notes": notes}} if options.prompt else {}
+        out().write_json({**data, **prompt})
+    elif options.prompt:
+        for note in notes:
+            err().write_line(f"cogstep: {note}", "warning")
+        out().write(text if text.endswith("\n") else f"{text}\n")
+    else:
+        out().write_lines(lines)
+    return max(request.record for request in found)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import evolve
 
@@ -11,7 +10,7 @@ from cognition import EffectId
 from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.steps.vocabulary import WORKER_TOOLS
 from cognition.values.features import Plan, Task, TaskStatus
-from interpreters.cli.screen.styled import DisplayState, Rendered, Style, block, note, result_text
+from interpreters.cli.screen.styled import DisplayState, Rendered, Renderer, Style, block, note, one_line, result_text
 from interpreters.observing import events
 
 MARKS: Mapping[TaskStatus, str] = {"open": "[ ]", "in_progress": "[>]", "done": "[x]"}
@@ -63,34 +62,10 @@ def _plan_changed(view: DisplayState, changed: events.PlanChanged) -> Rendered:
     return _render_list(view, "• plan", plan_lines(changed.plan))
 
 
-def _mode_set(view: DisplayState, mode: events.ModeSet) -> Rendered:
-    return note(view, f"• mode: {mode.mode}", "dim")
-
-
-def _remember(view: DisplayState, saved: events.Remember) -> Rendered:
-    return note(view, f"• noted: {saved.text}", "dim")
-
-
-def _recall(view: DisplayState, search: events.Recall) -> Rendered:
-    return note(view, f"• looks for notes on: {search.query}", "dim")
-
-
 def _worker_spawned(view: DisplayState, effect: events.SpawnWorker) -> Rendered:
     session, name = events.worker_session(view.session, effect), effect.worker.name
     view = evolve(view, names={**view.names, session: name})
     return note(view, f"→ worker {shown_name(name)}: {effect.worker.objective}", "call")
-
-
-def _worker_finished(view: DisplayState, end: events.WorkerFinished) -> Rendered:
-    return _worker_ended(view, end.effect_id, end.text, "", "plain")
-
-
-def _worker_failed(view: DisplayState, end: events.WorkerFailed) -> Rendered:
-    return _worker_ended(view, end.effect_id, end.message, "error: ", "error")
-
-
-def _worker_stalled(view: DisplayState, end: events.WorkerStalled) -> Rendered:
-    return _worker_ended(view, end.effect_id, end.message, "stalled: ", "error")
 
 
 def _worker_ended(view: DisplayState, effect_id: EffectId, text: str, begin: str, style: Style) -> Rendered:
@@ -99,14 +74,14 @@ def _worker_ended(view: DisplayState, effect_id: EffectId, text: str, begin: str
     return block(view, f"← worker {name}: {begin}{result_text(text, whole=view.whole)}", style)
 
 
-FEATURES: Mapping[type, Callable[[DisplayState, Any], Rendered]] = {
+FEATURES: Mapping[type, Renderer] = {
     events.TasksChanged: _tasks_changed,
     events.PlanChanged: _plan_changed,
-    events.ModeSet: _mode_set,
-    events.Remember: _remember,
-    events.Recall: _recall,
+    events.ModeSet: one_line("dim", lambda mode: f"• mode: {mode.mode}"),
+    events.Remember: one_line("dim", lambda saved: f"• noted: {saved.text}"),
+    events.Recall: one_line("dim", lambda search: f"• looks for notes on: {search.query}"),
     events.SpawnWorker: _worker_spawned,
-    events.WorkerFinished: _worker_finished,
-    events.WorkerFailed: _worker_failed,
-    events.WorkerStalled: _worker_stalled,
+    events.WorkerFinished: lambda view, end: _worker_ended(view, end.effect_id, end.text, "", "plain"),
+    events.WorkerFailed: lambda view, end: _worker_ended(view, end.effect_id, end.message, "error: ", "error"),
+    events.WorkerStalled: lambda view, end: _worker_ended(view, end.effect_id, end.message, "stalled: ", "error"),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cognition import to_data
 from cognition.base.display import LONGEST_LINE, shown_name
@@ -17,9 +17,6 @@ from interpreters.cli.screen.styled import DisplayState, Piece, Style, end_line
 from interpreters.cli.screen.terminal import StatusLine, Terminal, json_text
 from interpreters.observing import events
 from interpreters.observing.events import Event
-
-if TYPE_CHECKING:
-    from interpreters.observing.events import Event
 
 WAITING: Mapping[type, Callable[[Any], str]] = {
     events.ModelCalled: lambda called: f"waiting for {'a summary' if called.purpose == 'summary' else 'the model'}",

@@ -78,14 +78,12 @@ def _is_plain(text: str) -> bool:
 
 
 def _show_tabs(text: str) -> str:
-    if "\t" not in text:
-        return text
-    pieces = text.split("\t")
+    *pieces, last = text.split("\t")
     made = ""
-    for piece in pieces[:-1]:
+    for piece in pieces:
         made += piece
         made += "→".ljust(TAB - len(made) % TAB)
-    return made + pieces[-1]
+    return made + last
 
 
 def wrap(text: str, bar: str, columns: int) -> Iterator[str]:
