@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.cli.commands.replay import load_engine
 from interpreters.cli.options.arguments import add_command, add_engine_option
-from interpreters.cli.options.store_option import add_store_option
+from interpreters.cli.options.store_option import add_recording
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ OTHERWISE = (
 
 def add(commands: Any) -> None:
     command = add_command(commands, "context", "show what the model was shown at each step", PAGE, context)
-    command.add_argument("file", metavar="FILE", help="a recording made with --record")
-    add_store_option(command, "FILE is the name of a session")
+    add_recording(command)
     command.add_argument("--step", type=step_name, metavar="N", help="this request: its number, TURN.STEP, or last")
     command.add_argument(
         "--diff", type=step_name, nargs=2, metavar=("N", "M"), help="what changed between these two requests"

@@ -12,6 +12,7 @@ from interpreters.cli._errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandE
 from interpreters.cli.options.arguments import (
     Parser,
     add_command,
+    add_group,
     add_mcp_option,
     add_mode_option,
     add_place_options,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from interpreters.agents.agent import Agent
     from interpreters.cli.screen.styled import Style
     from interpreters.mcp.client import MCPServers
-    from interpreters.mcp.manager import ServerStatus
 
 MCP = """\
 Use the tools of MCP servers, or serve tools to other programs that speak the Model Context Protocol.
@@ -62,8 +62,7 @@ examples:
 
 
 def add(commands: Any) -> None:
-    mcp = add_command(commands, "mcp", "use and serve tools by the Model Context Protocol", MCP, None)
-    actions = mcp.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(mcp))
+    actions = add_group(commands, "mcp", "use and serve tools by the Model Context Protocol", MCP)
 
     listing = add_command(actions, "list", "say what servers offer", LIST, _list)
     add_mcp_option(listing)
@@ -84,9 +83,8 @@ def add(commands: Any) -> None:
     add_mode_option(agent, "default")
     add_place_options(agent)
     agent.add_argument("--system", metavar="TEXT", help="with --as-agent: its system prompt (default: none)")
-    agent.add_argument(
-        "--max-steps", type=COUNT, metavar="N", help="with --as-agent: replies in one turn (default: 12)"
-    )
+    steps = "with --as-agent: replies in one turn (default: 12)"
+    agent.add_argument("--max-steps", type=COUNT, metavar="N", help=steps)
     model = serve.add_argument_group("model, with --as-agent")
     add_model_options(model)
     add_sampling_options(model)
@@ -101,25 +99,22 @@ def _list(options: argparse.Namespace) -> int:
     servers = open_servers(options)
     if servers is None:
         raise CommandError("no server is named; write --mcp NAME=COMMAND, --mcp NAME=http://..., or --mcp FILE.json")
-    servers.tools()
-    found = servers.status()
+    servers.tools()  # connects
+    connected = all(one.connected for one in servers.status())
     if options.json:
         out().write_json(_as_data(servers), indent=2)
     else:
         out().write_lines(_lines(servers))
-    return ANSWERED if all(one.connected for one in found) else UNANSWERED
+    return ANSWERED if connected else UNANSWERED
 
 
 def _as_data(servers: MCPServers) -> dict[str, Any]:
     from attrs import asdict
 
-    tools = [
-        {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
-        for tool in servers.tools()
-    ]
+    names = ("name", "description", "parameters")
     return {
         "servers": [asdict(one) for one in servers.status()],
-        "tools": tools,
+        "tools": [{name: getattr(tool.spec, name) for name in names} for tool in servers.tools()],
         "resources": [asdict(one) for one in servers.resources()],
         "prompts": [asdict(one) for one in servers.prompts()],
         "problems": [asdict(one) for one in servers.problems],
@@ -131,7 +126,11 @@ def _lines(servers: MCPServers) -> Iterator[tuple[str, Style]]:
 
     tools, resources, prompts = servers.tools(), servers.resources(), servers.prompts()
     for one in servers.status():
-        yield from _heading(one)
+        if one.connected:
+            info = f", {shown_name(one.info, 60)}" if one.info else ""
+            yield f"✓ {one.name}: {one.where}{info}, protocol {one.protocol}", "plain"
+        else:
+            yield f"✗ {one.name}: {one.where}", "error"
         for tool in tools:
             if tool.spec.name.startswith(f"mcp.{one.name}."):
                 first = tool.spec.description.strip().partition("\n")[0]
@@ -145,16 +144,6 @@ def _lines(servers: MCPServers) -> Iterator[tuple[str, Style]]:
                 yield f"    prompt {shown_name(prompt.name, 80)}({shown_name(', '.join(prompt.arguments), 80)})", "dim"
     for problem in servers.problems:
         yield f"! {problem}", "warning"
-
-
-def _heading(one: ServerStatus) -> Iterator[tuple[str, Style]]:
-    from cognition.base.display import shown_name
-
-    if one.connected:
-        info = f", {shown_name(one.info, 60)}" if one.info else ""
-        yield f"✓ {one.name}: {one.where}{info}, protocol {one.protocol}", "plain"
-    else:
-        yield f"✗ {one.name}: {one.where}", "error"
 
 
 # --------------------------------------------------------------------------------------------------------------- serve
@@ -244,7 +233,7 @@ def _token(options: argparse.Namespace) -> str:
 
 
 def _approver(chosen: str | None) -> Any:
-    from interpreters.cli.options.user_modules import load_named
+    from interpreters.cli.options.user_modules import load_approver
 
     match chosen:
         case None | "none":
@@ -254,7 +243,4 @@ def _approver(chosen: str | None) -> Any:
         case "ask" | "later":
             raise CommandError(f"--approve {chosen}: nobody is at a terminal here; give all, none or MODULE:NAME")
         case name:
-            found = load_named("--approve", name)
-            if not callable(found) or isinstance(found, type):
-                raise CommandError(f"--approve {name} is no function of a request; it has to return True or False")
-            return found
+            return load_approver(name)

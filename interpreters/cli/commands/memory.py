@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError
-from interpreters.cli.options.arguments import add_command, add_secrets_option
+from interpreters.cli.options.arguments import add_command, add_group, add_secrets_option
 from interpreters.cli.options.numbers import COUNT
 from interpreters.cli.screen.terminal import err, out
 
@@ -72,8 +72,7 @@ SOURCES: tuple[Source, ...] = ("episodes", "knowledge", "outcomes")
 
 
 def add(commands: Any) -> None:
-    memory = add_command(commands, "memory", "search and write a memory in files", MEMORY, None)
-    actions = memory.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(memory))
+    actions = add_group(commands, "memory", "search and write a memory in files", MEMORY)
 
     search = add_command(actions, "search", "find passages by their words", SEARCH, _search)
     search.add_argument("query", metavar="QUERY", help="words to look for")

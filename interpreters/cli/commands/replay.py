@@ -14,7 +14,7 @@ from interpreters.cli.options.arguments import (
     features,
 )
 from interpreters.cli.options.numbers import COUNT, REPLY
-from interpreters.cli.options.store_option import add_store_option, name_of
+from interpreters.cli.options.store_option import add_recording, name_of
 from interpreters.cli.options.user_modules import load_named
 from interpreters.cli.screen.terminal import err, out
 
@@ -38,8 +38,7 @@ examples:
 
 def add(commands: Any) -> None:
     command = add_command(commands, "replay", "verify a recording without a model", PAGE, replay)
-    command.add_argument("file", metavar="FILE", help="a recording made with --record")
-    add_store_option(command, "FILE is the name of a session")
+    add_recording(command)
     command.add_argument("--json", action="store_true", help="print the result as one JSON object")
     command.add_argument("--to", type=COUNT, metavar="N", help="stop after record N and print the state then, as JSON")
     command.add_argument("--all", action="store_true", help="show every record that differs, and not only the first")

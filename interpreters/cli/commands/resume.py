@@ -22,7 +22,7 @@ from interpreters.cli.options.arguments import (
 )
 from interpreters.cli.options.model_options import add_fallback_option, add_model_options
 from interpreters.cli.options.numbers import COUNT, TURN
-from interpreters.cli.options.store_option import add_store_option, name_of
+from interpreters.cli.options.store_option import add_recording, add_store_option, name_of
 
 RESUME = """\
 Go on with a recorded session in its own recording, also after a crash.
@@ -61,8 +61,7 @@ examples:
 
 def add(commands: Any) -> None:
     command = add_command(commands, "resume", "go on with a recorded session", RESUME, resume, OUTPUT)
-    command.add_argument("file", metavar="FILE", help="its recording, which goes on too")
-    add_store_option(command, "FILE is the name of a session")
+    add_recording(command, "its recording, which goes on too")
     command.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask then; - reads it from stdin")
     command.add_argument(
         "--answer",

@@ -134,6 +134,12 @@ def add_command(
     return command
 
 
+def add_group(commands: Any, name: str, summary: str, page: str) -> Any:
+    """Add a command that only has subcommands. Returns the object to add these to."""
+    group = add_command(commands, name, summary, page, None)
+    return group.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+
+
 def add_session_options(command: Parser) -> None:
     """Add the options of commands that start a new session."""
     model = command.add_argument_group("model")

@@ -27,6 +27,12 @@ def add_store_option(group: Any, what: str) -> None:
     group.add_argument("--store", metavar="URL", help=f"{what} in this database: {EXAMPLES}")
 
 
+def add_recording(command: Any, text: str = "a recording made with --record") -> None:
+    """Add the recording of a command as an argument, and the option for its store."""
+    command.add_argument("file", metavar="FILE", help=text)
+    add_store_option(command, "FILE is the name of a session")
+
+
 def resolve_in_store(options: argparse.Namespace) -> None:
     """Replace the names in the options by sessions of the store. Does nothing without ``--store``.
 

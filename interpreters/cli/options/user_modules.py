@@ -52,6 +52,14 @@ def load_named(option: str, name: str) -> Any:
     return found
 
 
+def load_approver(name: str) -> Any:
+    """Return the function that ``--approve MODULE:NAME`` names."""
+    found = load_named("--approve", name)
+    if not callable(found) or isinstance(found, type):
+        raise CommandError(f"--approve {name} is no function of a request; it has to return True or False")
+    return found
+
+
 def call_user_function(
     option: str, name: str, function: Callable[..., Any], *arguments: Any, what: str = "calling it"
 ) -> Any:
