@@ -128,7 +128,7 @@ def _show_chosen(requests: RecordedRequests, options: argparse.Namespace) -> int
     found = find_requests(requests, *(options.diff or [options.step or "last"]))
     data: dict[str, Any] = {"file": requests.path, "session": requests.session}
     if options.diff is not None:
-        changes = changes_between(*found, requests.config)
+        changes = changes_between(found[0], found[1], requests.config)
         data |= shown.changes_data(changes)
         lines = shown.change_lines(changes)
     else:

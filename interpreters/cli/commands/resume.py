@@ -148,8 +148,7 @@ def resume(options: argparse.Namespace) -> int:
         if not judged and not options.answer and any(isinstance(effect, AskApproval) for effect in agent.pending):
             # It would be refused now, for good, without anybody's word.
             code = UNANSWERED
-            for line in pending_lines(agent.pending, session.person, agent.config.offered):
-                output.note(line, "warning")
+            output.notes(pending_lines(agent.pending, session.person, agent.config.offered), "warning")
         elif agent.unfinished and (not options.answer or session.person.is_here):
             waits = "what waits for an answer is asked again" if agent.pending else ""
             output.note(waits or "the turn that was interrupted goes on", "dim")
@@ -180,19 +179,9 @@ def fork(options: argparse.Namespace) -> int:
     system = program_options(options).get("system") if options.system is None else options.system
     check_recording(options.record)
 
+    which: dict[str, Any] = {"turn": options.turn, "foreign": options.foreign, "files": options.files}
     with open_session(
-        options,
-        lambda model, more: Agent.fork(
-            options.file,
-            model,
-            tools,
-            system,
-            turn=options.turn,
-            foreign=options.foreign,
-            files=options.files,
-            **given,
-            **more,
-        ),
+        options, lambda model, more: Agent.fork(options.file, model, tools, system, **which, **given, **more)
     ) as session:
         hooks = () if foreign or header.config is None else header.config.hooks
         dropped = [point for point in hooks if point not in session.agent.config.hooks]

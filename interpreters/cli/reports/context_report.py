@@ -241,11 +241,11 @@ def _words(fate: str) -> str:
     return fate.replace("_", " ")
 
 
-def _number(value: float | None) -> str:
+def _number(value: int | float | None) -> str:
     """Format a count, or a share, which is a float."""
     if value is None:
         return "-"
-    return f"{100 * value:.0f} %" if isinstance(value, float) else f"{value:,}"
+    return f"{value:,}" if isinstance(value, int) else f"{100 * value:.0f} %"
 
 
 # --------------------------------------------------------------------------------------------------- two requests

@@ -7,7 +7,7 @@ remembers that its stream failed. The turn is then cancelled, and the command re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cognition import to_data
@@ -56,6 +56,10 @@ class Output(ABC):
     @abstractmethod
     def note(self, text: str, style: Style = "plain") -> None:
         """Show one line that is not an event."""
+
+    def notes(self, lines: Iterable[str], style: Style = "plain") -> None:
+        for line in lines:
+            self.note(line, style)
 
     def progress(self, text: str) -> None:  # noqa: B027 - an output that has no such line leaves it out
         """Redraw the last line, such as a progress bar. Only for text on a terminal."""

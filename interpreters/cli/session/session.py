@@ -68,8 +68,7 @@ class Session:
         """Run one turn; see ``guard``."""
         result = self.guard(run)
         waiting = pending_lines(result.pending, self.person, self.agent.config.offered)
-        for line in (*refused_lines(self.person), *waiting):
-            self.output.note(line, "warning")
+        self.output.notes((*refused_lines(self.person), *waiting), "warning")
         return result
 
     def guard(self, run: Callable[[], Result]) -> Result:
