@@ -6,17 +6,17 @@ crash, mostly in native code, is a finding about the current stage. The parent r
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from cognition.base.display import LONGEST_LINE, shown_name
 from runtime.children.ending import signal_name
@@ -25,12 +25,8 @@ QUESTION = "What is 17 * 23?"
 ANSWER = "391"
 """The expected answer, since a broken backend may produce nonsense without an error."""
 
-Stage = Literal["import", "load", "answer"]
-DOING: Mapping[Stage, str] = {
-    "import": "importing the package",
-    "load": "loading the model",
-    "answer": "answering",
-}
+DOING = {"import": "importing the package", "load": "loading the model", "answer": "answering"}
+"""What the child does at each stage."""
 
 
 @frozen
@@ -61,7 +57,7 @@ def probe(backend: str, seconds: float) -> Finding:
             check=False,
         )
     except subprocess.TimeoutExpired as late:
-        return Finding(False, f"it took longer than {seconds:g} s, {DOING[_stage(late.stdout or b'')]}")
+        return Finding(False, f"it took longer than {seconds:g} s, {_doing(late.stdout or b'')}")
     return understand(run.returncode, run.stdout, run.stderr)
 
 
@@ -70,7 +66,7 @@ def understand(code: int, out: bytes, err: bytes) -> Finding:
     for line in reversed(_lines(out)):
         if "found" in line:
             return Finding(**line["found"])
-    doing = DOING[_stage(out)]
+    doing = _doing(out)
     if code < 0:
         return Finding(False, f"its process was killed by {signal_name(-code)} while {doing}")
     said = err.decode("utf-8", "replace").strip().splitlines()
@@ -80,30 +76,26 @@ def understand(code: int, out: bytes, err: bytes) -> Finding:
 def _lines(out: bytes) -> list[dict[str, Any]]:
     found = []
     for line in out.decode("utf-8", "replace").splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:  # native code prints to stdout as it likes
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+        with contextlib.suppress(ValueError):  # native code prints to stdout as it likes
+            found.append(json.loads(line))
+    return [value for value in found if isinstance(value, dict)]
 
 
-def _stage(out: bytes) -> Stage:
-    return cast("Stage", next((line["stage"] for line in reversed(_lines(out)) if "stage" in line), "import"))
+def _doing(out: bytes) -> str:
+    return DOING[next((line["stage"] for line in reversed(_lines(out)) if "stage" in line), "import")]
 
 
 def child(backend: Literal["llama", "mlx"]) -> None:
     """Run the test in the child process and print the finding. Exceptions become a finding too."""
     try:
-        found: dict[str, Any] = _try(backend)
+        found = _try(backend)
     except Exception as error:
         message = shown_name(str(error), LONGEST_LINE)
-        found = {"works": False, "problem": message if " " in message else f"{type(error).__name__}: {message}"}
-    _print_json({"found": found})
+        found = Finding(False, message if " " in message else f"{type(error).__name__}: {message}")
+    _print_json({"found": asdict(found)})
 
 
-def _try(backend: Literal["llama", "mlx"]) -> dict[str, Any]:
+def _try(backend: Literal["llama", "mlx"]) -> Finding:
     _print_json({"stage": "import"})
     from interpreters.agents.agent import Agent
     from interpreters.toolbox import standard_tools
@@ -116,24 +108,13 @@ def _try(backend: Literal["llama", "mlx"]) -> dict[str, Any]:
     model = load_model(backend=backend)
     loaded = time.monotonic()
     _print_json({"stage": "answer"})
-    with (
-        model,
-        tempfile.TemporaryDirectory() as empty,
-        Agent(model, tools=standard_tools(Path(empty))) as agent,
-    ):
+    with model, tempfile.TemporaryDirectory() as empty, Agent(model, tools=standard_tools(Path(empty))) as agent:
         result = agent.run(QUESTION)
     answered = time.monotonic()
     text = shown_name(result.text)
     right = result.ok and ANSWER in text
-    return {
-        "works": right,
-        "problem": "" if right else f"asked {QUESTION!r}, it answered {text or shown_name(str(result.outcome))!r}",
-        "device": device,
-        "answer": text,
-        "tool_called": bool(result.calls),
-        "load_seconds": loaded - begun,
-        "answer_seconds": answered - loaded,
-    }
+    problem = "" if right else f"asked {QUESTION!r}, it answered {text or shown_name(str(result.outcome))!r}"
+    return Finding(right, problem, device, text, bool(result.calls), loaded - begun, answered - loaded)
 
 
 def _print_json(value: dict[str, Any]) -> None:

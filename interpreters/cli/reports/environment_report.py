@@ -85,9 +85,7 @@ def llama_line(machine: Machine) -> InstallLine:
     """llama.cpp: from the matching extra index, or compiled."""
     wheels = machine.python in WHEEL_PYTHONS
     if machine.metal:
-        if wheels:
-            return _from_index("metal", "with Metal")
-        return _build_line("METAL", "with Metal")
+        return _from_index("metal", "with Metal") if wheels else _build_line("METAL", "with Metal")
     if machine.nvidia:
         fitting = [version for version in CUDA_WHEELS if machine.cuda is not None and version <= machine.cuda]
         if wheels and fitting:
@@ -118,10 +116,8 @@ def mlx_line(machine: Machine) -> InstallLine:
 
 def this_machine() -> Machine:
     """Return the properties of this machine."""
-    nvidia, cuda = _nvidia()
-    return Machine(
-        platform.system(), platform.machine(), (sys.version_info[0], sys.version_info[1]), _glibc(), nvidia, cuda
-    )
+    python = (sys.version_info[0], sys.version_info[1])
+    return Machine(platform.system(), platform.machine(), python, _glibc(), *_nvidia())
 
 
 def _glibc() -> tuple[int, int] | None:
@@ -275,11 +271,8 @@ def report_lines(report: EnvironmentReport) -> Iterator[tuple[str, Style]]:
     for backend in report.backends:
         yield _backend_line(backend)
     yield f"{NEUTRAL} GPU: {_gpu_text(report.machine)}", "plain"
-    hub = (
-        f"huggingface_hub {report.hub_version}"
-        if report.hub_version
-        else "pip install 'cogstep[hub]' to use hf: models"
-    )
+    install_hub = "pip install 'cogstep[hub]' to use hf: models"
+    hub = f"huggingface_hub {report.hub_version}" if report.hub_version else install_hub
     yield _place_line("models", report.hub_cache, f"; {hub}")
     yield _place_line("state", report.state, "")
     yield f"{GOOD if report.shell_found else NEUTRAL} shell: {report.shell}", "plain"
@@ -304,10 +297,9 @@ def _backend_line(report: BackendReport) -> tuple[str, Style]:
     finding = report.finding
     if not finding.works:
         return f"{BAD} {name} ({versions}): {finding.problem}", "error"
-    return (
-        f"{GOOD} {name} ({versions}) on the {finding.device}: works; loaded in {finding.load_seconds:.2f} s, "
-        f"answered {finding.answer!r} in {finding.answer_seconds:.2f} s"
-    ), "plain"
+    loaded = f"loaded in {finding.load_seconds:.2f} s"
+    answered = f"answered {finding.answer!r} in {finding.answer_seconds:.2f} s"
+    return f"{GOOD} {name} ({versions}) on the {finding.device}: works; {loaded}, {answered}", "plain"
 
 
 def _program_line(program: InstalledProgram) -> tuple[str, Style]:
@@ -331,7 +323,5 @@ def _gpu_text(machine: Machine) -> str:
 def _place_line(name: str, where: DirectoryReport, more: str) -> tuple[str, Style]:
     if not where.writable:
         return f"{BAD} {name}: {where.path} can't be written; see to its permissions{more}", "error"
-    return (
-        f"{GOOD if where.exists else NEUTRAL} {name}: {where.path}{'' if where.exists else ' (not there yet)'}{more}",
-        "plain",
-    )
+    mark, there = (GOOD, "") if where.exists else (NEUTRAL, " (not there yet)")
+    return f"{mark} {name}: {where.path}{there}{more}", "plain"
