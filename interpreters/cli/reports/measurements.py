@@ -120,10 +120,8 @@ def measure(options: argparse.Namespace, show: Callable[[Figure], None], status:
         measured = Measurement(model, options.prompt, options.tokens, options.rounds, status)
         cold, warm = measured.first_tokens()
         prompt = round(median(done.usage.input_tokens for done in cold))
-        evaluated = (
-            (done.usage.input_tokens - done.usage.reused_tokens, done.timings.prefill_seconds) for done in cold
-        )
-        rate = median(per_second(*each) for each in evaluated)
+        new = [done.usage.input_tokens - done.usage.reused_tokens for done in cold]
+        rate = median(per_second(number, done.timings.prefill_seconds) for number, done in zip(new, cold, strict=True))
         show(Figure("prefill", f"{short(rate)} tokens/s", f"of a prompt of {prompt} tokens"))
         decoded, seconds = measured.decode()
         show(Figure("decode", f"{short(decoded / seconds)} tokens/s", f"over {decoded} tokens"))
@@ -208,7 +206,7 @@ class Measurement:
         return per_second(tokens, time.monotonic() - began)
 
     def _conversation(self, words: str, ask: str) -> tuple[Message, ...]:
-        """Return a conversation with a unique beginning. It contains the time, since a cache may outlive its process."""
+        """Return a conversation that begins uniquely: with the time too, since a cache may outlive its process."""
         label = f"{next(self._labels):04d}-{time.time_ns() % 10**9:09d}"
         return (UserMessage("m1", f"{label} {words}\n{ask}"),)
 
@@ -228,7 +226,7 @@ class Measurement:
         def tokens(number: int) -> int:
             return self._model.count_tokens(_request(self._conversation(_words(number), BEGIN), 1))
 
-        # The first number of words that is too many, less one; a single word is taken in any case.
+        # One word in any case, and each further one that is not too much.
         return _words(1 + bisect_right(range(2, 2 * self._prompt + 1), self._prompt, key=tokens))
 
 

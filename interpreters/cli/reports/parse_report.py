@@ -76,9 +76,10 @@ def _read_spec(path: str) -> FormatSpec:
     if isinstance(data, dict) and isinstance(data.get("format"), dict):
         data = data["format"]  # the whole of what `cogstep format --json` prints
     try:
-        return from_data(data, FormatSpec)
+        found: FormatSpec = from_data(data, FormatSpec)
     except (CodecError, ConfigError) as error:
         raise CommandError(f"{path} holds no format ({error}); `cogstep format --json` writes one") from error
+    return found
 
 
 def read_tools(path: str) -> tuple[ToolSpec, ...]:
