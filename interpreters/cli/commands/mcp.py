@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -166,29 +167,26 @@ def _serve(options: argparse.Namespace) -> int:
     given: Any = {"policy": program["policy"]} if "policy" in program else {}
     protect(given, tools)
     about: dict[str, Any] = {"approve": approve, "mode": options.mode or "default", "deps": program.get("deps")}
-    model = None
-    if options.as_agent is not None:
-        from interpreters.cli.options.model_options import load_options
-        from interpreters.mcp.agent_tools import agent_tool
-        from runtime import load_model
+    with contextlib.ExitStack() as at_the_end:
+        if options.as_agent is not None:
+            from interpreters.cli.options.model_options import load_options
+            from interpreters.mcp.agent_tools import agent_tool
+            from runtime import load_model
 
-        make = _agents(options, tools, approve)
-        model = load_model(options.model, isolate=bool(options.isolate), **load_options(options, lambda _: None))
-        service = MCPService([agent_tool(lambda: make(model), name=options.as_agent)], **about)
-    elif tools:
-        service = MCPService(tools, policy=given.get("policy") or Policy(), **about)
-    else:
-        raise CommandError("there is nothing to serve; name tools by --tools")
-    try:
+            make = _agents(options, tools, approve)
+            model = load_model(options.model, isolate=bool(options.isolate), **load_options(options, lambda _: None))
+            at_the_end.callback(model.close)
+            service = MCPService([agent_tool(lambda: make(model), name=options.as_agent)], **about)
+        elif tools:
+            service = MCPService(tools, policy=given.get("policy") or Policy(), **about)
+        else:
+            raise CommandError("there is nothing to serve; name tools by --tools")
         if options.port is None:
             # The thread that reads stdin is not woken by Ctrl-C, and Python would wait for it.
             signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
             service.serve_stdio()
         else:
             service.serve_http(options.port, token=token, ready=lambda url: err().write_line(f"serving at {url}"))
-    finally:
-        if model is not None:
-            model.close()
     return ANSWERED
 
 

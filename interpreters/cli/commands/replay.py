@@ -121,9 +121,8 @@ def changed_engine(options: argparse.Namespace, header: Header) -> Any:
     if not changes:
         return make
     if header.config is None:
-        raise CommandError(
-            f"{name_of(options.file)} was recorded by other logic, which has no configuration to be changed"
-        )
+        name = name_of(options.file)
+        raise CommandError(f"{name} was recorded by other logic, which has no configuration to be changed")
     return (make or LLMEngine)(evolve(header.config, **changes))
 
 
@@ -139,11 +138,9 @@ def report_text(report: ReplayReport, *, every: bool = False) -> str:
         if every:
             shown.append(f"{path}: {len(shown)} of {format_count(report.records, 'record')} differ")
         return "\n".join(shown)
-    counts = ", ".join(
-        format_count(count, name)
-        for count, name in ((report.records, "record"), (report.turns, "turn"), (report.decisions, "decision"))
-    )
-    return f"{path}: every decision is the same ({counts})"
+    counts = {"record": report.records, "turn": report.turns, "decision": report.decisions}
+    told = ", ".join(format_count(count, name) for name, count in counts.items())
+    return f"{path}: every decision is the same ({told})"
 
 
 def format_count(count: int, name: str) -> str:
@@ -167,13 +164,6 @@ def report_data(report: ReplayReport, *, every: bool = False) -> dict[str, Any]:
 
 
 def divergence_data(different: ReplayDivergence) -> dict[str, Any]:
-    return {
-        "record": different.record,
-        "line": different.line,
-        "field": different.field,
-        "recorded": different.recorded,
-        "decided": different.decided,
-        "parts": [
-            {"field": part.field, "recorded": part.recorded, "decided": part.decided} for part in different.parts
-        ],
-    }
+    from attrs import asdict
+
+    return asdict(different, filter=lambda attribute, _: not attribute.name.startswith("_"))

@@ -16,8 +16,7 @@ from interpreters.cli.commands.replay import format_count, load_engine
 from interpreters.cli.options.arguments import add_command, add_engine_option, add_group
 from interpreters.cli.options.numbers import TURN
 from interpreters.cli.options.store_option import EXAMPLES, IS_URL, add_recording, add_store_option, name_of, store_at
-from interpreters.cli.screen.columns import columns
-from interpreters.cli.screen.terminal import err, in_pieces, json_parts, out
+from interpreters.cli.screen.terminal import columns, err, in_pieces, json_parts, out
 
 if TYPE_CHECKING:
     from interpreters.recording.collections import Place, Recording
@@ -229,9 +228,9 @@ def _row(info: SessionInfo) -> tuple[str, ...]:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from interpreters.recording.sessions import markdown_parts
+    from interpreters.recording.sessions import markdown_parts, read_transcript
 
-    transcript = _read(options)
+    transcript = read_transcript(options.file, load_engine(options.engine))
     numbers = [turn.number for turn in transcript.turns]
     if options.turn is not None and options.turn not in numbers:
         there = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "there are none"
@@ -260,11 +259,12 @@ def _search(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import read_transcript
     from runtime.files import open_private
 
     if options.reasoning and options.format != "openai":
         raise CommandError("--reasoning is for --format openai; the other formats always have it")
-    transcript = _read(options)
+    transcript = read_transcript(options.file, load_engine(options.engine))
     # Half a surrogate pair has no form in UTF-8.
     pieces = (piece.encode("utf-8", "replace") for piece in in_pieces(_export_parts(transcript, options)))
     if options.output is None:
@@ -288,8 +288,7 @@ def _export_parts(transcript: Transcript, options: argparse.Namespace) -> Iterat
         yield from json_parts(transcript_to_data(transcript))
         yield "\n"
     elif options.format == "markdown":
-        for part in markdown_parts(transcript):
-            yield f"{part}\n"
+        yield from (f"{part}\n" for part in markdown_parts(transcript))
     else:
         for body in transcript_to_openai(transcript, reasoning=options.reasoning):
             yield from json_parts(body)
@@ -313,12 +312,6 @@ def _prune(options: argparse.Namespace) -> int:
         done = "to delete" if options.dry_run else "deleted"
         out().write_line(f"{done}: {format_count(count, 'recording')}, {_format_size(freed)}")
     return ANSWERED
-
-
-def _read(options: argparse.Namespace) -> Transcript:
-    from interpreters.recording.sessions import read_transcript
-
-    return read_transcript(options.file, load_engine(options.engine))
 
 
 def _places(options: argparse.Namespace) -> Sequence[Place]:

@@ -14,8 +14,8 @@ from attrs import asdict
 from cognition import AgentConfig, AssistantMessage, Message, ModelRequest, ToolMessage, UserMessage
 from cognition.values.candidates import Choice
 from cognition.values.content import text_with_placeholders
-from interpreters.cli.screen.columns import columns
 from interpreters.cli.screen.styled import Style
+from interpreters.cli.screen.terminal import columns
 from interpreters.recording.context_report import (
     NOT_SHOWN,
     ContextChanges,

@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
@@ -69,6 +69,20 @@ def in_pieces(parts: Iterable[str]) -> Iterator[str]:
 
 
 PIECE = 1 << 16
+
+
+def columns(rows: Sequence[Sequence[str]], right: Collection[int]) -> Iterator[str]:
+    """Format rows of equal length as lines. The columns in ``right`` are right-aligned."""
+    from cognition.base.display import shown_name
+
+    shown = [[shown_name(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
+    for row in shown:
+        cells = (
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
 
 
 def bar(label: str, done: float) -> str:

@@ -17,7 +17,7 @@ from interpreters.cli.screen.preview_lines import is_cut, preview_rows, wrap
 from interpreters.cli.screen.render import call_text
 from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import err
-from interpreters.cli.session._call_editor import edit_arguments
+from interpreters.cli.session._call_editor import edit_arguments, find_changes
 from interpreters.cli.session._prompt import Prompt
 from interpreters.cli.session.answers import APPROVALS
 from interpreters.loop.program.approvals import NOBODY, Approval, ApprovalRequest, Approve
@@ -128,16 +128,17 @@ class ApprovalDialog:
             self._person.tell("the arguments are as they were", "dim")
             return
         call = self._request.call
-        back = json_object_text(made) == json_object_text(call.arguments)
-        self._arguments = None if back else made
-        self._call = call if back else ToolCall(call.id, call.name, json_object_text(made))
+        self._arguments = find_changes(call.arguments, made)
+        self._call = call if self._arguments is None else ToolCall(call.id, call.name, json_object_text(made))
         self._show()
 
     def _ask_for_rule(self, *, allowed: bool) -> Approval | None:
         """Ask for a rule that applies from now on. Returns None to go back to the question."""
         rules = proposed_rules(self._call, self._tool)
-        for text in rule_lines(rules, self._tool.name):
-            self._person.tell(text, "plain")
+        for number, rule in enumerate(rules, 1):
+            all_of_it = ", every call of this tool" if rule == self._tool.name else ""
+            in_ascii = "" if rule.isascii() else f"  = {ascii(rule)[1:-1]}"
+            self._person.tell(f"  {number}  {shown_name(rule, LONGEST_LINE)}{all_of_it}{in_ascii}", "plain")
         if len(rules) == 1 and self._tool.command:
             self._person.tell(EACH.format(name=self._tool.name), "dim")
         count = f"1 to {len(rules)}" if len(rules) > 1 else "1"
@@ -154,13 +155,6 @@ class ApprovalDialog:
                 return Approval(True, always=True, rule=rule, arguments=self._arguments)
             return Approval(False, "the user said never", always=True, rule=rule)
         return None
-
-
-def rule_lines(rules: tuple[str, ...], name: str) -> Iterator[str]:
-    for number, rule in enumerate(rules, 1):
-        all_of_it = ", every call of this tool" if rule == name else ""
-        in_ascii = "" if rule.isascii() else f"  = {ascii(rule)[1:-1]}"
-        yield f"  {number}  {shown_name(rule, LONGEST_LINE)}{all_of_it}{in_ascii}"
 
 
 def question_lines(
