@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError
@@ -152,35 +152,40 @@ def _lines(servers: MCPServers) -> Iterator[tuple[str, Style]]:
 
 def _serve(options: argparse.Namespace) -> int:
     from cognition import Policy
-    from interpreters.cli.options.program_options import program_options
+    from interpreters.cli.options.model_options import load_options
+    from interpreters.cli.options.program_options import program_options, runtime_options
     from interpreters.cli.options.tool_options import choose_tools
-    from interpreters.cli.session.session import protect
+    from interpreters.cli.session.session import new_agent, protect
+    from interpreters.mcp.agent_tools import agent_tool
     from interpreters.mcp.service import MCPService
+    from runtime import load_model
 
     token = _token(options)
     _as_of_a_session(options)
     if options.tools is None and options.agent is None and not options.no_tools:
         options.tools = ("standard",)
-    approve = _approver(options.approve)
-    tools = choose_tools(options)
-    program = program_options(options)
-    given: Any = {"policy": program["policy"]} if "policy" in program else {}
-    protect(given, tools)
+    approve, program = _approver(options.approve), program_options(options)
     about: dict[str, Any] = {"approve": approve, "mode": options.mode or "default", "deps": program.get("deps")}
     with contextlib.ExitStack() as at_the_end:
         if options.as_agent is not None:
-            from interpreters.cli.options.model_options import load_options
-            from interpreters.mcp.agent_tools import agent_tool
-            from runtime import load_model
-
-            make = _agents(options, tools, approve)
+            begin, more = new_agent(options), {**runtime_options(options), "approve": approve}
             model = load_model(options.model, isolate=bool(options.isolate), **load_options(options, lambda _: None))
             at_the_end.callback(model.close)
-            service = MCPService([agent_tool(lambda: make(model), name=options.as_agent)], **about)
-        elif tools:
-            service = MCPService(tools, policy=given.get("policy") or Policy(), **about)
+
+            def make() -> Agent:
+                agent = begin(model, more)  # type: ignore[arg-type]  # each name of it is one of these
+                if options.mode is not None:
+                    agent.set_mode(options.mode)
+                return agent
+
+            service = MCPService([agent_tool(make, name=options.as_agent)], **about)
         else:
-            raise CommandError("there is nothing to serve; name tools by --tools")
+            tools = choose_tools(options)
+            if not tools:
+                raise CommandError("there is nothing to serve; name tools by --tools")
+            given: Any = {"policy": program["policy"]} if "policy" in program else {}
+            protect(given, tools)
+            service = MCPService(tools, policy=given.get("policy") or Policy(), **about)
         if options.port is None:
             # The thread that reads stdin is not woken by Ctrl-C, and Python would wait for it.
             signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
@@ -197,26 +202,6 @@ def _as_of_a_session(options: argparse.Namespace) -> None:
     for name, usual in vars(session.parse_args([])).items():
         if name not in options:
             setattr(options, name, usual)
-
-
-def _agents(options: argparse.Namespace, tools: Any, approve: Any) -> Callable[[Any], Agent]:
-    from interpreters.agents.agent import Agent
-    from interpreters.cli.options.program_options import program_options, runtime_options
-    from interpreters.cli.session.session import new_options, protect
-
-    given: Any = new_options(options)
-    given.pop("journal", None)
-    protect(given, tools)
-    more = {**runtime_options(options), "approve": approve}
-    system = program_options(options).get("system", "") if options.system is None else options.system
-
-    def make(model: Any) -> Agent:
-        agent = Agent(model, tools, system, **given, **more)
-        if options.mode is not None:
-            agent.set_mode(options.mode)
-        return agent
-
-    return make
 
 
 def _token(options: argparse.Namespace) -> str:

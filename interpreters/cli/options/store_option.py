@@ -76,8 +76,6 @@ def quote_for_command(where: Where, options: argparse.Namespace) -> str:
 
 def without_password(url: str) -> str:
     """Return the URL without its password. It still names the same store if the password is supplied elsewhere."""
-    from sqlalchemy import URL, make_url
+    from sqlalchemy import make_url
 
-    found = make_url(url)
-    query = {name: value for name, value in found.query.items() if name != "password"}
-    return str(URL.create(found.drivername, found.username, None, found.host, found.port, found.database, query))
+    return str(make_url(url)._replace(password=None).difference_update_query(["password"]))
