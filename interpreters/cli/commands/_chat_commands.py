@@ -11,7 +11,7 @@ from interpreters.agents.agent import Agent
 from interpreters.cli._errors import CommandError
 from interpreters.cli.commands.undo import restored_lines, summarize_restored
 from interpreters.cli.options.arguments import MODES
-from interpreters.cli.screen.feature_lines import plan_lines, task_lines
+from interpreters.cli.screen.render import plan_lines, task_lines
 from interpreters.cli.session.answers import pending_lines, read_answer
 from interpreters.cli.session.session import Session
 from interpreters.loop.errors import PendingError

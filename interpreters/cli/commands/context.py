@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError
-from interpreters.cli.commands.replay import load_engine
+from interpreters.cli.commands.replay import complain, load_engine
 from interpreters.cli.options.arguments import add_command, add_engine_option
 from interpreters.cli.options.store_option import add_recording
 from interpreters.cli.screen.terminal import err, out
@@ -84,10 +84,7 @@ def context(options: argparse.Namespace) -> int:
     with RecordedRequests(options.file, load_engine(options.engine)) as requests:
         shown = _show_all if options.diff is None and options.step is None and not options.prompt else _show_chosen
         last = shown(requests, options)
-        for warning in requests.warnings:
-            err().write_line(f"cogstep: warning: {warning}")
-        if requests.foreign:
-            err().write_line(f"cogstep: {requests.path} was not recorded by this user ({requests.foreign})")
+        complain(requests)
         if requests.diverged and last >= requests.diverged:
             err().write_line(f"cogstep: {OTHERWISE.format(record=requests.diverged)}")
             return UNANSWERED

@@ -20,6 +20,7 @@ from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
     from interpreters.recording.journal import Header
+    from interpreters.recording.recorded_requests import RecordedRequests
     from interpreters.recording.rehearsal import RehearsalReport
     from interpreters.recording.replay import ReplayDivergence, ReplayReport
 
@@ -75,8 +76,8 @@ def replay(options: argparse.Namespace) -> int:
     return ANSWERED if report.same else UNANSWERED
 
 
-def complain(report: ReplayReport | RehearsalReport) -> None:
-    """Print the warnings about a recording before its result."""
+def complain(report: ReplayReport | RehearsalReport | RecordedRequests) -> None:
+    """Print the warnings about a recording."""
     for warning in report.warnings:
         err().write_line(f"cogstep: warning: {warning}")
     if report.foreign:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from attrs import evolve
@@ -11,8 +11,9 @@ from attrs import evolve
 from cognition import Cancelled, Completed, EffectId, Failed, LimitReached, ToolCall, Usage
 from cognition.base.display import LONGEST_LINE, shown_json, shown_name
 from cognition.steps.inputs import INPUT_TYPES
+from cognition.steps.vocabulary import WORKER_TOOLS
+from cognition.values.features import Plan, Task, TaskStatus
 from cognition.values.messages import ResultStatus
-from interpreters.cli.screen.feature_lines import FEATURES, is_shown
 from interpreters.cli.screen.styled import (
     DisplayState,
     Piece,
@@ -31,6 +32,16 @@ from interpreters.observing.events import Event
 
 LONGEST_ARGUMENT = 120
 """Characters shown of one argument. A file to be written may have thousands."""
+
+MARKS: Mapping[TaskStatus, str] = {"open": "[ ]", "in_progress": "[>]", "done": "[x]"}
+
+MOST_LINES = 20
+"""Tasks or steps shown at each change; /tasks and /plan show all."""
+
+SHOWN_OTHERWISE = frozenset(
+    {"update_tasks", "enter_plan_mode", "finish_step", "remember", "TodoWrite", "EnterPlanMode"}
+)
+"""Tools of the engine whose effect is shown, so that their "done" result is not shown."""
 
 
 def render(view: DisplayState, event: Event) -> Rendered:
@@ -65,7 +76,8 @@ def call_text(call: ToolCall, *, whole: bool = False) -> str:
     """Format a call on one line: ``calculate(expression="17 * 23")``."""
     name = shown_name(call.name)
     try:
-        arguments = [(_key(key), _json(value)) for key, value in call.arguments.items()]
+        items = call.arguments.items()
+        arguments = [(shown_name(key if key.isidentifier() else _json(key)), _json(value)) for key, value in items]
     except (ValueError, RecursionError):
         return f"{name}({shorten(shown_name(call.arguments_json, None), whole)})"
     shown = ", ".join(f"{key}={shorten(value, whole)}" for key, value in arguments)
@@ -77,10 +89,6 @@ def shorten(text: str, whole: bool = False) -> str:
     if whole or len(text) <= LONGEST_ARGUMENT:
         return text
     return f"{text[:LONGEST_ARGUMENT]}… ({len(text)} characters)"
-
-
-def _key(text: str) -> str:
-    return shown_name(text if text.isidentifier() else _json(text))
 
 
 def _json(value: Any) -> str:
@@ -274,6 +282,59 @@ def _turn_finished(view: DisplayState, turn: events.TurnFinished) -> Rendered:
     return evolve(view, calls={}, latest="", said=False, thought=False), pieces
 
 
+# ------------------------------------------------------------------------------------------------------ the features
+
+
+def task_lines(tasks: Iterable[Task]) -> Iterator[str]:
+    for task in tasks:
+        yield f"  {MARKS[task.status]} {shown_name(task.title, LONGEST_LINE)}"
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield the steps of a running plan, one per line."""
+    for number, step in enumerate(plan.steps):
+        status: TaskStatus = "done" if number < plan.done else "in_progress" if number == plan.done else "open"
+        yield f"  {MARKS[status]} {number + 1}. {shown_name(step, LONGEST_LINE)}"
+
+
+def is_shown(view: DisplayState, message: events.ToolMessage, content: str) -> bool:
+    """Return whether the effect of a call has already shown the content of its result."""
+    if message.name in WORKER_TOOLS:
+        return any(text in content if text else not content for text in view.reported)
+    return message.name in SHOWN_OTHERWISE and message.status == "ok"
+
+
+def _render_list(view: DisplayState, title: str, lines: Iterable[str]) -> Rendered:
+    shown = list(lines)
+    if not view.whole and len(shown) > MOST_LINES:
+        shown = [*shown[:MOST_LINES], f"  … ({len(shown) - MOST_LINES} more)"]
+    return block(view, "\n".join((title, *shown)), "plain")
+
+
+def _tasks_changed(view: DisplayState, changed: events.TasksChanged) -> Rendered:
+    if not changed.tasks:
+        return note(view, "• no tasks", "dim")
+    return _render_list(view, "• tasks", task_lines(changed.tasks))
+
+
+def _plan_changed(view: DisplayState, changed: events.PlanChanged) -> Rendered:
+    if changed.plan is None:
+        return note(view, "• the plan is over", "dim")
+    return _render_list(view, "• plan", plan_lines(changed.plan))
+
+
+def _worker_spawned(view: DisplayState, effect: events.SpawnWorker) -> Rendered:
+    session, name = events.worker_session(view.session, effect), effect.worker.name
+    view = evolve(view, names={**view.names, session: name})
+    return note(view, f"→ worker {shown_name(name)}: {effect.worker.objective}", "call")
+
+
+def _worker_ended(view: DisplayState, effect_id: EffectId, text: str, begin: str, style: Style) -> Rendered:
+    name = shown_name(view.names.get(f"{view.session}/{effect_id}", str(effect_id)))
+    view = evolve(view, reported=view.reported | {text})
+    return block(view, f"← worker {name}: {begin}{result_text(text, whole=view.whole)}", style)
+
+
 RENDERERS: Mapping[type, Renderer] = {
     events.UserSpoke: _user_spoke,
     events.SessionReset: lambda view, _: (evolve(view, dropped=0), ()),
@@ -305,7 +366,15 @@ RENDERERS: Mapping[type, Renderer] = {
     events.WarningRaised: lambda view, warning: note_in_answer(view, f"! {warning.message}", "warning"),
     events.ToolWeakened: _tool_weakened,
     events.TurnFinished: _turn_finished,
-    **FEATURES,
+    events.TasksChanged: _tasks_changed,
+    events.PlanChanged: _plan_changed,
+    events.ModeSet: one_line("dim", lambda mode: f"• mode: {mode.mode}"),
+    events.Remember: one_line("dim", lambda saved: f"• noted: {saved.text}"),
+    events.Recall: one_line("dim", lambda search: f"• looks for notes on: {search.query}"),
+    events.SpawnWorker: _worker_spawned,
+    events.WorkerFinished: lambda view, end: _worker_ended(view, end.effect_id, end.text, "", "plain"),
+    events.WorkerFailed: lambda view, end: _worker_ended(view, end.effect_id, end.message, "error: ", "error"),
+    events.WorkerStalled: lambda view, end: _worker_ended(view, end.effect_id, end.message, "stalled: ", "error"),
 }
 """The renderer of each event type. Other events show nothing:
 
