@@ -70,20 +70,19 @@ def _show_mode(session: Session, name: str) -> None:
 
 def _show_model(session: Session, name: str) -> None:
     agent = session.agent
-    if name and name != OWN_MODEL and not agent.config.models:
+    if not name:
+        resting = {one.model for one in agent.state.health if one.open_until is not None}
+        for each in ("", *agent.config.models):
+            rests = " (it has failed, and is tried again later)" if each in resting else ""
+            mark = "*" if each == agent.active_model else " "
+            session.output.note(f"{mark} {shown_name(each, 80) or OWN_MODEL}{rests}")
+    elif name != OWN_MODEL and not agent.config.models:
         session.output.note(f"! there is no model {shown_name(name)!r}: --fallback SPEC brings others", "warning")
-        return
-    if name:
+    else:
         try:
             agent.use_model("" if name == OWN_MODEL else name)
         except ConfigError as error:
             session.output.note(f"! {error}; {OWN_MODEL} is the first one", "warning")
-        return
-    resting = {one.model: one.open_until for one in agent.state.health if one.open_until is not None}
-    for each in ("", *agent.config.models):
-        rests = " (it has failed, and is tried again later)" if each in resting else ""
-        mark = "*" if each == agent.active_model else " "
-        session.output.note(f"{mark} {shown_name(each, 80) or OWN_MODEL}{rests}")
 
 
 def _policy(session: Session, text: str) -> None:

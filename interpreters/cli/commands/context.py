@@ -10,6 +10,7 @@ from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.cli.commands.replay import complain, load_engine
 from interpreters.cli.options.arguments import add_command, add_engine_option
 from interpreters.cli.options.store_option import add_recording
+from interpreters.cli.options.values import checked
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ examples:
 """
 
 NAME = re.compile(r"[1-9][0-9]{0,17}(\.[0-9]{1,18}(\.[0-9]{1,18})?)?|last")
+STEP = checked(str, "a number from 1, TURN.STEP such as 3.2, or last", NAME.fullmatch)
+"""The name of a request, as in ``recorded_requests.find_requests``."""
 
 SHIPPED = ""
 """The value of ``--model`` without a SPEC: the model that ships."""
@@ -47,9 +50,9 @@ OTHERWISE = (
 def add(commands: Any) -> None:
     command = add_command(commands, "context", "show what the model was shown at each step", PAGE, context)
     add_recording(command)
-    command.add_argument("--step", type=step_name, metavar="N", help="this request: its number, TURN.STEP, or last")
+    command.add_argument("--step", type=STEP, metavar="N", help="this request: its number, TURN.STEP, or last")
     command.add_argument(
-        "--diff", type=step_name, nargs=2, metavar=("N", "M"), help="what changed between these two requests"
+        "--diff", type=STEP, nargs=2, metavar=("N", "M"), help="what changed between these two requests"
     )
     command.add_argument(
         "--prompt", action="store_true", help="print the text that the model was given (default: last)"
@@ -64,13 +67,6 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--json", action="store_true", help="print JSON: one object, or of all requests one a line")
     add_engine_option(command)
-
-
-def step_name(text: str) -> str:
-    """Check the name of a request, as in ``recorded_requests.find_requests``."""
-    if NAME.fullmatch(text) is None:
-        raise argparse.ArgumentTypeError(f"expected a number from 1, TURN.STEP such as 3.2, or last, not {text!r}")
-    return text
 
 
 def context(options: argparse.Namespace) -> int:

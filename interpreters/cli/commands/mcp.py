@@ -22,7 +22,7 @@ from interpreters.cli.options.arguments import (
     add_tool_options,
 )
 from interpreters.cli.options.model_options import add_model_options
-from interpreters.cli.options.numbers import COUNT, TURN
+from interpreters.cli.options.values import COUNT, TURN
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
@@ -209,8 +209,7 @@ def _token(options: argparse.Namespace) -> str:
         return ""
     if options.port is None:
         raise CommandError("--token-from is for --port; on stdin and stdout nobody else can ask")
-    token = os.environ.get(options.token_from, "")
-    if not token:
+    if not (token := os.environ.get(options.token_from, "")):
         raise CommandError(f"--token-from {options.token_from}: this variable is not set, or empty")
     return token
 

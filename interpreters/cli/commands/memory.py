@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.cli.options.arguments import add_command, add_group, add_secrets_option
-from interpreters.cli.options.numbers import COUNT
+from interpreters.cli.options.values import COUNT
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:

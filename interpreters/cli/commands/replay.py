@@ -13,9 +13,9 @@ from interpreters.cli.options.arguments import (
     add_tool_options,
     features,
 )
-from interpreters.cli.options.numbers import COUNT, REPLY
 from interpreters.cli.options.store_option import add_recording, name_of
 from interpreters.cli.options.user_modules import load_named
+from interpreters.cli.options.values import COUNT, REPLY
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
@@ -112,11 +112,9 @@ def changed_engine(options: argparse.Namespace, header: Header) -> Any:
     from interpreters.cli.session.session import configure
 
     make = load_engine(options.engine)
-    changes: dict[str, Any] = dict(configure(options, header.config))
-    if options.system is not None:
-        changes["system"] = options.system
-    if options.context is not None:
-        changes["context_tokens"] = options.context
+    named = {"system": options.system, "context_tokens": options.context}
+    changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    changes |= configure(options, header.config)
     if options.no_tools or options.tools is not None:
         changes["tools"] = tuple(tool.spec for tool in choose_tools(options))
     if not changes:

@@ -21,8 +21,8 @@ from interpreters.cli.options.arguments import (
     add_tool_options,
 )
 from interpreters.cli.options.model_options import add_fallback_option, add_model_options
-from interpreters.cli.options.numbers import COUNT, TURN
 from interpreters.cli.options.store_option import add_recording, add_store_option, name_of
+from interpreters.cli.options.values import COUNT, TURN
 
 RESUME = """\
 Go on with a recorded session in its own recording, also after a crash.

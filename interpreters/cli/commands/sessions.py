@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.commands.replay import format_count, load_engine
 from interpreters.cli.options.arguments import add_command, add_engine_option, add_group
-from interpreters.cli.options.numbers import TURN
 from interpreters.cli.options.store_option import EXAMPLES, IS_URL, add_recording, add_store_option, name_of, store_at
+from interpreters.cli.options.values import TURN
 from interpreters.cli.screen.terminal import columns, err, in_pieces, json_parts, out
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED
 from interpreters.cli.options.arguments import add_command
-from interpreters.cli.options.numbers import COUNT
 from interpreters.cli.options.store_option import add_recording
+from interpreters.cli.options.values import COUNT
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:

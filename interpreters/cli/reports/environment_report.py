@@ -347,12 +347,10 @@ def examine(seconds: float, status: StatusLine) -> EnvironmentReport:
 def hub_cache(environment: Mapping[str, str] | None = None) -> Path:
     """Return huggingface_hub's download folder, by its documented variables (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME)."""
     environment = os.environ if environment is None else environment
-    if environment.get("HF_HUB_CACHE"):
-        return Path(environment["HF_HUB_CACHE"]).expanduser()
-    if environment.get("HF_HOME"):
-        return Path(environment["HF_HOME"]).expanduser() / "hub"
-    caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(caches).expanduser() / "huggingface" / "hub"
+    for name, below in (("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub")):
+        if environment.get(name):
+            return Path(environment[name]).expanduser() / below
+    return Path("~/.cache/huggingface/hub").expanduser()
 
 
 def examine_directory(path: Path) -> DirectoryReport:
@@ -380,16 +378,14 @@ GOOD, BAD, NEUTRAL = "✓", "✗", "·"
 
 def report_lines(report: EnvironmentReport) -> Iterator[tuple[str, Style]]:
     yield f"{NEUTRAL} cogstep {report.cogstep}, Python {report.python}, {report.platform}", "plain"
-    for backend in report.backends:
-        yield _backend_line(backend)
+    yield from map(_backend_line, report.backends)
     yield f"{NEUTRAL} GPU: {_gpu_text(report.machine)}", "plain"
     install_hub = "pip install 'cogstep[hub]' to use hf: models"
     hub = f"huggingface_hub {report.hub_version}" if report.hub_version else install_hub
     yield _place_line("models", report.hub_cache, f"; {hub}")
     yield _place_line("state", report.state, "")
     yield f"{GOOD if report.shell_found else NEUTRAL} shell: {report.shell}", "plain"
-    for program in report.programs:
-        yield _program_line(program)
+    yield from map(_program_line, report.programs)
     yield "", "plain"
     yield "Install lines for this machine:", "plain"
     for line in report.install:

@@ -145,10 +145,9 @@ def spec_lines(spec: FormatSpec) -> Iterator[tuple[str, str]]:
         yield "calls", _escape(_around(spec.calls))
         for start in spec.calls.more_starts:
             yield "", f"may begin with {_escape(start)}"
-    if spec.dropped:
-        yield "dropped", "  ".join(map(_escape, spec.dropped))
-    if spec.stops:
-        yield "stops", "  ".join(map(_escape, spec.stops))
+    for name, marks in (("dropped", spec.dropped), ("stops", spec.stops)):
+        if marks:
+            yield name, "  ".join(map(_escape, marks))
     if spec.prompted:
         yield "prompted", _escape(spec.prompted)
     if spec.reasoning is None and spec.calls is None and not spec.dropped and not spec.stops:

@@ -108,10 +108,8 @@ def outcome_note(outcome: object) -> tuple[str, Style] | None:
     """Return a line with the reason if a turn ended without a plain answer; None otherwise."""
     match outcome:
         case LimitReached(limit="max_tokens"):
-            return (
-                "! the reply was cut at its token limit; --max-tokens raises it, up to the end of the context",
-                "warning",
-            )
+            told = "! the reply was cut at its token limit; --max-tokens raises it, up to the end of the context"
+            return told, "warning"
         case LimitReached(limit=limit):
             option = {"steps": "; --max-steps raises it"}.get(limit, "")
             return f"! the turn ended at its limit of {limit.replace('_', ' ')}{option}", "warning"
