@@ -163,12 +163,9 @@ def _complain(message: str, code: int = UNUSABLE) -> int:
 
 def _prepare_streams() -> None:
     """Make sure that a closed stream or an unprintable character does not end a session."""
-    if sys.stdin is None:  # as after `<&-`
-        sys.stdin = open(os.devnull)  # noqa: SIM115 - for as long as the process lives
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as above
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as above
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # as after `<&-`
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a test may have put something simpler in its place
             stream.reconfigure(errors="backslashreplace")

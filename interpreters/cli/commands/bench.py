@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from interpreters.cli._errors import ANSWERED
 from interpreters.cli.options.arguments import add_command
 from interpreters.cli.options.model_options import add_model_options
-from interpreters.cli.options.numbers import COUNT, REPLY
+from interpreters.cli.options.values import COUNT, REPLY
 from interpreters.cli.screen.terminal import StatusLine, err, out
 from interpreters.cli.session.interrupts import Interrupts
 

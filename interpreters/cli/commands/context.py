@@ -7,9 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError
-from interpreters.cli.commands.replay import load_engine
+from interpreters.cli.commands.replay import complain, load_engine
 from interpreters.cli.options.arguments import add_command, add_engine_option
-from interpreters.cli.options.store_option import add_store_option
+from interpreters.cli.options.store_option import add_recording
+from interpreters.cli.options.values import checked
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ examples:
 """
 
 NAME = re.compile(r"[1-9][0-9]{0,17}(\.[0-9]{1,18}(\.[0-9]{1,18})?)?|last")
+STEP = checked(str, "a number from 1, TURN.STEP such as 3.2, or last", NAME.fullmatch)
+"""The name of a request, as in ``recorded_requests.find_requests``."""
 
 SHIPPED = ""
 """The value of ``--model`` without a SPEC: the model that ships."""
@@ -46,11 +49,10 @@ OTHERWISE = (
 
 def add(commands: Any) -> None:
     command = add_command(commands, "context", "show what the model was shown at each step", PAGE, context)
-    command.add_argument("file", metavar="FILE", help="a recording made with --record")
-    add_store_option(command, "FILE is the name of a session")
-    command.add_argument("--step", type=step_name, metavar="N", help="this request: its number, TURN.STEP, or last")
+    add_recording(command)
+    command.add_argument("--step", type=STEP, metavar="N", help="this request: its number, TURN.STEP, or last")
     command.add_argument(
-        "--diff", type=step_name, nargs=2, metavar=("N", "M"), help="what changed between these two requests"
+        "--diff", type=STEP, nargs=2, metavar=("N", "M"), help="what changed between these two requests"
     )
     command.add_argument(
         "--prompt", action="store_true", help="print the text that the model was given (default: last)"
@@ -67,13 +69,6 @@ def add(commands: Any) -> None:
     add_engine_option(command)
 
 
-def step_name(text: str) -> str:
-    """Check the name of a request, as in ``recorded_requests.find_requests``."""
-    if NAME.fullmatch(text) is None:
-        raise argparse.ArgumentTypeError(f"expected a number from 1, TURN.STEP such as 3.2, or last, not {text!r}")
-    return text
-
-
 def context(options: argparse.Namespace) -> int:
     """Fold the recording, show the requested part, and return the exit code."""
     from interpreters.recording.recorded_requests import RecordedRequests
@@ -85,10 +80,7 @@ def context(options: argparse.Namespace) -> int:
     with RecordedRequests(options.file, load_engine(options.engine)) as requests:
         shown = _show_all if options.diff is None and options.step is None and not options.prompt else _show_chosen
         last = shown(requests, options)
-        for warning in requests.warnings:
-            err().write_line(f"cogstep: warning: {warning}")
-        if requests.foreign:
-            err().write_line(f"cogstep: {requests.path} was not recorded by this user ({requests.foreign})")
+        complain(requests)
         if requests.diverged and last >= requests.diverged:
             err().write_line(f"cogstep: {OTHERWISE.format(record=requests.diverged)}")
             return UNANSWERED
@@ -112,10 +104,9 @@ def _show_all(requests: RecordedRequests, options: argparse.Namespace) -> int:
     elif newest is None:
         err().write_line(f"{requests.path}: the model was never asked")
     else:
-        out().write_lines((line, "plain") for line in table_lines(rows))
+        out().write_lines(table_lines(rows))
         out().write("\n")
-        report = report_of(newest, requests.config)
-        out().write_lines(request_lines(report, newest.number))
+        out().write_lines(request_lines(report_of(newest, requests.config), newest.number))
     return requests.records
 
 
@@ -123,33 +114,28 @@ def _show_chosen(requests: RecordedRequests, options: argparse.Namespace) -> int
     """Show one request, its prompt, or the difference between two requests. Returns the number of the last record
     shown.
     """
-    from interpreters.cli.reports.context_report import change_lines, changes_data, report_data, request_lines
+    from interpreters.cli.reports import context_report as shown
     from interpreters.recording.context_report import changes_between, report_of
     from interpreters.recording.recorded_requests import find_requests
 
+    found = find_requests(requests, *(options.diff or [options.step or "last"]))
+    data: dict[str, Any] = {"file": requests.path, "session": requests.session}
     if options.diff is not None:
-        before, after = find_requests(requests, *options.diff)
-        changes = changes_between(before, after, requests.config)
-        if options.json:
-            out().write_json({"file": requests.path, "session": requests.session, **changes_data(changes)})
-        else:
-            out().write_lines(change_lines(changes))
-        return max(before.record, after.record)
-    (request,) = find_requests(requests, options.step or "last")
-    report = report_of(request, requests.config)
-    data = {"file": requests.path, "session": requests.session, **report_data(report)}
-    if options.prompt:
-        from interpreters.cli.reports.prompt_text import prompt_of
-
-        prompt = prompt_of(request, options.model)
-        if options.json:
-            data["prompt"] = {"text": prompt.text, "template": prompt.template, "notes": list(prompt.notes)}
-        else:
-            for note in prompt.notes:
-                err().write_line(f"cogstep: {note}", "warning")
-            out().write(prompt.text if prompt.text.endswith("\n") else f"{prompt.text}\n")
-    elif not options.json:
-        out().write_lines(request_lines(report, requests.count))
+        changes = changes_between(found[0], found[1], requests.config)
+        data |= shown.changes_data(changes)
+        lines = shown.change_lines(changes)
+    else:
+        report = report_of(found[0], requests.config)
+        data |= {**shown.report_data(report), "messages": shown.messages_data(report.messages)}
+        lines = shown.request_lines(report, requests.count)
+    text, template, notes = shown.prompt_of(found[0], options.model) if options.prompt else ("", None, [])
     if options.json:
-        out().write_json(data)
-    return request.record
+        prompt = {"prompt": {"text": text, "template": template, "notes": notes}} if options.prompt else {}
+        out().write_json({**data, **prompt})
+    elif options.prompt:
+        for note in notes:
+            err().write_line(f"cogstep: {note}", "warning")
+        out().write(text if text.endswith("\n") else f"{text}\n")
+    else:
+        out().write_lines(lines)
+    return max(request.record for request in found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED
 from interpreters.cli.options.arguments import add_command
-from interpreters.cli.options.numbers import COUNT
+from interpreters.cli.options.values import COUNT
 from interpreters.cli.screen.terminal import StatusLine, err, out
 
 PAGE = """\

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError
 from interpreters.cli.options.arguments import (
     Parser,
     add_command,
+    add_group,
     add_mcp_option,
     add_mode_option,
     add_place_options,
@@ -20,14 +22,13 @@ from interpreters.cli.options.arguments import (
     add_tool_options,
 )
 from interpreters.cli.options.model_options import add_model_options
-from interpreters.cli.options.numbers import COUNT, TURN
+from interpreters.cli.options.values import COUNT, TURN
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
     from interpreters.agents.agent import Agent
     from interpreters.cli.screen.styled import Style
     from interpreters.mcp.client import MCPServers
-    from interpreters.mcp.manager import ServerStatus
 
 MCP = """\
 Use the tools of MCP servers, or serve tools to other programs that speak the Model Context Protocol.
@@ -62,8 +63,7 @@ examples:
 
 
 def add(commands: Any) -> None:
-    mcp = add_command(commands, "mcp", "use and serve tools by the Model Context Protocol", MCP, None)
-    actions = mcp.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(mcp))
+    actions = add_group(commands, "mcp", "use and serve tools by the Model Context Protocol", MCP)
 
     listing = add_command(actions, "list", "say what servers offer", LIST, _list)
     add_mcp_option(listing)
@@ -84,9 +84,8 @@ def add(commands: Any) -> None:
     add_mode_option(agent, "default")
     add_place_options(agent)
     agent.add_argument("--system", metavar="TEXT", help="with --as-agent: its system prompt (default: none)")
-    agent.add_argument(
-        "--max-steps", type=COUNT, metavar="N", help="with --as-agent: replies in one turn (default: 12)"
-    )
+    steps = "with --as-agent: replies in one turn (default: 12)"
+    agent.add_argument("--max-steps", type=COUNT, metavar="N", help=steps)
     model = serve.add_argument_group("model, with --as-agent")
     add_model_options(model)
     add_sampling_options(model)
@@ -101,25 +100,22 @@ def _list(options: argparse.Namespace) -> int:
     servers = open_servers(options)
     if servers is None:
         raise CommandError("no server is named; write --mcp NAME=COMMAND, --mcp NAME=http://..., or --mcp FILE.json")
-    servers.tools()
-    found = servers.status()
+    servers.tools()  # connects
+    connected = all(one.connected for one in servers.status())
     if options.json:
         out().write_json(_as_data(servers), indent=2)
     else:
         out().write_lines(_lines(servers))
-    return ANSWERED if all(one.connected for one in found) else UNANSWERED
+    return ANSWERED if connected else UNANSWERED
 
 
 def _as_data(servers: MCPServers) -> dict[str, Any]:
     from attrs import asdict
 
-    tools = [
-        {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
-        for tool in servers.tools()
-    ]
+    names = ("name", "description", "parameters")
     return {
         "servers": [asdict(one) for one in servers.status()],
-        "tools": tools,
+        "tools": [{name: getattr(tool.spec, name) for name in names} for tool in servers.tools()],
         "resources": [asdict(one) for one in servers.resources()],
         "prompts": [asdict(one) for one in servers.prompts()],
         "problems": [asdict(one) for one in servers.problems],
@@ -131,7 +127,11 @@ def _lines(servers: MCPServers) -> Iterator[tuple[str, Style]]:
 
     tools, resources, prompts = servers.tools(), servers.resources(), servers.prompts()
     for one in servers.status():
-        yield from _heading(one)
+        if one.connected:
+            info = f", {shown_name(one.info, 60)}" if one.info else ""
+            yield f"✓ {one.name}: {one.where}{info}, protocol {one.protocol}", "plain"
+        else:
+            yield f"✗ {one.name}: {one.where}", "error"
         for tool in tools:
             if tool.spec.name.startswith(f"mcp.{one.name}."):
                 first = tool.spec.description.strip().partition("\n")[0]
@@ -147,59 +147,51 @@ def _lines(servers: MCPServers) -> Iterator[tuple[str, Style]]:
         yield f"! {problem}", "warning"
 
 
-def _heading(one: ServerStatus) -> Iterator[tuple[str, Style]]:
-    from cognition.base.display import shown_name
-
-    if one.connected:
-        info = f", {shown_name(one.info, 60)}" if one.info else ""
-        yield f"✓ {one.name}: {one.where}{info}, protocol {one.protocol}", "plain"
-    else:
-        yield f"✗ {one.name}: {one.where}", "error"
-
-
 # --------------------------------------------------------------------------------------------------------------- serve
 
 
 def _serve(options: argparse.Namespace) -> int:
     from cognition import Policy
-    from interpreters.cli.options.program_options import program_options
+    from interpreters.cli.options.model_options import load_options
+    from interpreters.cli.options.program_options import program_options, runtime_options
     from interpreters.cli.options.tool_options import choose_tools
-    from interpreters.cli.session.session import protect
+    from interpreters.cli.session.session import new_agent, protect
+    from interpreters.mcp.agent_tools import agent_tool
     from interpreters.mcp.service import MCPService
+    from runtime import load_model
 
     token = _token(options)
     _as_of_a_session(options)
     if options.tools is None and options.agent is None and not options.no_tools:
         options.tools = ("standard",)
-    approve = _approver(options.approve)
-    tools = choose_tools(options)
-    program = program_options(options)
-    given: Any = {"policy": program["policy"]} if "policy" in program else {}
-    protect(given, tools)
+    approve, program = _approver(options.approve), program_options(options)
     about: dict[str, Any] = {"approve": approve, "mode": options.mode or "default", "deps": program.get("deps")}
-    model = None
-    if options.as_agent is not None:
-        from interpreters.cli.options.model_options import load_options
-        from interpreters.mcp.agent_tools import agent_tool
-        from runtime import load_model
+    with contextlib.ExitStack() as at_the_end:
+        if options.as_agent is not None:
+            begin, more = new_agent(options), {**runtime_options(options), "approve": approve}
+            model = load_model(options.model, isolate=bool(options.isolate), **load_options(options, lambda _: None))
+            at_the_end.callback(model.close)
 
-        make = _agents(options, tools, approve)
-        model = load_model(options.model, isolate=bool(options.isolate), **load_options(options, lambda _: None))
-        service = MCPService([agent_tool(lambda: make(model), name=options.as_agent)], **about)
-    elif tools:
-        service = MCPService(tools, policy=given.get("policy") or Policy(), **about)
-    else:
-        raise CommandError("there is nothing to serve; name tools by --tools")
-    try:
+            def make() -> Agent:
+                agent = begin(model, more)  # type: ignore[arg-type]  # each name of it is one of these
+                if options.mode is not None:
+                    agent.set_mode(options.mode)
+                return agent
+
+            service = MCPService([agent_tool(make, name=options.as_agent)], **about)
+        else:
+            tools = choose_tools(options)
+            if not tools:
+                raise CommandError("there is nothing to serve; name tools by --tools")
+            given: Any = {"policy": program["policy"]} if "policy" in program else {}
+            protect(given, tools)
+            service = MCPService(tools, policy=given.get("policy") or Policy(), **about)
         if options.port is None:
             # The thread that reads stdin is not woken by Ctrl-C, and Python would wait for it.
             signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
             service.serve_stdio()
         else:
             service.serve_http(options.port, token=token, ready=lambda url: err().write_line(f"serving at {url}"))
-    finally:
-        if model is not None:
-            model.close()
     return ANSWERED
 
 
@@ -212,39 +204,18 @@ def _as_of_a_session(options: argparse.Namespace) -> None:
             setattr(options, name, usual)
 
 
-def _agents(options: argparse.Namespace, tools: Any, approve: Any) -> Callable[[Any], Agent]:
-    from interpreters.agents.agent import Agent
-    from interpreters.cli.options.program_options import program_options, runtime_options
-    from interpreters.cli.session.session import new_options, protect
-
-    given: Any = new_options(options)
-    given.pop("journal", None)
-    protect(given, tools)
-    more = {**runtime_options(options), "approve": approve}
-    system = program_options(options).get("system", "") if options.system is None else options.system
-
-    def make(model: Any) -> Agent:
-        agent = Agent(model, tools, system, **given, **more)
-        if options.mode is not None:
-            agent.set_mode(options.mode)
-        return agent
-
-    return make
-
-
 def _token(options: argparse.Namespace) -> str:
     if options.token_from is None:
         return ""
     if options.port is None:
         raise CommandError("--token-from is for --port; on stdin and stdout nobody else can ask")
-    token = os.environ.get(options.token_from, "")
-    if not token:
+    if not (token := os.environ.get(options.token_from, "")):
         raise CommandError(f"--token-from {options.token_from}: this variable is not set, or empty")
     return token
 
 
 def _approver(chosen: str | None) -> Any:
-    from interpreters.cli.options.user_modules import load_named
+    from interpreters.cli.options.user_modules import load_approver
 
     match chosen:
         case None | "none":
@@ -254,7 +225,4 @@ def _approver(chosen: str | None) -> Any:
         case "ask" | "later":
             raise CommandError(f"--approve {chosen}: nobody is at a terminal here; give all, none or MODULE:NAME")
         case name:
-            found = load_named("--approve", name)
-            if not callable(found) or isinstance(found, type):
-                raise CommandError(f"--approve {name} is no function of a request; it has to return True or False")
-            return found
+            return load_approver(name)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError
-from interpreters.cli.options.arguments import add_command, add_secrets_option
-from interpreters.cli.options.numbers import COUNT
+from interpreters.cli.options.arguments import add_command, add_group, add_secrets_option
+from interpreters.cli.options.values import COUNT
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
-    from runtime import MemoryFolder, Passage
+    from runtime import MemoryFolder
     from runtime.stores.memory_folder import Source
 
 MEMORY = """\
@@ -72,16 +72,14 @@ SOURCES: tuple[Source, ...] = ("episodes", "knowledge", "outcomes")
 
 
 def add(commands: Any) -> None:
-    memory = add_command(commands, "memory", "search and write a memory in files", MEMORY, None)
-    actions = memory.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(memory))
+    actions = add_group(commands, "memory", "search and write a memory in files", MEMORY)
 
     search = add_command(actions, "search", "find passages by their words", SEARCH, _search)
     search.add_argument("query", metavar="QUERY", help="words to look for")
     _add_folder(search)
     _add_source(search)
-    search.add_argument(
-        "--after", metavar="DATE", default="", help="only those of this day (2026-11-25) and later ones"
-    )
+    later = "only those of this day (2026-11-25) and later ones"
+    search.add_argument("--after", metavar="DATE", default="", help=later)
     search.add_argument("--before", metavar="DATE", default="", help="only those of this day and earlier ones")
     search.add_argument("--limit", type=COUNT, metavar="N", default=5, help="how many, 100 at most (default: 5)")
     search.add_argument("--json", action="store_true", help="print one object a line")
@@ -123,46 +121,31 @@ def _open_folder(options: argparse.Namespace) -> MemoryFolder:
 def _search(options: argparse.Namespace) -> int:
     from attrs import asdict
 
+    sources, days = options.source or SOURCES, {"after": options.after, "before": options.before}
     with _open_folder(options) as memory:
-        found = memory.search(
-            options.query,
-            limit=options.limit,
-            sources=options.source or SOURCES,
-            after=options.after,
-            before=options.before,
-        )
+        found = memory.search(options.query, limit=options.limit, sources=sources, **days)
     for one in found:
         if options.json:
             out().write_json(asdict(one))
         else:
-            out().write_line(_line(one))
+            when = f" ({one.date})" if one.date and one.date not in one.file else ""
+            out().write_line(f"{one.file}:{one.line}{when}:{f' [{one.title}]' * bool(one.title)} {one.excerpt}")
     if not found and not options.json:
         where = "with this source and date " if options.source or options.after or options.before else ""
         err().write_line(f"nothing {where}in this memory has any of these words")
     return ANSWERED if found else UNANSWERED
 
 
-def _line(one: Passage) -> str:
-    when = f" ({one.date})" if one.date and one.date not in one.file else ""
-    return f"{one.file}:{one.line}{when}:{f' [{one.title}]' * bool(one.title)} {one.excerpt}"
-
-
 def _add(options: argparse.Namespace) -> int:
-    from interpreters.cli.screen.line_input import read_stdin
+    from interpreters.cli.screen.line_input import read_argument
     from interpreters.recording.episodes import hide_secrets
     from runtime import MemoryFolder
 
-    # Bytes of an argument that are no UTF-8 come as lone surrogates, which no file takes.
-    text = (
-        read_stdin()
-        if options.text == "-"
-        else options.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    )
+    text = read_argument(options.text)
     with MemoryFolder(options.memory, hide=None if options.keep_secrets else hide_secrets) as memory:
         new = memory.remember(text, options.topic)
-    err().write_line(
-        f"{'written into' if new else 'it stands already in'} {options.memory}/knowledge/{options.topic}.md"
-    )
+    done = "written into" if new else "it stands already in"
+    err().write_line(f"{done} {options.memory}/knowledge/{options.topic}.md")
     return ANSWERED
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interpreters.cli._errors import ANSWERED, UNANSWERED
 from interpreters.cli.commands.replay import complain, format_count
 from interpreters.cli.options.arguments import add_agent_option, add_command, add_mcp_option, add_own_tools_option
-from interpreters.cli.options.store_option import add_store_option
+from interpreters.cli.options.store_option import add_recording
 from interpreters.cli.screen.terminal import out
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ examples:
 
 def add(commands: Any) -> None:
     command = add_command(commands, "rehearse", "run a recording's tools again and compare", PAGE, rehearse)
-    command.add_argument("file", metavar="FILE", help="a recording made with --record")
-    add_store_option(command, "FILE is the name of a session")
+    add_recording(command)
     command.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
     add_own_tools_option(command, "MODULE:NAME of the tools that it was recorded with, unless they are cogstep's")
     add_mcp_option(command)

@@ -13,13 +13,14 @@ from interpreters.cli.options.arguments import (
     add_tool_options,
     features,
 )
-from interpreters.cli.options.numbers import COUNT, REPLY
-from interpreters.cli.options.store_option import add_store_option, name_of
+from interpreters.cli.options.store_option import add_recording, name_of
 from interpreters.cli.options.user_modules import load_named
+from interpreters.cli.options.values import COUNT, REPLY
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
     from interpreters.recording.journal import Header
+    from interpreters.recording.recorded_requests import RecordedRequests
     from interpreters.recording.rehearsal import RehearsalReport
     from interpreters.recording.replay import ReplayDivergence, ReplayReport
 
@@ -38,8 +39,7 @@ examples:
 
 def add(commands: Any) -> None:
     command = add_command(commands, "replay", "verify a recording without a model", PAGE, replay)
-    command.add_argument("file", metavar="FILE", help="a recording made with --record")
-    add_store_option(command, "FILE is the name of a session")
+    add_recording(command)
     command.add_argument("--json", action="store_true", help="print the result as one JSON object")
     command.add_argument("--to", type=COUNT, metavar="N", help="stop after record N and print the state then, as JSON")
     command.add_argument("--all", action="store_true", help="show every record that differs, and not only the first")
@@ -76,8 +76,8 @@ def replay(options: argparse.Namespace) -> int:
     return ANSWERED if report.same else UNANSWERED
 
 
-def complain(report: ReplayReport | RehearsalReport) -> None:
-    """Print the warnings about a recording before its result."""
+def complain(report: ReplayReport | RehearsalReport | RecordedRequests) -> None:
+    """Print the warnings about a recording."""
     for warning in report.warnings:
         err().write_line(f"cogstep: warning: {warning}")
     if report.foreign:
@@ -112,19 +112,16 @@ def changed_engine(options: argparse.Namespace, header: Header) -> Any:
     from interpreters.cli.session.session import configure
 
     make = load_engine(options.engine)
-    changes: dict[str, Any] = dict(configure(options, header.config))
-    if options.system is not None:
-        changes["system"] = options.system
-    if options.context is not None:
-        changes["context_tokens"] = options.context
+    named = {"system": options.system, "context_tokens": options.context}
+    changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    changes |= configure(options, header.config)
     if options.no_tools or options.tools is not None:
         changes["tools"] = tuple(tool.spec for tool in choose_tools(options))
     if not changes:
         return make
     if header.config is None:
-        raise CommandError(
-            f"{name_of(options.file)} was recorded by other logic, which has no configuration to be changed"
-        )
+        name = name_of(options.file)
+        raise CommandError(f"{name} was recorded by other logic, which has no configuration to be changed")
     return (make or LLMEngine)(evolve(header.config, **changes))
 
 
@@ -140,11 +137,9 @@ def report_text(report: ReplayReport, *, every: bool = False) -> str:
         if every:
             shown.append(f"{path}: {len(shown)} of {format_count(report.records, 'record')} differ")
         return "\n".join(shown)
-    counts = ", ".join(
-        format_count(count, name)
-        for count, name in ((report.records, "record"), (report.turns, "turn"), (report.decisions, "decision"))
-    )
-    return f"{path}: every decision is the same ({counts})"
+    counts = {"record": report.records, "turn": report.turns, "decision": report.decisions}
+    told = ", ".join(format_count(count, name) for name, count in counts.items())
+    return f"{path}: every decision is the same ({told})"
 
 
 def format_count(count: int, name: str) -> str:
@@ -168,13 +163,6 @@ def report_data(report: ReplayReport, *, every: bool = False) -> dict[str, Any]:
 
 
 def divergence_data(different: ReplayDivergence) -> dict[str, Any]:
-    return {
-        "record": different.record,
-        "line": different.line,
-        "field": different.field,
-        "recorded": different.recorded,
-        "decided": different.decided,
-        "parts": [
-            {"field": part.field, "recorded": part.recorded, "decided": part.decided} for part in different.parts
-        ],
-    }
+    from attrs import asdict
+
+    return asdict(different, filter=lambda attribute, _: not attribute.name.startswith("_"))

@@ -21,8 +21,8 @@ from interpreters.cli.options.arguments import (
     add_tool_options,
 )
 from interpreters.cli.options.model_options import add_fallback_option, add_model_options
-from interpreters.cli.options.numbers import COUNT, TURN
-from interpreters.cli.options.store_option import add_store_option, name_of
+from interpreters.cli.options.store_option import add_recording, add_store_option, name_of
+from interpreters.cli.options.values import COUNT, TURN
 
 RESUME = """\
 Go on with a recorded session in its own recording, also after a crash.
@@ -61,8 +61,7 @@ examples:
 
 def add(commands: Any) -> None:
     command = add_command(commands, "resume", "go on with a recorded session", RESUME, resume, OUTPUT)
-    command.add_argument("file", metavar="FILE", help="its recording, which goes on too")
-    add_store_option(command, "FILE is the name of a session")
+    add_recording(command, "its recording, which goes on too")
     command.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask then; - reads it from stdin")
     command.add_argument(
         "--answer",
@@ -149,8 +148,7 @@ def resume(options: argparse.Namespace) -> int:
         if not judged and not options.answer and any(isinstance(effect, AskApproval) for effect in agent.pending):
             # It would be refused now, for good, without anybody's word.
             code = UNANSWERED
-            for line in pending_lines(agent.pending, session.person, agent.config.offered):
-                output.note(line, "warning")
+            output.notes(pending_lines(agent.pending, session.person, agent.config.offered), "warning")
         elif agent.unfinished and (not options.answer or session.person.is_here):
             waits = "what waits for an answer is asked again" if agent.pending else ""
             output.note(waits or "the turn that was interrupted goes on", "dim")
@@ -181,19 +179,9 @@ def fork(options: argparse.Namespace) -> int:
     system = program_options(options).get("system") if options.system is None else options.system
     check_recording(options.record)
 
+    which: dict[str, Any] = {"turn": options.turn, "foreign": options.foreign, "files": options.files}
     with open_session(
-        options,
-        lambda model, more: Agent.fork(
-            options.file,
-            model,
-            tools,
-            system,
-            turn=options.turn,
-            foreign=options.foreign,
-            files=options.files,
-            **given,
-            **more,
-        ),
+        options, lambda model, more: Agent.fork(options.file, model, tools, system, **which, **given, **more)
     ) as session:
         hooks = () if foreign or header.config is None else header.config.hooks
         dropped = [point for point in hooks if point not in session.agent.config.hooks]

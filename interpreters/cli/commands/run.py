@@ -7,7 +7,7 @@ from typing import Any
 
 from interpreters.cli._errors import CommandError
 from interpreters.cli.options.arguments import OUTPUT, add_command, add_session_options
-from interpreters.cli.screen.line_input import read_stdin
+from interpreters.cli.screen.line_input import read_argument
 
 PAGE = """\
 Ask one question: the model answers, calling tools where it needs them.
@@ -38,10 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
 def read_prompt(text: str) -> str:
     """Return the prompt; ``-`` reads it from stdin."""
-    if text == "-":
-        text = read_stdin().rstrip("\n")
-    # Bytes of an argument that are no UTF-8 come as lone surrogates, which no tokenizer takes.
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    if not text.strip():
+    prompt = read_argument(text)
+    if not prompt.strip():
         raise CommandError('the prompt is empty; write what to ask, as in: cogstep run "What is 17 * 23?"')
-    return text
+    return prompt.rstrip("\n") if text == "-" else prompt

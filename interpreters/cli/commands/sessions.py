@@ -5,23 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED, UNANSWERED, CommandError, reason_of
-from interpreters.cli.commands.replay import load_engine
-from interpreters.cli.options.arguments import add_command, add_engine_option
-from interpreters.cli.options.numbers import TURN
-from interpreters.cli.options.store_option import EXAMPLES, IS_URL, add_store_option, name_of, store_at
-from interpreters.cli.screen.columns import columns
-from interpreters.cli.screen.terminal import err, in_pieces, json_parts, out
+from interpreters.cli.commands.replay import format_count, load_engine
+from interpreters.cli.options.arguments import add_command, add_engine_option, add_group
+from interpreters.cli.options.store_option import EXAMPLES, IS_URL, add_recording, add_store_option, name_of, store_at
+from interpreters.cli.options.values import TURN
+from interpreters.cli.screen.terminal import columns, err, in_pieces, json_parts, out
 
 if TYPE_CHECKING:
     from interpreters.recording.collections import Place, Recording
-    from interpreters.recording.sessions import BadFile, Hit, SessionInfo, Transcript
+    from interpreters.recording.sessions import SessionInfo, Transcript
 
 
 COPY = """\
@@ -123,10 +122,7 @@ TITLE = 48
 
 
 def add(commands: Any) -> None:
-    sessions = add_command(
-        commands, "sessions", "list, show, search, export, prune and move recordings", SESSIONS, None
-    )
-    actions = sessions.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(sessions))
+    actions = add_group(commands, "sessions", "list, show, search, export, prune and move recordings", SESSIONS)
 
     listing = add_command(actions, "list", "list recorded sessions", LIST, _list)
     _add_places(listing)
@@ -134,8 +130,7 @@ def add(commands: Any) -> None:
     listing.add_argument("--json", action="store_true", help="print one object a line")
 
     show = add_command(actions, "show", "show a session as a conversation", SHOW, _show)
-    show.add_argument("file", metavar="FILE", help="a recording made with --record")
-    add_store_option(show, "FILE is the name of a session")
+    add_recording(show)
     show.add_argument("--turn", type=TURN, metavar="N", help="this turn only")
     add_engine_option(show)
 
@@ -147,8 +142,7 @@ def add(commands: Any) -> None:
     search.add_argument("--json", action="store_true", help="print one object a line")
 
     export = add_command(actions, "export", "write a session as JSON, Markdown or OpenAI messages", EXPORT, _export)
-    export.add_argument("file", metavar="FILE", help="a recording made with --record")
-    add_store_option(export, "FILE is the name of a session")
+    add_recording(export)
     export.add_argument("--format", choices=("json", "markdown", "openai"), default="json", help="(default: json)")
     export.add_argument("--output", metavar="FILE", help="write it there; FILE must not exist (default: stdout)")
     export.add_argument(
@@ -166,7 +160,13 @@ def add(commands: Any) -> None:
     prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     prune.add_argument("--json", action="store_true", help="print one object a line")
 
-    add_moves(actions)
+    for name, page in (("copy", COPY), ("move", MOVE)):
+        act = partial(_copy_or_move, moves=name == "move")
+        moving = add_command(actions, name, f"{name} recordings between files and a database", page, act)
+        _add_places(moving)
+        moving.add_argument("--to", metavar="TO", required=True, help=f"a directory, or a database: {EXAMPLES}")
+        moving.add_argument("--as", dest="name", metavar="NAME", help="what it is called there, of one recording")
+        moving.add_argument("--json", action="store_true", help="print one object a line")
 
 
 def _add_places(command: Any) -> None:
@@ -194,45 +194,45 @@ def _list(options: argparse.Namespace) -> int:
     from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions
 
     found = list(list_sessions(*_places(options), newest=options.newest))
-    if options.json:
-        for one in found:
-            out().write_json({"bad": isinstance(one, BadFile), **_to_plain_data(one)})
-        return _code(found)
     good = [one for one in found if isinstance(one, SessionInfo)]
-    what = "file" if options.store is None else "session"
-    rows = [("written", "status", "turns", "size", what, "first words")]
-    for one in sorted(good, key=lambda one: -one.changed):
-        rows.append(
-            (
-                _format_time(one.changed),
-                _format_status(one),
-                str(one.turns),
-                _format_size(one.bytes),
-                one.name,
-                _format_title(one.title),
-            )
-        )
-    if good:
-        for line in columns(rows, right=(2, 3)):
+    bad = [one for one in found if isinstance(one, BadFile)]
+    code = UNANSWERED if bad or any(one.damage for one in good) else ANSWERED
+    if options.json:
+        for each in found:
+            out().write_json({"bad": isinstance(each, BadFile), **_to_plain_data(each)})
+        return code
+    what, how = ("file", "FILE") if options.store is None else ("session", "NAME --store URL")
+    rows = [_row(one) for one in sorted(good, key=lambda one: -one.changed)]
+    if rows:
+        for line in columns([("written", "status", "turns", "size", what, "first words"), *rows], right=(2, 3)):
             out().write_line(line)
     for one in good:
-        for problem in ([one.damage] if one.damage else []) + list(one.warnings):
-            _complain(one.name, problem.removeprefix(f"{one.path}, "))
-    for bad in found:
-        if isinstance(bad, BadFile):
-            _complain(bad.name, bad.reason)
+        for problem in filter(None, (one.damage, *one.warnings)):
+            err().write_line(f"{one.name}: {problem.removeprefix(f'{one.path}, ')}")
+    for file in bad:
+        err().write_line(f"{file.name}: {file.reason}")
     if not found:
-        how = "--record FILE" if options.store is None else "--record NAME --store URL"
-        err().write_line(f"no recordings here; make one with `cogstep run ... {how}`")
-    return _code(found)
+        err().write_line(f"no recordings here; make one with `cogstep run ... --record {how}`")
+    return code
+
+
+def _row(info: SessionInfo) -> tuple[str, ...]:
+    try:
+        written = datetime.fromtimestamp(info.changed).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):  # a disk may say anything of a file
+        written = "?"
+    status = f"{info.status}, foreign" if info.foreign else info.status
+    words = " ".join(info.title.split())
+    title = words if len(words) <= TITLE else f"{words[: TITLE - 1]}…"
+    return written, status, str(info.turns), _format_size(info.bytes), info.name, title
 
 
 def _show(options: argparse.Namespace) -> int:
-    from interpreters.recording.sessions import markdown_parts
+    from interpreters.recording.sessions import markdown_parts, read_transcript
 
-    transcript = _read(options)
-    if options.turn is not None and options.turn not in [turn.number for turn in transcript.turns]:
-        numbers = [turn.number for turn in transcript.turns]
+    transcript = read_transcript(options.file, load_engine(options.engine))
+    numbers = [turn.number for turn in transcript.turns]
+    if options.turn is not None and options.turn not in numbers:
         there = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "there are none"
         raise CommandError(f"{name_of(options.file)}: there is no turn {options.turn}; {there}")
     for piece in in_pieces(f"{part}\n" for part in markdown_parts(transcript, turn=options.turn)):
@@ -247,22 +247,24 @@ def _search(options: argparse.Namespace) -> int:
     for one in search_sessions(options.text, *_places(options), regex=options.regex, case=options.case):
         if isinstance(one, BadFile):
             if not options.json:
-                _complain(one.name, one.reason)
+                err().write_line(f"{one.name}: {one.reason}")
             continue
         found = True
         if options.json:
             out().write_json(_to_plain_data(one))
         else:
-            out().write_line(_hit_text(one))
+            place = f"{one.name}{' (foreign)' * bool(one.foreign)}: record {one.record}, turn {one.turn}, {one.speaker}"
+            out().write_line(f"{place}: {one.before}{' '.join(one.found.split())}{one.after}")
     return ANSWERED if found else UNANSWERED
 
 
 def _export(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import read_transcript
     from runtime.files import open_private
 
     if options.reasoning and options.format != "openai":
         raise CommandError("--reasoning is for --format openai; the other formats always have it")
-    transcript = _read(options)
+    transcript = read_transcript(options.file, load_engine(options.engine))
     # Half a surrogate pair has no form in UTF-8.
     pieces = (piece.encode("utf-8", "replace") for piece in in_pieces(_export_parts(transcript, options)))
     if options.output is None:
@@ -286,8 +288,7 @@ def _export_parts(transcript: Transcript, options: argparse.Namespace) -> Iterat
         yield from json_parts(transcript_to_data(transcript))
         yield "\n"
     elif options.format == "markdown":
-        for part in markdown_parts(transcript):
-            yield f"{part}\n"
+        yield from (f"{part}\n" for part in markdown_parts(transcript))
     else:
         for body in transcript_to_openai(transcript, reasoning=options.reasoning):
             yield from json_parts(body)
@@ -298,13 +299,8 @@ def _prune(options: argparse.Namespace) -> int:
     from interpreters.recording.sessions import prune_sessions
 
     freed = count = 0
-    for one in prune_sessions(
-        *_places(options),
-        older=options.older_than,
-        keep=options.keep,
-        size=options.max_size,
-        dry_run=options.dry_run,
-    ):
+    limits = {"older": options.older_than, "keep": options.keep, "size": options.max_size}
+    for one in prune_sessions(*_places(options), **limits, dry_run=options.dry_run):
         if not one.kept:
             freed, count = freed + one.bytes, count + 1
         if options.json:
@@ -313,48 +309,19 @@ def _prune(options: argparse.Namespace) -> int:
             done = f"kept, because {one.kept}" if one.kept else "would go" if options.dry_run else "deleted"
             out().write_line(f"{one.name}: {done} ({one.reason}, {_format_size(one.bytes)})")
     if not options.json:
-        what = f"{count} recording{'' if count == 1 else 's'}, {_format_size(freed)}"
-        out().write_line(f"{'to delete' if options.dry_run else 'deleted'}: {what}")
+        done = "to delete" if options.dry_run else "deleted"
+        out().write_line(f"{done}: {format_count(count, 'recording')}, {_format_size(freed)}")
     return ANSWERED
-
-
-def _read(options: argparse.Namespace) -> Transcript:
-    from interpreters.recording.sessions import read_transcript
-
-    return read_transcript(options.file, load_engine(options.engine))
 
 
 def _places(options: argparse.Namespace) -> Sequence[Place]:
     return options.places or ["."]
 
 
-def _code(found: Iterable[SessionInfo | BadFile]) -> int:
-    from interpreters.recording.sessions import BadFile
-
-    bad = any(isinstance(one, BadFile) or one.damage for one in found)
-    return UNANSWERED if bad else ANSWERED
-
-
-def _complain(name: str, reason: str) -> None:
-    err().write_line(f"{name}: {reason}")
-
-
-def _hit_text(hit: Hit) -> str:
-    place = f"{hit.name}{' (foreign)' * bool(hit.foreign)}: record {hit.record}, turn {hit.turn}, {hit.speaker}"
-    return f"{place}: {hit.before}{' '.join(hit.found.split())}{hit.after}"
-
-
 def _to_plain_data(value: Any) -> dict[str, Any]:
     from attrs import asdict
 
     return asdict(value, value_serializer=lambda _owner, _field, item: str(item) if isinstance(item, Path) else item)
-
-
-def _format_time(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):  # a disk may say anything of a file
-        return "?"
 
 
 def _format_size(count: int) -> str:
@@ -366,41 +333,21 @@ def _format_size(count: int) -> str:
     return f"{size:.1f} GB"
 
 
-def _format_status(info: SessionInfo) -> str:
-    return f"{info.status}, foreign" if info.foreign else info.status
-
-
-def _format_title(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= TITLE else f"{line[: TITLE - 1]}…"
-
-
-def add_moves(actions: Any) -> None:
-    for name, summary, page in (
-        ("copy", "copy recordings between files and a database", COPY),
-        ("move", "move recordings between files and a database", MOVE),
-    ):
-        command = add_command(actions, name, summary, page, partial(_copy_or_move, moves=name == "move"))
-        _add_places(command)
-        command.add_argument("--to", metavar="TO", required=True, help=f"a directory, or a database: {EXAMPLES}")
-        command.add_argument("--as", dest="name", metavar="NAME", help="what it is called there, of one recording")
-        command.add_argument("--json", action="store_true", help="print one object a line")
-
-
 def _copy_or_move(options: argparse.Namespace, *, moves: bool) -> int:
     from cognition import CogstepError
     from interpreters.recording.sessions import copy_session, journals_in, move_session
 
     target = _targets(options.to)
-    places: list[Place] = options.places or ["."]
-    found = list(journals_in(places))
+    found = list(journals_in(_places(options)))
     if options.name is not None and len(found) != 1:
         raise CommandError(f"--as names one recording, and there are {len(found)}")
     code = ANSWERED
     for recording in found:
-        to = None
+        to, name = None, recording.name
+        if isinstance(recording.where, Path):
+            name = Path(name).name.removesuffix(SUFFIX)
         try:
-            to = target(options.name or _name(recording))
+            to = target(options.name or name)
             copied = (move_session if moves else copy_session)(recording, to)
         except (CogstepError, CommandError, OSError) as error:
             code = UNANSWERED
@@ -415,8 +362,9 @@ def _copy_or_move(options: argparse.Namespace, *, moves: bool) -> int:
             told = {"records": copied.records, "bytes": copied.bytes, "problem": ""}
             out().write_json({"name": recording.name, "to": to.name, **told})
         else:
-            records = f"{copied.records} record{'' if copied.records == 1 else 's'}"
-            out().write_line(f"{recording.name}: {'moved' if moves else 'copied'} to {_format_name(to)} ({records})")
+            where = str(to.where) if isinstance(to.where, Path) else name_of(to.where)
+            records = format_count(copied.records, "record")
+            out().write_line(f"{recording.name}: {'moved' if moves else 'copied'} to {where} ({records})")
     return code
 
 
@@ -434,15 +382,6 @@ def _targets(to: str) -> Callable[[str], Recording]:
     def place(name: str) -> Recording:
         if "/" in name:
             raise CommandError(f"{name} can't be the name of a file; give it another one with --as")
-        return FileRecording(folder / (name if name.endswith(SUFFIX) else f"{name}{SUFFIX}"))
+        return FileRecording(folder / f"{name.removesuffix(SUFFIX)}{SUFFIX}")
 
     return place
-
-
-def _name(recording: Recording) -> str:
-    return Path(recording.name).name.removesuffix(SUFFIX) if isinstance(recording.where, Path) else recording.name
-
-
-def _format_name(recording: Recording) -> str:
-    where = recording.where
-    return str(where) if isinstance(where, Path) else str(getattr(where, "name", where))

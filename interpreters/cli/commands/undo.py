@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from interpreters.cli._errors import ANSWERED
 from interpreters.cli.options.arguments import add_command
-from interpreters.cli.options.numbers import COUNT
-from interpreters.cli.options.store_option import add_store_option
+from interpreters.cli.options.store_option import add_recording
+from interpreters.cli.options.values import COUNT
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ LETTERS = {"changed": "M", "made": "A", "deleted": "D"}
 
 def add(commands: Any) -> None:
     command = add_command(commands, "undo", "put the files back that a session changed", PAGE, undo)
-    command.add_argument("file", metavar="FILE", help="its recording; it may be open")
-    add_store_option(command, "FILE is the name of a session")
+    add_recording(command, "its recording; it may be open")
     which = command.add_mutually_exclusive_group()
     which.add_argument(
         "--turn",

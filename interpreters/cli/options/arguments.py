@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from interpreters.cli._errors import UNUSABLE, without_passwords
 from interpreters.cli.options.model_options import add_fallback_option, add_model_options
-from interpreters.cli.options.numbers import COUNT, FACTOR, PART, SEED, SHARE, TEMPERATURE, TURN
 from interpreters.cli.options.store_option import add_store_option
+from interpreters.cli.options.values import COUNT, FACTOR, PART, SEED, SHARE, TEMPERATURE, TURN, checked
 from interpreters.cli.screen.terminal import err, out
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan", "acceptEdits", 
 SMALL = "the model that ships"
 APPROVALS = ("ask", "all", "none", "later")
 """The choices for ``--approve``, besides a function of the user."""
+APPROVAL = checked(str, f"{', '.join(APPROVALS)} or MODULE:NAME", lambda text: text in APPROVALS or ":" in text)
 
 
 class Parser(argparse.ArgumentParser):
@@ -110,12 +111,6 @@ def features(text: str) -> tuple[str, ...]:
     return found
 
 
-def _approval(text: str) -> str:
-    if text not in APPROVALS and ":" not in text:
-        raise argparse.ArgumentTypeError(f"expected {', '.join(APPROVALS)} or MODULE:NAME, not {text!r}")
-    return text
-
-
 def add_command(
     commands: Any, name: str, summary: str, page: str, act: Callable[[argparse.Namespace], int] | None, *more: str
 ) -> Parser:
@@ -132,6 +127,12 @@ def add_command(
     command: Parser = commands.add_parser(name, help=summary, description=page, epilog="\n".join((*more, EXIT_CODES)))
     command.set_defaults(act=act)
     return command
+
+
+def add_group(commands: Any, name: str, summary: str, page: str) -> Any:
+    """Add a command that only has subcommands. Returns the object to add these to."""
+    group = add_command(commands, name, summary, page, None)
+    return group.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
 
 
 def add_session_options(command: Parser) -> None:
@@ -297,7 +298,7 @@ def add_place_options(group: Any) -> None:
     asked = group.add_mutually_exclusive_group()
     asked.add_argument(
         "--approve",
-        type=_approval,
+        type=APPROVAL,
         metavar="WHO",
         help="who answers for calls that ask: ask (you, at the terminal), all or none (without asking), later (the "
         "turn waits in the recording), or a function MODULE:NAME (default: ask, and none where there is no terminal)",

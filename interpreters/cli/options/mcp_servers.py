@@ -13,13 +13,12 @@ from typing import Any
 
 from attrs import evolve
 
-from cognition import ConfigError, ToolSpec
+from cognition import ConfigError
 from cognition.base.checking import show
 from interpreters.cli._errors import CommandError
 from interpreters.cli.options.user_modules import load_named
 from interpreters.mcp.client import MCPServers
 from interpreters.mcp.server_config import MCPServer, read_servers
-from interpreters.tools.tool import Tool
 
 NAMED = re.compile(r"([A-Za-z0-9_-]+)=(.*)", re.DOTALL)
 
@@ -86,9 +85,3 @@ def open_servers(options: argparse.Namespace) -> MCPServers | None:
         options.opened = stack = ExitStack()
         known = options.mcp_opened = stack.enter_context(MCPServers(find_servers(options)))
     return known
-
-
-def server_tools(options: argparse.Namespace, recorded: Iterable[ToolSpec] = ()) -> tuple[Tool[..., Any], ...]:
-    """Return the tools of the servers, as they are now or as recorded."""
-    servers = open_servers(options)
-    return () if servers is None else servers.tools(recorded)

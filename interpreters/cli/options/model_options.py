@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpreters.cli.options.numbers import COUNT, REPLY, TURN
+from interpreters.cli.options.values import COUNT, REPLY, TURN
 
 if TYPE_CHECKING:
     from runtime import Adapter

@@ -27,6 +27,12 @@ def add_store_option(group: Any, what: str) -> None:
     group.add_argument("--store", metavar="URL", help=f"{what} in this database: {EXAMPLES}")
 
 
+def add_recording(command: Any, text: str = "a recording made with --record") -> None:
+    """Add the recording of a command as an argument, and the option for its store."""
+    command.add_argument("file", metavar="FILE", help=text)
+    add_store_option(command, "FILE is the name of a session")
+
+
 def resolve_in_store(options: argparse.Namespace) -> None:
     """Replace the names in the options by sessions of the store. Does nothing without ``--store``.
 
@@ -70,8 +76,6 @@ def quote_for_command(where: Where, options: argparse.Namespace) -> str:
 
 def without_password(url: str) -> str:
     """Return the URL without its password. It still names the same store if the password is supplied elsewhere."""
-    from sqlalchemy import URL, make_url
+    from sqlalchemy import make_url
 
-    found = make_url(url)
-    query = {name: value for name, value in found.query.items() if name != "password"}
-    return str(URL.create(found.drivername, found.username, None, found.host, found.port, found.database, query))
+    return str(make_url(url)._replace(password=None).difference_update_query(["password"]))

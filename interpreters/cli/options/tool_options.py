@@ -59,11 +59,13 @@ def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
 
 
 def _of_servers(options: argparse.Namespace, recorded: Iterable[ToolSpec] = ()) -> tuple[AnyTool, ...]:
+    """Return the tools of MCP servers, as they are now or as recorded."""
     if not getattr(options, "mcp", None):
         return ()
-    from interpreters.cli.options.mcp_servers import server_tools
+    from interpreters.cli.options.mcp_servers import open_servers
 
-    return server_tools(options, recorded)
+    servers = open_servers(options)
+    return () if servers is None else servers.tools(recorded)
 
 
 def tool_warnings(options: argparse.Namespace) -> tuple[str, ...]:
@@ -121,14 +123,11 @@ def recorded_tools(header: Header, path: Where, options: argparse.Namespace, roo
     foreign = [name for name in missing if name not in ours]
     if foreign:
         there = f"; of those named there are only {', '.join(named)}" if named else ""
-        raise CommandError(
-            f"{name_of(path)} was recorded with tools of another program ({', '.join(foreign)}){there}; "
-            + (
-                "name the servers that have them, as in --mcp servers.json"
-                if all(name.startswith("mcp.") for name in foreign)
-                else "name the module that has them, as in --tools my_tools:TOOLS"
-            )
-        )
+        have, option = "module that has", "--tools my_tools:TOOLS"
+        if all(name.startswith("mcp.") for name in foreign):
+            have, option = "servers that have", "--mcp servers.json"
+        told = f"{name_of(path)} was recorded with tools of another program ({', '.join(foreign)}){there}"
+        raise CommandError(f"{told}; name the {have} them, as in {option}")
     return tuple(named.get(name) or ours[name] for name in recorded)
 
 
@@ -254,9 +253,8 @@ def _arguments_for(function: Callable[..., Any], root: Path) -> tuple[Any, ...] 
         taken = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # written in C, and says nothing of itself
         return None
-    required = [
-        one for one in taken if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-    ]
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [one for one in taken if one.default is one.empty and one.kind not in variadic]
     try:
         hints = get_type_hints(function)
     except Exception:  # it names what is imported for type checkers only
@@ -276,6 +274,5 @@ def _may_be_tools(hint: Any) -> bool:
         return any(map(_may_be_tools, inner))
     if not isinstance(kind, type) or issubclass(kind, NO_TOOLS):
         return False
-    return issubclass(kind, Tool | ToolSpec) or (
-        issubclass(kind, abc.Iterable) and (not inner or any(map(_may_be_tools, inner)))
-    )
+    listed = issubclass(kind, abc.Iterable) and (not inner or any(map(_may_be_tools, inner)))
+    return issubclass(kind, Tool | ToolSpec) or listed

@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any, TextIO, cast
 
@@ -52,6 +53,14 @@ def load_named(option: str, name: str) -> Any:
     return found
 
 
+def load_approver(name: str) -> Any:
+    """Return the function that ``--approve MODULE:NAME`` names."""
+    found = load_named("--approve", name)
+    if not callable(found) or isinstance(found, type):
+        raise CommandError(f"--approve {name} is no function of a request; it has to return True or False")
+    return found
+
+
 def call_user_function(
     option: str, name: str, function: Callable[..., Any], *arguments: Any, what: str = "calling it"
 ) -> Any:
@@ -60,11 +69,9 @@ def call_user_function(
         return function(*arguments)
 
 
-@contextlib.contextmanager
-def redirect_output() -> Iterator[None]:
+def redirect_output() -> contextlib.AbstractContextManager[TextIO]:
     """Redirect the output of the user's own code to stderr, since stdout is for the model's text."""
-    with contextlib.redirect_stdout(cast("TextIO", err())):
-        yield
+    return contextlib.redirect_stdout(cast("TextIO", err()))
 
 
 @contextlib.contextmanager
@@ -82,8 +89,7 @@ def _explain_errors(option: str, name: str, what: str, module: str = "") -> Iter
     except SystemExit as error:
         raise CommandError(
             f"{option} {name}: {what} ended the program{error_location(error)}; what it does when it is run has to "
-            "stand "
-            'behind: if __name__ == "__main__":'
+            'stand behind: if __name__ == "__main__":'
         ) from error
     except BaseException as error:  # whatever the user's code raises
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
@@ -130,13 +136,8 @@ def error_location(error: BaseException) -> str:
     """Return the innermost line of the user's own code in the traceback."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return ""  # its own text says the file and the line
-    places: list[tuple[str, int]] = []
-    trace = error.__traceback__
-    while trace is not None:
-        places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    for file, line in reversed(places):
-        name = os.path.relpath(file)
+    for frame, line in reversed(list(walk_tb(error.__traceback__))):
+        name = os.path.relpath(frame.f_code.co_filename)
         if not name.startswith(("..", "<")) and "site-packages" not in name:
             return f" ({name}, line {line})"
     return ""

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
-from cognition.base.display import shown_name
+from cognition.base.display import LONGEST_LINE, shown_name
 from interpreters.cli.options.arguments import version as own_version
-from interpreters.cli.reports._backend_probe import Finding, probe
 from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import StatusLine
 from interpreters.toolbox.shell.sandbox import shell_report
+from runtime.children.ending import signal_name
 from runtime.files import state_directory
 from runtime.models.specs import PACKAGES, BackendName, is_installed
 from runtime.programs.installed_programs import InstalledProgram, installed_programs
@@ -40,6 +45,13 @@ WHEEL_PYTHONS = ((3, 10), (3, 11), (3, 12))
 
 MLX_GLIBC = (2, 35)
 """The oldest glibc for MLX's Linux wheels (tag ``manylinux_2_35``)."""
+
+QUESTION = "What is 17 * 23?"
+ANSWER = "391"
+"""The expected answer, since a broken backend may produce nonsense without an error."""
+
+DOING = {"import": "importing the package", "load": "loading the model", "answer": "answering"}
+"""What the child does at each stage."""
 
 NVIDIA_SECONDS = 15
 """Seconds for nvidia-smi. It is slow on machines with many GPUs, and hangs with a broken driver."""
@@ -85,9 +97,7 @@ def llama_line(machine: Machine) -> InstallLine:
     """llama.cpp: from the matching extra index, or compiled."""
     wheels = machine.python in WHEEL_PYTHONS
     if machine.metal:
-        if wheels:
-            return _from_index("metal", "with Metal")
-        return _build_line("METAL", "with Metal")
+        return _from_index("metal", "with Metal") if wheels else _build_line("METAL", "with Metal")
     if machine.nvidia:
         fitting = [version for version in CUDA_WHEELS if machine.cuda is not None and version <= machine.cuda]
         if wheels and fitting:
@@ -118,10 +128,8 @@ def mlx_line(machine: Machine) -> InstallLine:
 
 def this_machine() -> Machine:
     """Return the properties of this machine."""
-    nvidia, cuda = _nvidia()
-    return Machine(
-        platform.system(), platform.machine(), (sys.version_info[0], sys.version_info[1]), _glibc(), nvidia, cuda
-    )
+    python = (sys.version_info[0], sys.version_info[1])
+    return Machine(platform.system(), platform.machine(), python, _glibc(), *_nvidia())
 
 
 def _glibc() -> tuple[int, int] | None:
@@ -149,6 +157,106 @@ def _run_program(*command: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return run.stdout if run.returncode == 0 else ""
+
+
+# ---------------------------------------------------------------------------------------------- whether a backend works
+
+# A backend is tried in a child process: it loads the shipped model and asks it one question. The child prints one JSON
+# object per line on stdout: first each stage that it starts, at the end its finding. So a crash, mostly in native code,
+# is a finding about the current stage. The parent reads these lines.
+
+
+@frozen
+class Finding:
+    """The child's finding, or how its process ended."""
+
+    works: bool
+    problem: str = ""
+    """One line; empty if it works."""
+    device: str = ""
+    answer: str = ""
+    tool_called: bool = False
+    load_seconds: float = 0.0
+    answer_seconds: float = 0.0
+
+
+def probe(backend: str, seconds: float) -> Finding:
+    """Try a backend in a child process, which is killed after ``seconds``."""
+    root = Path(__file__).resolve().parents[3]
+    # -P and the path at the end: a file named json.py in the user's directory must not pass for Python's own.
+    start = f"import sys; sys.path.append({str(root)!r}); from {__name__} import child; child({backend!r})"
+    try:
+        run = subprocess.run(
+            [sys.executable, "-P", "-c", start],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        return Finding(False, f"it took longer than {seconds:g} s, {_doing(late.stdout or b'')}")
+    return understand(run.returncode, run.stdout, run.stderr)
+
+
+def understand(code: int, out: bytes, err: bytes) -> Finding:
+    """Interpret the child's exit code and output."""
+    for line in reversed(_lines(out)):
+        if "found" in line:
+            return Finding(**line["found"])
+    doing = _doing(out)
+    if code < 0:
+        return Finding(False, f"its process was killed by {signal_name(-code)} while {doing}")
+    said = err.decode("utf-8", "replace").strip().splitlines()
+    return Finding(False, f"its process ended with code {code} while {doing}{': ' + said[-1] if said else ''}")
+
+
+def _lines(out: bytes) -> list[dict[str, Any]]:
+    found = []
+    for line in out.decode("utf-8", "replace").splitlines():
+        with contextlib.suppress(ValueError):  # native code prints to stdout as it likes
+            found.append(json.loads(line))
+    return [value for value in found if isinstance(value, dict)]
+
+
+def _doing(out: bytes) -> str:
+    return DOING[next((line["stage"] for line in reversed(_lines(out)) if "stage" in line), "import")]
+
+
+def child(backend: BackendName) -> None:
+    """Run the test in the child process and print the finding. Exceptions become a finding too."""
+    try:
+        found = _try(backend)
+    except Exception as error:
+        message = shown_name(str(error), LONGEST_LINE)
+        found = Finding(False, message if " " in message else f"{type(error).__name__}: {message}")
+    _print_json({"found": asdict(found)})
+
+
+def _try(backend: BackendName) -> Finding:
+    _print_json({"stage": "import"})
+    from interpreters.agents.agent import Agent
+    from interpreters.toolbox import standard_tools
+    from runtime import load_model
+    from runtime.models.devices import device_of
+
+    device = device_of(backend)
+    _print_json({"stage": "load"})
+    begun = time.monotonic()
+    model = load_model(backend=backend)
+    loaded = time.monotonic()
+    _print_json({"stage": "answer"})
+    with model, tempfile.TemporaryDirectory() as empty, Agent(model, tools=standard_tools(Path(empty))) as agent:
+        result = agent.run(QUESTION)
+    answered = time.monotonic()
+    text = shown_name(result.text)
+    right = result.ok and ANSWER in text
+    problem = "" if right else f"asked {QUESTION!r}, it answered {text or shown_name(str(result.outcome))!r}"
+    return Finding(right, problem, device, text, bool(result.calls), loaded - begun, answered - loaded)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    # Straight to the descriptor: what stands in a buffer when native code crashes is lost.
+    os.write(1, (json.dumps(value) + "\n").encode())
 
 
 # ------------------------------------------------------------------------------------------------- what works on it
@@ -239,12 +347,10 @@ def examine(seconds: float, status: StatusLine) -> EnvironmentReport:
 def hub_cache(environment: Mapping[str, str] | None = None) -> Path:
     """Return huggingface_hub's download folder, by its documented variables (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME)."""
     environment = os.environ if environment is None else environment
-    if environment.get("HF_HUB_CACHE"):
-        return Path(environment["HF_HUB_CACHE"]).expanduser()
-    if environment.get("HF_HOME"):
-        return Path(environment["HF_HOME"]).expanduser() / "hub"
-    caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(caches).expanduser() / "huggingface" / "hub"
+    for name, below in (("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub")):
+        if environment.get(name):
+            return Path(environment[name]).expanduser() / below
+    return Path("~/.cache/huggingface/hub").expanduser()
 
 
 def examine_directory(path: Path) -> DirectoryReport:
@@ -272,19 +378,14 @@ GOOD, BAD, NEUTRAL = "✓", "✗", "·"
 
 def report_lines(report: EnvironmentReport) -> Iterator[tuple[str, Style]]:
     yield f"{NEUTRAL} cogstep {report.cogstep}, Python {report.python}, {report.platform}", "plain"
-    for backend in report.backends:
-        yield _backend_line(backend)
+    yield from map(_backend_line, report.backends)
     yield f"{NEUTRAL} GPU: {_gpu_text(report.machine)}", "plain"
-    hub = (
-        f"huggingface_hub {report.hub_version}"
-        if report.hub_version
-        else "pip install 'cogstep[hub]' to use hf: models"
-    )
+    install_hub = "pip install 'cogstep[hub]' to use hf: models"
+    hub = f"huggingface_hub {report.hub_version}" if report.hub_version else install_hub
     yield _place_line("models", report.hub_cache, f"; {hub}")
     yield _place_line("state", report.state, "")
     yield f"{GOOD if report.shell_found else NEUTRAL} shell: {report.shell}", "plain"
-    for program in report.programs:
-        yield _program_line(program)
+    yield from map(_program_line, report.programs)
     yield "", "plain"
     yield "Install lines for this machine:", "plain"
     for line in report.install:
@@ -304,10 +405,9 @@ def _backend_line(report: BackendReport) -> tuple[str, Style]:
     finding = report.finding
     if not finding.works:
         return f"{BAD} {name} ({versions}): {finding.problem}", "error"
-    return (
-        f"{GOOD} {name} ({versions}) on the {finding.device}: works; loaded in {finding.load_seconds:.2f} s, "
-        f"answered {finding.answer!r} in {finding.answer_seconds:.2f} s"
-    ), "plain"
+    loaded = f"loaded in {finding.load_seconds:.2f} s"
+    answered = f"answered {finding.answer!r} in {finding.answer_seconds:.2f} s"
+    return f"{GOOD} {name} ({versions}) on the {finding.device}: works; {loaded}, {answered}", "plain"
 
 
 def _program_line(program: InstalledProgram) -> tuple[str, Style]:
@@ -331,7 +431,5 @@ def _gpu_text(machine: Machine) -> str:
 def _place_line(name: str, where: DirectoryReport, more: str) -> tuple[str, Style]:
     if not where.writable:
         return f"{BAD} {name}: {where.path} can't be written; see to its permissions{more}", "error"
-    return (
-        f"{GOOD if where.exists else NEUTRAL} {name}: {where.path}{'' if where.exists else ' (not there yet)'}{more}",
-        "plain",
-    )
+    mark, there = (GOOD, "") if where.exists else (NEUTRAL, " (not there yet)")
+    return f"{mark} {name}: {where.path}{there}{more}", "plain"

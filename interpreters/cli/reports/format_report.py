@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -70,27 +70,15 @@ def sample_of(template: ChatTemplate) -> Sample:
     return Sample("", (refusal,))
 
 
-def supported_features(template: ChatTemplate) -> Mapping[str, bool]:
-    """Return which features the template supports, by the names in ``--json``."""
-    found = template.derivation
-    return {
-        "system": "system" in found.features,
-        "tools": "tools" in found.features,
-        "calls": found.spec.calls is not None,
-        "parallel_calls": found.parallel_calls,
-        "thinking": "thinking" in found.features,
-        "thinking_option": found.thinking_option,
-    }
-
-
-MEANING: Mapping[str, str] = {
-    "system": "a system prompt",
-    "tools": "tools are told to the model, and its calls are read",
-    "calls": "calls in a reply are read",
-    "parallel_calls": "several calls in one reply",
-    "thinking": "reasoning is told apart from the answer",
-    "thinking_option": "reasoning can be asked for or not (--no-thinking)",
+SUPPORT: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "system": ("a system prompt", lambda found: "system" in found.features),
+    "tools": ("tools are told to the model, and its calls are read", lambda found: "tools" in found.features),
+    "calls": ("calls in a reply are read", lambda found: found.spec.calls is not None),
+    "parallel_calls": ("several calls in one reply", lambda found: found.parallel_calls),
+    "thinking": ("reasoning is told apart from the answer", lambda found: "thinking" in found.features),
+    "thinking_option": ("reasoning can be asked for or not (--no-thinking)", lambda found: found.thinking_option),
 }
+"""What a template may support: the name in ``--json``, the meaning, and how a derivation shows it."""
 
 NO_TOOLS_SAID = {"empty": "without tools it gets an empty list", "undefined": "without tools it gets no such variable"}
 
@@ -102,7 +90,7 @@ def format_data(file: TemplateFile, template: ChatTemplate, sample: Sample, note
         "source": file.origin,
         "format": to_data(found.spec),
         "found_by": list(found.evidence),
-        "supported": dict(supported_features(template)),
+        "supported": {name: shows(found) for name, (_, shows) in SUPPORT.items()},
         "text_arguments": found.text_arguments,
         "reasoning_key": found.reasoning_key,
         "no_thinking": None if found.switch is None else str(found.switch),
@@ -129,8 +117,8 @@ def format_lines(
         yield f"  {sentence}", "plain"
     yield "", "plain"
     yield "What is supported:", "plain"
-    for name, there in supported_features(template).items():
-        yield f"  {'✓' if there else '·'} {MEANING[name]}{'' if there else ': no'}", "plain" if there else "dim"
+    for meaning, shows in SUPPORT.values():
+        yield (f"  ✓ {meaning}", "plain") if shows(found) else (f"  · {meaning}: no", "dim")
     if found.switch is not None:
         little = ", which asks for little of it: the template can't ask for none" if found.switch.weak else ""
         yield f"  no reasoning is asked for by {found.switch}{little}", "plain"
@@ -157,10 +145,9 @@ def spec_lines(spec: FormatSpec) -> Iterator[tuple[str, str]]:
         yield "calls", _escape(_around(spec.calls))
         for start in spec.calls.more_starts:
             yield "", f"may begin with {_escape(start)}"
-    if spec.dropped:
-        yield "dropped", "  ".join(map(_escape, spec.dropped))
-    if spec.stops:
-        yield "stops", "  ".join(map(_escape, spec.stops))
+    for name, marks in (("dropped", spec.dropped), ("stops", spec.stops)):
+        if marks:
+            yield name, "  ".join(map(_escape, marks))
     if spec.prompted:
         yield "prompted", _escape(spec.prompted)
     if spec.reasoning is None and spec.calls is None and not spec.dropped and not spec.stops:

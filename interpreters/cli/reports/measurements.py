@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import count
 from statistics import median
@@ -119,29 +120,19 @@ def measure(options: argparse.Namespace, show: Callable[[Figure], None], status:
         measured = Measurement(model, options.prompt, options.tokens, options.rounds, status)
         cold, warm = measured.first_tokens()
         prompt = round(median(done.usage.input_tokens for done in cold))
-        rate = median(
-            per_second(done.usage.input_tokens - done.usage.reused_tokens, done.timings.prefill_seconds)
-            for done in cold
-        )
+        new = [done.usage.input_tokens - done.usage.reused_tokens for done in cold]
+        rate = median(per_second(number, done.timings.prefill_seconds) for number, done in zip(new, cold, strict=True))
         show(Figure("prefill", f"{short(rate)} tokens/s", f"of a prompt of {prompt} tokens"))
         decoded, seconds = measured.decode()
         show(Figure("decode", f"{short(decoded / seconds)} tokens/s", f"over {decoded} tokens"))
         first, second = (median(done.timings.time_to_first_token or 0.0 for done in each) for each in (cold, warm))
         again, reused = warm[-1].usage.input_tokens, warm[-1].usage.reused_tokens
         show(Figure("first token, cold", f"{short(1000 * first)} ms", "nothing of the prompt in the cache"))
-        show(
-            Figure(
-                "first token, warm", f"{short(1000 * second)} ms", f"{reused} of {again} tokens of the prompt reused"
-            )
-        )
+        of_warm = f"{reused} of {again} tokens of the prompt reused"
+        show(Figure("first token, warm", f"{short(1000 * second)} ms", of_warm))
         alone, together = measured.sessions(options.sessions)
-        show(
-            Figure(
-                f"{options.sessions} sessions",
-                f"{short(together)} tokens/s",
-                f"all together, prompts included; {short(together / alone)} x one alone",
-            )
-        )
+        times = f"all together, prompts included; {short(together / alone)} x one alone"
+        show(Figure(f"{options.sessions} sessions", f"{short(together)} tokens/s", times))
         peak = peak_memory()
         whole = f"weights; the whole process took {size(peak)}" if peak else "weights"
         show(Figure("memory", size(info.weight_bytes), whole))
@@ -158,26 +149,22 @@ class Measurement:
     """Measures replies of a model."""
 
     def __init__(self, model: Runtime, prompt: int, tokens: int, rounds: int, status: StatusLine) -> None:
-        self._model = model
-        self._tokens = tokens
-        self._rounds = rounds
-        self._status = status
+        self._model, self._status = model, status
+        self._tokens, self._rounds = tokens, rounds
         self._labels = count(1)
-        room = model.describe().context_tokens - 2 * tokens - 64
+        context = model.describe().context_tokens
+        room = context - 2 * tokens - 64
         if room < 32:
-            raise CommandError(
-                f"a context of {model.describe().context_tokens} tokens leaves no room for replies of {tokens}; "
-                "ask for fewer --tokens"
-            )
+            told = f"a context of {context} tokens leaves no room for replies of {tokens}; ask for fewer --tokens"
+            raise CommandError(told)
         self._prompt = min(prompt, room)
         self._words = self._as_many_words()
 
     def first_tokens(self) -> tuple[list[Done], list[Done]]:
         """Return replies to new prompts, and for each a reply to the next message of the same conversation."""
         cold, warm = [], []
-        self._finish(
-            self._ask(self._conversation(self._words, BEGIN), 1)
-        )  # pages of the weights, buffers of the backend
+        # Pages of the weights, buffers of the backend.
+        self._finish(self._ask(self._conversation(self._words, BEGIN), 1))
         for number in range(self._rounds):
             self._status.spin(f"a prompt of {self._prompt} tokens, {number + 1} of {self._rounds}")
             begun = self._conversation(self._words, BEGIN)
@@ -219,7 +206,9 @@ class Measurement:
         return per_second(tokens, time.monotonic() - began)
 
     def _conversation(self, words: str, ask: str) -> tuple[Message, ...]:
-        return (UserMessage("m1", f"{self._label()} {words}\n{ask}"),)
+        """Return a conversation that begins uniquely: with the time too, since a cache may outlive its process."""
+        label = f"{next(self._labels):04d}-{time.time_ns() % 10**9:09d}"
+        return (UserMessage("m1", f"{label} {words}\n{ask}"),)
 
     def _ask(self, messages: Sequence[Message], tokens: int) -> Generation:
         return self._model.submit(_request(messages, tokens))
@@ -231,21 +220,14 @@ class Measurement:
             raise CommandError(f"the model failed: {done.failure.message}")
         return done
 
-    def _label(self) -> str:
-        """Return a unique beginning for a prompt. It contains the time, since a cache may outlive its process."""
-        return f"{next(self._labels):04d}-{time.time_ns() % 10**9:09d}"
-
     def _as_many_words(self) -> str:
         """Return words for a prompt of the wanted length, or a few tokens less."""
-        fewest, most = 1, 2 * self._prompt
-        while fewest < most:
-            middle = (fewest + most + 1) // 2
-            asked = _request(self._conversation(_words(middle), BEGIN), 1)
-            if self._model.count_tokens(asked) <= self._prompt:
-                fewest = middle
-            else:
-                most = middle - 1
-        return _words(fewest)
+
+        def tokens(number: int) -> int:
+            return self._model.count_tokens(_request(self._conversation(_words(number), BEGIN), 1))
+
+        # One word in any case, and each further one that is not too much.
+        return _words(1 + bisect_right(range(2, 2 * self._prompt + 1), self._prompt, key=tokens))
 
 
 def _request(messages: Sequence[Message], tokens: int) -> ModelRequest:

@@ -76,20 +76,20 @@ def _read_spec(path: str) -> FormatSpec:
     if isinstance(data, dict) and isinstance(data.get("format"), dict):
         data = data["format"]  # the whole of what `cogstep format --json` prints
     try:
-        found = from_data(data, FormatSpec)
+        found: FormatSpec = from_data(data, FormatSpec)
     except (CodecError, ConfigError) as error:
         raise CommandError(f"{path} holds no format ({error}); `cogstep format --json` writes one") from error
-    assert isinstance(found, FormatSpec)
     return found
 
 
 def read_tools(path: str) -> tuple[ToolSpec, ...]:
     """Read tools from a list in the form of an OpenAI request or an MCP server."""
-    found = list_tools(path)
-    for tool in found:
+    found = []
+    for tool in list_tools(path):
         if tool.spec is None:
             raise CommandError(f"{path}: tool {tool.place}: {tool.problem}")
-    return tuple(tool.spec for tool in found if tool.spec is not None)
+        found.append(tool.spec)
+    return tuple(found)
 
 
 def list_tools(path: str) -> tuple[ListedDefinition, ...]:

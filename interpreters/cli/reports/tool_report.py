@@ -37,8 +37,7 @@ def doctor_tools(path: str, *, as_json: bool) -> int:
     reports = tuple(map(examine_tool, list_tools(path)))
     usable = not any(report.problem for report in reports)
     if as_json:
-        data = {"usable": usable, "tools": [asdict(report) for report in reports]}
-        out().write_json(data, indent=2)
+        out().write_json({"usable": usable, "tools": [asdict(report) for report in reports]}, indent=2)
     else:
         out().write_lines(tool_lines(path, reports))
     return ANSWERED if usable else UNANSWERED
@@ -46,9 +45,9 @@ def doctor_tools(path: str, *, as_json: bool) -> int:
 
 def examine_tool(listed: ListedDefinition) -> ToolReport:
     """Check whether one tool can be offered."""
-    if listed.spec is None:
-        return ToolReport(listed.place, listed.name, listed.problem, ())
     spec = listed.spec
+    if spec is None:
+        return ToolReport(listed.place, listed.name, listed.problem, ())
     try:
         Tool.from_schema(name=spec.name, parameters=spec.parameters, function=lambda arguments: None)
         return ToolReport(listed.place, spec.name, "", read_tool(spec).weakened)
@@ -70,10 +69,5 @@ def tool_lines(path: str, reports: tuple[ToolReport, ...]) -> Iterator[tuple[str
     refused = sum(bool(report.problem) for report in reports)
     weakened = sum(bool(report.weakened) for report in reports)
     yield "", "plain"
-    yield (
-        (
-            f"{path}: {len(reports)} tools, {weakened} with something that is checked only after the call, "
-            f"{refused} that can't be offered"
-        ),
-        "plain",
-    )
+    checked = f"{weakened} with something that is checked only after the call"
+    yield f"{path}: {len(reports)} tools, {checked}, {refused} that can't be offered", "plain"

@@ -29,6 +29,12 @@ def read_stdin() -> str:
     return _read_bounded(sys.stdin.read)
 
 
+def read_argument(text: str) -> str:
+    """Return the text of an argument; ``-`` reads it from stdin."""
+    # Bytes of an argument that are no UTF-8 come as lone surrogates, which no tokenizer and no file takes.
+    return read_stdin() if text == "-" else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def _read_bounded(read: Callable[[int], str]) -> str:
     try:
         text = read(LONGEST_INPUT + 1)

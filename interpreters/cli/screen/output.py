@@ -7,8 +7,8 @@ remembers that its stream failed. The turn is then cancelled, and the command re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from cognition import to_data
 from cognition.base.display import LONGEST_LINE, shown_name
@@ -17,9 +17,6 @@ from interpreters.cli.screen.styled import DisplayState, Piece, Style, end_line
 from interpreters.cli.screen.terminal import StatusLine, Terminal, json_text
 from interpreters.observing import events
 from interpreters.observing.events import Event
-
-if TYPE_CHECKING:
-    from interpreters.observing.events import Event
 
 WAITING: Mapping[type, Callable[[Any], str]] = {
     events.ModelCalled: lambda called: f"waiting for {'a summary' if called.purpose == 'summary' else 'the model'}",
@@ -59,6 +56,10 @@ class Output(ABC):
     @abstractmethod
     def note(self, text: str, style: Style = "plain") -> None:
         """Show one line that is not an event."""
+
+    def notes(self, lines: Iterable[str], style: Style = "plain") -> None:
+        for line in lines:
+            self.note(line, style)
 
     def progress(self, text: str) -> None:  # noqa: B027 - an output that has no such line leaves it out
         """Redraw the last line, such as a progress bar. Only for text on a terminal."""

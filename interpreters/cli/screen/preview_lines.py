@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from unicodedata import east_asian_width
 
@@ -28,6 +28,9 @@ LONGEST = 400
 TAB = 4
 COLUMNS = 80
 NARROWEST = 20
+
+DIFF_STYLES: Mapping[str, Style] = {"+": "added", "-": "removed", " ": "plain", "@": "dim", "\\": "dim"}
+"""By the first character of a line; the others name files."""
 
 Rows = Iterator[tuple[str, Style]]
 
@@ -55,21 +58,17 @@ def preview_rows(preview: Preview, columns: int, *, whole: bool = False) -> Rows
 
 
 def _rows_of(line: str, in_diff: bool, columns: int, longest: int | None) -> Rows:
-    sign, text, style = "", line, "plain"
-    if in_diff and line[:1] in ("+", "-", " "):
-        sign, text = line[0], line[1:]
-        style = {"+": "added", "-": "removed", " ": "plain"}[sign]
-    elif in_diff:
-        style = "dim" if line[:1] in ("@", "\\") else "call"
-    as_style: Style = style  # type: ignore[assignment]  # each of them is one
+    sign = line[:1] if in_diff and line[:1] in ("+", "-", " ") else ""
+    text = line.removeprefix(sign)
+    style: Style = DIFF_STYLES.get(line[:1], "call") if in_diff else "plain"
     tabs = _show_tabs(text)
     for row in wrap(sign + shown_name(tabs, longest), BAR, columns):
-        yield row, as_style
+        yield row, style
     if sign != " " and not _is_plain(text):
         cut = text if longest is None or len(text) <= longest else text[:longest]
         more = "" if len(cut) == len(text) else f" and {len(text) - len(cut)} more characters"
         for row in wrap(f"{json.dumps(cut)}{more}", ASCII, columns):
-            yield row, as_style
+            yield row, style
 
 
 def _is_plain(text: str) -> bool:
@@ -78,14 +77,12 @@ def _is_plain(text: str) -> bool:
 
 
 def _show_tabs(text: str) -> str:
-    if "\t" not in text:
-        return text
-    pieces = text.split("\t")
+    *pieces, last = text.split("\t")
     made = ""
-    for piece in pieces[:-1]:
+    for piece in pieces:
         made += piece
         made += "→".ljust(TAB - len(made) % TAB)
-    return made + pieces[-1]
+    return made + last
 
 
 def wrap(text: str, bar: str, columns: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from attrs import evolve
@@ -11,18 +11,20 @@ from attrs import evolve
 from cognition import Cancelled, Completed, EffectId, Failed, LimitReached, ToolCall, Usage
 from cognition.base.display import LONGEST_LINE, shown_json, shown_name
 from cognition.steps.inputs import INPUT_TYPES
+from cognition.steps.vocabulary import WORKER_TOOLS
+from cognition.values.features import Plan, Task, TaskStatus
 from cognition.values.messages import ResultStatus
-from interpreters.cli.screen.feature_lines import FEATURES, is_shown
 from interpreters.cli.screen.styled import (
     DisplayState,
     Piece,
-    Pieces,
     Rendered,
+    Renderer,
     Style,
     block,
     end_line,
     note,
     note_in_answer,
+    one_line,
     result_text,
 )
 from interpreters.observing import events
@@ -30,6 +32,16 @@ from interpreters.observing.events import Event
 
 LONGEST_ARGUMENT = 120
 """Characters shown of one argument. A file to be written may have thousands."""
+
+MARKS: Mapping[TaskStatus, str] = {"open": "[ ]", "in_progress": "[>]", "done": "[x]"}
+
+MOST_LINES = 20
+"""Tasks or steps shown at each change; /tasks and /plan show all."""
+
+SHOWN_OTHERWISE = frozenset(
+    {"update_tasks", "enter_plan_mode", "finish_step", "remember", "TodoWrite", "EnterPlanMode"}
+)
+"""Tools of the engine whose effect is shown, so that their "done" result is not shown."""
 
 
 def render(view: DisplayState, event: Event) -> Rendered:
@@ -64,7 +76,8 @@ def call_text(call: ToolCall, *, whole: bool = False) -> str:
     """Format a call on one line: ``calculate(expression="17 * 23")``."""
     name = shown_name(call.name)
     try:
-        arguments = [(_key(key), _json(value)) for key, value in call.arguments.items()]
+        items = call.arguments.items()
+        arguments = [(shown_name(key if key.isidentifier() else _json(key)), _json(value)) for key, value in items]
     except (ValueError, RecursionError):
         return f"{name}({shorten(shown_name(call.arguments_json, None), whole)})"
     shown = ", ".join(f"{key}={shorten(value, whole)}" for key, value in arguments)
@@ -76,10 +89,6 @@ def shorten(text: str, whole: bool = False) -> str:
     if whole or len(text) <= LONGEST_ARGUMENT:
         return text
     return f"{text[:LONGEST_ARGUMENT]}… ({len(text)} characters)"
-
-
-def _key(text: str) -> str:
-    return shown_name(text if text.isidentifier() else _json(text))
 
 
 def _json(value: Any) -> str:
@@ -99,10 +108,8 @@ def outcome_note(outcome: object) -> tuple[str, Style] | None:
     """Return a line with the reason if a turn ended without a plain answer; None otherwise."""
     match outcome:
         case LimitReached(limit="max_tokens"):
-            return (
-                "! the reply was cut at its token limit; --max-tokens raises it, up to the end of the context",
-                "warning",
-            )
+            told = "! the reply was cut at its token limit; --max-tokens raises it, up to the end of the context"
+            return told, "warning"
         case LimitReached(limit=limit):
             option = {"steps": "; --max-steps raises it"}.get(limit, "")
             return f"! the turn ended at its limit of {limit.replace('_', ' ')}{option}", "warning"
@@ -117,26 +124,18 @@ def outcome_note(outcome: object) -> tuple[str, Style] | None:
 # --------------------------------------------------------------------------------------------------------- the parts
 
 
-def _text(view: DisplayState, output: events.TextDelta) -> Rendered:
-    text = output.text if view.said else output.text.lstrip("\n")  # the blank lines that follow the reasoning
-    if not text:
+def _written(view: DisplayState, delta: events.TextDelta | events.ReasoningDelta) -> Rendered:
+    """Show text of the answer or of the reasoning, which never share a line."""
+    thinks = isinstance(delta, events.ReasoningDelta)
+    begun = view.thought if thinks else view.said
+    text = delta.text if begun else delta.text.lstrip("\n")  # the blank lines that follow the reasoning
+    if not text or (thinks and not view.thinking):
         return view, ()
-    pieces: Pieces = ()
-    if view.line == "thinking":
-        view, pieces = end_line(view)
-    line: Literal["", "answer"] = "" if text.endswith("\n") else "answer"
-    return evolve(view, line=line, said=True, latest=""), (*pieces, Piece("answer", text))
-
-
-def _reasoning(view: DisplayState, output: events.ReasoningDelta) -> Rendered:
-    text = output.text if view.thought else output.text.lstrip("\n")
-    if not view.thinking or not text:
-        return view, ()
-    pieces: Pieces = ()
-    if view.line == "answer":
-        view, pieces = end_line(view)
-    line: Literal["", "thinking"] = "" if text.endswith("\n") else "thinking"
-    return evolve(view, line=line, thought=True, latest=""), (*pieces, Piece("trace", text, "dim"))
+    writer: Literal["answer", "thinking"] = "thinking" if thinks else "answer"
+    view, pieces = (view, ()) if view.line == writer else end_line(view)
+    view = evolve(view, line="" if text.endswith("\n") else writer, latest="")
+    view = evolve(view, thought=True) if thinks else evolve(view, said=True)
+    return view, (*pieces, Piece("trace", text, "dim") if thinks else Piece("answer", text))
 
 
 def _user_spoke(view: DisplayState, _: events.UserSpoke) -> Rendered:
@@ -144,16 +143,8 @@ def _user_spoke(view: DisplayState, _: events.UserSpoke) -> Rendered:
     return evolve(fresh, at=view.at, dropped=view.dropped), ()
 
 
-def _session_reset(view: DisplayState, _: events.SessionReset) -> Rendered:
-    return evolve(view, dropped=0), ()
-
-
 def _model_called(view: DisplayState, called: events.ModelCalled) -> Rendered:
     return evolve(view, said=False, thought=False, asked={**view.asked, called.effect_id: view.at}), ()
-
-
-def _call_started(view: DisplayState, _: events.CallStarted) -> Rendered:
-    return end_line(view)
 
 
 def _call_malformed(view: DisplayState, output: events.CallMalformed) -> Rendered:
@@ -173,11 +164,6 @@ def _reply_ended(view: DisplayState, end: ReplyEnd) -> Rendered:
     seconds = max(view.at - view.asked[end.effect_id], 0.0)
     asked = {effect_id: at for effect_id, at in view.asked.items() if effect_id != end.effect_id}
     return evolve(view, asked=asked, replies=view.replies + 1, seconds=view.seconds + seconds), pieces
-
-
-def _assistant_message(view: DisplayState, message: events.AssistantMessage) -> Rendered:
-    """Remember the calls for later policy decisions. The text was already shown as it was written."""
-    return evolve(view, proposed={call.id: call.name for call in message.calls}), ()
 
 
 def _call_judged(view: DisplayState, judged: events.CallJudged) -> Rendered:
@@ -210,14 +196,6 @@ RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
     "cancelled": ("cancelled: ", "warning"),
 }
 """Prefix and style of a result by status. The prefix identifies the status without colour."""
-
-
-def _tool_returned(view: DisplayState, answer: events.ToolReturned) -> Rendered:
-    return _tool_ended(view, answer.effect_id, "ok", answer.content)
-
-
-def _tool_failed(view: DisplayState, answer: events.ToolFailed) -> Rendered:
-    return _tool_ended(view, answer.effect_id, "error", answer.message)
 
 
 def _tool_ended(view: DisplayState, effect_id: EffectId, status: ResultStatus, content: str) -> Rendered:
@@ -253,21 +231,14 @@ def _retry_planned(view: DisplayState, retry: events.RetryPlanned) -> Rendered:
     return note(view, f"! {whose}{retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
 
 
-def _fell_back(view: DisplayState, turned: events.FellBack) -> Rendered:
-    return note(
-        view,
-        f"! {turned.message}; {format_model_name(turned.to)} answers now instead of {format_model_name(turned.model)}",
-        "warning",
-    )
+def _fell_back(turned: events.FellBack) -> str:
+    to, model = format_model_name(turned.to), format_model_name(turned.model)
+    return f"! {turned.message}; {to} answers now instead of {model}"
 
 
-def _breaker_opened(view: DisplayState, opened: events.BreakerOpened) -> Rendered:
+def _breaker_opened(opened: events.BreakerOpened) -> str:
     told = f"{format_model_name(opened.model)} is not called for {opened.seconds:g} s, as long as another model works"
-    return note(view, f"! {opened.message}; {told}", "dim")
-
-
-def _breaker_closed(view: DisplayState, closed: events.BreakerClosed) -> Rendered:
-    return note(view, f"• {format_model_name(closed.model)} answers again", "dim")
+    return f"! {opened.message}; {told}"
 
 
 def format_model_name(model: str) -> str:
@@ -275,17 +246,9 @@ def format_model_name(model: str) -> str:
     return shown_name(model, 80) if model else "the agent's own model"
 
 
-def _limit_hit(view: DisplayState, hit: events.LimitHit) -> Rendered:
-    return note(view, f"! {hit.detail}", "warning")
-
-
 def _compacted(view: DisplayState, done: events.Compacted) -> Rendered:
     told = f"{done.messages} messages are summarised: a prompt of about {done.before} tokens has {done.after} now"
     return note(evolve(view, dropped=view.dropped + done.messages), f"• {told}", "dim")
-
-
-def _not_compacted(view: DisplayState, failed: events.NotCompacted) -> Rendered:
-    return note(view, f"! no summary was made: {failed.reason}", "dim")
 
 
 def _context_assembled(view: DisplayState, context: events.ContextAssembled) -> Rendered:
@@ -298,15 +261,10 @@ def _context_assembled(view: DisplayState, context: events.ContextAssembled) -> 
     return note(view, f"! for want of room {' and '.join(told)}", "dim") if told else (view, ())
 
 
-def _warning_raised(view: DisplayState, warning: events.WarningRaised) -> Rendered:
-    return note_in_answer(view, f"! {warning.message}", "warning")
-
-
 def _tool_weakened(view: DisplayState, weakened: events.ToolWeakened) -> Rendered:
     keywords = ", ".join(dict.fromkeys(one.keyword for one in weakened.keywords))
-    return note_in_answer(
-        view, f"! calls of {shown_name(weakened.tool)} are checked for {keywords} after they were written", "dim"
-    )
+    told = f"! calls of {shown_name(weakened.tool)} are checked for {keywords} after they were written"
+    return note_in_answer(view, told, "dim")
 
 
 def _turn_finished(view: DisplayState, turn: events.TurnFinished) -> Rendered:
@@ -322,37 +280,99 @@ def _turn_finished(view: DisplayState, turn: events.TurnFinished) -> Rendered:
     return evolve(view, calls={}, latest="", said=False, thought=False), pieces
 
 
-RENDERERS: Mapping[type, Callable[[DisplayState, Any], Rendered]] = {
+# ------------------------------------------------------------------------------------------------------ the features
+
+
+def task_lines(tasks: Iterable[Task]) -> Iterator[str]:
+    for task in tasks:
+        yield f"  {MARKS[task.status]} {shown_name(task.title, LONGEST_LINE)}"
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield the steps of a running plan, one per line."""
+    for number, step in enumerate(plan.steps):
+        status: TaskStatus = "done" if number < plan.done else "in_progress" if number == plan.done else "open"
+        yield f"  {MARKS[status]} {number + 1}. {shown_name(step, LONGEST_LINE)}"
+
+
+def is_shown(view: DisplayState, message: events.ToolMessage, content: str) -> bool:
+    """Return whether the effect of a call has already shown the content of its result."""
+    if message.name in WORKER_TOOLS:
+        return any(text in content if text else not content for text in view.reported)
+    return message.name in SHOWN_OTHERWISE and message.status == "ok"
+
+
+def _render_list(view: DisplayState, title: str, lines: Iterable[str]) -> Rendered:
+    shown = list(lines)
+    if not view.whole and len(shown) > MOST_LINES:
+        shown = [*shown[:MOST_LINES], f"  … ({len(shown) - MOST_LINES} more)"]
+    return block(view, "\n".join((title, *shown)), "plain")
+
+
+def _tasks_changed(view: DisplayState, changed: events.TasksChanged) -> Rendered:
+    if not changed.tasks:
+        return note(view, "• no tasks", "dim")
+    return _render_list(view, "• tasks", task_lines(changed.tasks))
+
+
+def _plan_changed(view: DisplayState, changed: events.PlanChanged) -> Rendered:
+    if changed.plan is None:
+        return note(view, "• the plan is over", "dim")
+    return _render_list(view, "• plan", plan_lines(changed.plan))
+
+
+def _worker_spawned(view: DisplayState, effect: events.SpawnWorker) -> Rendered:
+    session, name = events.worker_session(view.session, effect), effect.worker.name
+    view = evolve(view, names={**view.names, session: name})
+    return note(view, f"→ worker {shown_name(name)}: {effect.worker.objective}", "call")
+
+
+def _worker_ended(view: DisplayState, effect_id: EffectId, text: str, begin: str, style: Style) -> Rendered:
+    name = shown_name(view.names.get(f"{view.session}/{effect_id}", str(effect_id)))
+    view = evolve(view, reported=view.reported | {text})
+    return block(view, f"← worker {name}: {begin}{result_text(text, whole=view.whole)}", style)
+
+
+RENDERERS: Mapping[type, Renderer] = {
     events.UserSpoke: _user_spoke,
-    events.SessionReset: _session_reset,
+    events.SessionReset: lambda view, _: (evolve(view, dropped=0), ()),
     events.ModelCalled: _model_called,
-    events.TextDelta: _text,
-    events.ReasoningDelta: _reasoning,
-    events.CallStarted: _call_started,
+    events.TextDelta: _written,
+    events.ReasoningDelta: _written,
+    events.CallStarted: lambda view, _: end_line(view),
     events.CallMalformed: _call_malformed,
     events.ModelReplied: _reply_ended,
     events.ModelFailed: _reply_ended,
     events.ModelInterrupted: _reply_ended,
     events.CancelEffect: _reply_ended,
-    events.AssistantMessage: _assistant_message,
+    # Its calls are for later policy decisions; its text was already shown as it was written.
+    events.AssistantMessage: lambda view, said: (evolve(view, proposed={one.id: one.name for one in said.calls}), ()),
     events.CallJudged: _call_judged,
     events.CallTool: _tool_called,
     events.ToolProgress: _tool_progress,
-    events.ToolReturned: _tool_returned,
-    events.ToolFailed: _tool_failed,
+    events.ToolReturned: lambda view, answer: _tool_ended(view, answer.effect_id, "ok", answer.content),
+    events.ToolFailed: lambda view, answer: _tool_ended(view, answer.effect_id, "error", answer.message),
     events.ToolMessage: _tool_message,
     events.RetryPlanned: _retry_planned,
-    events.FellBack: _fell_back,
-    events.BreakerOpened: _breaker_opened,
-    events.BreakerClosed: _breaker_closed,
-    events.LimitHit: _limit_hit,
+    events.FellBack: one_line("warning", _fell_back),
+    events.BreakerOpened: one_line("dim", _breaker_opened),
+    events.BreakerClosed: one_line("dim", lambda closed: f"• {format_model_name(closed.model)} answers again"),
+    events.LimitHit: one_line("warning", lambda hit: f"! {hit.detail}"),
     events.ContextAssembled: _context_assembled,
     events.Compacted: _compacted,
-    events.NotCompacted: _not_compacted,
-    events.WarningRaised: _warning_raised,
+    events.NotCompacted: one_line("dim", lambda failed: f"! no summary was made: {failed.reason}"),
+    events.WarningRaised: lambda view, warning: note_in_answer(view, f"! {warning.message}", "warning"),
     events.ToolWeakened: _tool_weakened,
     events.TurnFinished: _turn_finished,
-    **FEATURES,
+    events.TasksChanged: _tasks_changed,
+    events.PlanChanged: _plan_changed,
+    events.ModeSet: one_line("dim", lambda mode: f"• mode: {mode.mode}"),
+    events.Remember: one_line("dim", lambda saved: f"• noted: {saved.text}"),
+    events.Recall: one_line("dim", lambda search: f"• looks for notes on: {search.query}"),
+    events.SpawnWorker: _worker_spawned,
+    events.WorkerFinished: lambda view, end: _worker_ended(view, end.effect_id, end.text, "", "plain"),
+    events.WorkerFailed: lambda view, end: _worker_ended(view, end.effect_id, end.message, "error: ", "error"),
+    events.WorkerStalled: lambda view, end: _worker_ended(view, end.effect_id, end.message, "stalled: ", "error"),
 }
 """The renderer of each event type. Other events show nothing:
 

@@ -7,8 +7,8 @@ another line. ``terminal.py`` escapes control sequences.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
@@ -80,6 +80,8 @@ class DisplayState:
 
 
 Rendered = tuple[DisplayState, Pieces]
+Renderer = Callable[[DisplayState, Any], Rendered]
+"""Shows an event of one type, or part of an event."""
 
 LONGEST_RESULT = (6, 400)
 """Lines and characters shown of a result; -v shows all."""
@@ -95,6 +97,11 @@ def end_line(view: DisplayState) -> Rendered:
 
 def note(view: DisplayState, text: str, style: Style) -> Rendered:
     return block(view, shown_name(text, LONGEST_LINE), style)
+
+
+def one_line(style: Style, text: Callable[[Any], str]) -> Renderer:
+    """Return a renderer that shows an event as one line."""
+    return lambda view, value: note(view, text(value), style)
 
 
 def block(view: DisplayState, text: str, style: Style) -> Rendered:

@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
@@ -71,6 +71,20 @@ def in_pieces(parts: Iterable[str]) -> Iterator[str]:
 PIECE = 1 << 16
 
 
+def columns(rows: Sequence[Sequence[str]], right: Collection[int]) -> Iterator[str]:
+    """Format rows of equal length as lines. The columns in ``right`` are right-aligned."""
+    from cognition.base.display import shown_name
+
+    shown = [[shown_name(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
+    for row in shown:
+        cells = (
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
 def bar(label: str, done: float) -> str:
     """Return a one-line progress bar; ``done`` is from 0 to 1."""
     filled = round(BAR_WIDTH * min(max(done, 0.0), 1.0))
@@ -102,8 +116,14 @@ class Terminal:
         """
         from cognition.base.display import shown_text
 
-        whole = self._complete_text(text)
-        self._colour(shown_text(whole, self._before), style)
+        whole = self._held + text
+        self._held = "\r" if whole.endswith("\r") else ""
+        whole = whole.removesuffix("\r")
+        shown = shown_text(whole, self._before)
+        colour, body = COLOURS[style] if self.colours else "", shown.rstrip("\n")
+        if colour and body:  # the line break stays outside: a colour that is on when a line is scrolled in fills it
+            shown = f"{colour}{body}{RESET}{shown[len(body) :]}"
+        self.steer(shown)
         self._before = (self._before + whole)[-2:]
         return len(text)
 
@@ -126,7 +146,11 @@ class Terminal:
 
     def steer(self, sequence: str) -> None:
         """Write trusted text unescaped, such as a control sequence of this module; raises the same."""
-        self._put(sequence)
+        try:
+            self.stream.write(sequence)
+        except UnicodeEncodeError:  # a stream that was opened by somebody else, who is strict
+            self.stream.write(sequence.encode(self.encoding, "backslashreplace").decode(self.encoding))
+        self.stream.flush()
 
     def flush(self) -> None:
         """As in other streams, like the methods below."""
@@ -145,25 +169,6 @@ class Terminal:
     @property
     def errors(self) -> str:
         return self.stream.errors or "strict"
-
-    def _complete_text(self, text: str) -> str:
-        whole = self._held + text
-        self._held = "\r" if whole.endswith("\r") else ""
-        return whole.removesuffix("\r")
-
-    def _colour(self, text: str, style: Style) -> None:
-        colour = COLOURS[style] if self.colours else ""
-        body = text.rstrip("\n")
-        if colour and body:  # the line break stays outside: a colour that is on when a line is scrolled in fills it
-            text = f"{colour}{body}{RESET}{text[len(body) :]}"
-        self._put(text)
-
-    def _put(self, text: str) -> None:
-        try:
-            self.stream.write(text)
-        except UnicodeEncodeError:  # a stream that was opened by somebody else, who is strict
-            self.stream.write(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
-        self.stream.flush()
 
 
 def out() -> Terminal:
@@ -204,10 +209,6 @@ class StatusLine:
         self._ended: threading.Event | None = None
         self._drawn = ""
 
-    def show(self, label: str) -> None:
-        """Draw a line now, such as a progress bar."""
-        self._draw(label)
-
     def spin(self, label: str) -> None:
         """Show a spinner until ``clear``. It starts after one frame, so that quick work does not flicker."""
         self.clear()
@@ -229,18 +230,18 @@ class StatusLine:
     def _spin(self, label: str, ended: threading.Event) -> None:
         frame = 0
         while not ended.wait(FRAME_SECONDS):
-            self._draw(f"{FRAMES[frame % len(FRAMES)]} {label}", ended)
+            self.show(f"{FRAMES[frame % len(FRAMES)]} {label}", ended)
             frame += 1
 
-    def _draw(self, text: str, ended: threading.Event | None = None) -> None:
+    def show(self, text: str, ended: threading.Event | None = None) -> None:
+        """Draw a line now, such as a progress bar, unless ``ended`` is set."""
         if not self._terminal.moves:
             return
         from cognition.base.display import shown_name
 
         with self._lock:
-            if ended is not None and ended.is_set():  # cleared while this frame was on its way
-                return
-            if text == self._drawn:  # loading reports more often than the bar moves
+            # Cleared while this frame was on its way, or reported more often than the bar moves.
+            if (ended is not None and ended.is_set()) or text == self._drawn:
                 return
             self._drawn = text
             dim, reset = (COLOURS["dim"], RESET) if self._terminal.colours else ("", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from cognition import ConfigError, ToolCall, ToolSpec
@@ -11,13 +12,14 @@ from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.policy import proposed_rules, remembered_rule
 from cognition.values.messages import json_object_text
 from interpreters.cli._errors import CommandError
-from interpreters.cli.options.user_modules import load_named
+from interpreters.cli.options.user_modules import load_approver
 from interpreters.cli.screen.preview_lines import is_cut, preview_rows, wrap
 from interpreters.cli.screen.render import call_text
 from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import err
-from interpreters.cli.session._call_editor import edit_arguments
+from interpreters.cli.session._call_editor import edit_arguments, find_changes
 from interpreters.cli.session._prompt import Prompt
+from interpreters.cli.session.answers import APPROVALS
 from interpreters.loop.program.approvals import NOBODY, Approval, ApprovalRequest, Approve
 from interpreters.loop.program.pending import LATER
 from interpreters.tools.previews import Preview
@@ -39,15 +41,8 @@ s  show all, where a call or what it would do is too long
 Behind │ stands what the call would do, behind ┆ the rest of a line, behind =
 what a line is in ASCII, where it may look like something else."""
 
-WORDS = {
-    "y": ("y", "yes"),
-    "a": ("a", "always"),
-    "v": ("v", "never"),
-    "e": ("e", "edit"),
-    "s": ("s", "show"),
-    "h": ("h", "help", "?"),
-}
-"""The accepted words for each letter. No other text counts: "you must not" is not a yes."""
+WORDS = {**APPROVALS, "show": "s", "help": "h", "?": "h"}
+"""The accepted words besides the letters. No other text counts: "you must not" is not a yes."""
 
 NO_ANSWER = "that is no answer: one of the letters, or its word; to say why not, n and the reason"
 
@@ -61,8 +56,7 @@ class ApprovalDialog:
     """One question, until it is answered."""
 
     def __init__(self, request: ApprovalRequest, person: Prompt) -> None:
-        self._request = request
-        self._person = person
+        self._request, self._person = request, person
         self._tool = request.tool or ToolSpec(request.call.name)
         self._call = request.call
         self._arguments: dict[str, Any] | None = None
@@ -100,18 +94,14 @@ class ApprovalDialog:
         longest = None if whole else LONGEST_CALL
         reason = "your arguments" if self._arguments is not None else self._request.reason
         lines = question_lines(self._call, reason, longest, brief=self._preview is not None and not whole)
-        columns = self._person.columns
-        rows: list[Iterator[tuple[str, Style]]] = [
-            ((row, style) for line, style in lines for row in wrap(line, "", columns))
-        ]
-        if self._preview is not None:
-            rows.append(preview_rows(self._preview, columns, whole=whole))
-        for some in rows:
-            self._person.output.attempt(lambda some=some: err().write_lines(some, whole=True))  # type: ignore[misc]
+        columns, preview = self._person.columns, self._preview
+        rows = ((row, style) for line, style in lines for row in wrap(line, "", columns))
+        shown = () if preview is None else preview_rows(preview, columns, whole=whole)
+        self._person.output.attempt(lambda: err().write_lines(chain(rows, shown), whole=True))
 
     def _read(self, line: str) -> Approval | None:
         typed = line.casefold()
-        match next((letter for letter, words in WORDS.items() if typed in words), ""):
+        match WORDS.get(typed, typed):
             case "y":
                 return Approval(True, arguments=self._arguments)
             case "a" | "v" as letter:
@@ -138,16 +128,17 @@ class ApprovalDialog:
             self._person.tell("the arguments are as they were", "dim")
             return
         call = self._request.call
-        back = json_object_text(made) == json_object_text(call.arguments)
-        self._arguments = None if back else made
-        self._call = call if back else ToolCall(call.id, call.name, json_object_text(made))
+        self._arguments = find_changes(call.arguments, made)
+        self._call = call if self._arguments is None else ToolCall(call.id, call.name, json_object_text(made))
         self._show()
 
     def _ask_for_rule(self, *, allowed: bool) -> Approval | None:
         """Ask for a rule that applies from now on. Returns None to go back to the question."""
         rules = proposed_rules(self._call, self._tool)
-        for text in rule_lines(rules, self._tool.name):
-            self._person.tell(text, "plain")
+        for number, rule in enumerate(rules, 1):
+            all_of_it = ", every call of this tool" if rule == self._tool.name else ""
+            in_ascii = "" if rule.isascii() else f"  = {ascii(rule)[1:-1]}"
+            self._person.tell(f"  {number}  {shown_name(rule, LONGEST_LINE)}{all_of_it}{in_ascii}", "plain")
         if len(rules) == 1 and self._tool.command:
             self._person.tell(EACH.format(name=self._tool.name), "dim")
         count = f"1 to {len(rules)}" if len(rules) > 1 else "1"
@@ -164,13 +155,6 @@ class ApprovalDialog:
                 return Approval(True, always=True, rule=rule, arguments=self._arguments)
             return Approval(False, "the user said never", always=True, rule=rule)
         return None
-
-
-def rule_lines(rules: tuple[str, ...], name: str) -> Iterator[str]:
-    for number, rule in enumerate(rules, 1):
-        all_of_it = ", every call of this tool" if rule == name else ""
-        in_ascii = "" if rule.isascii() else f"  = {ascii(rule)[1:-1]}"
-        yield f"  {number}  {shown_name(rule, LONGEST_LINE)}{all_of_it}{in_ascii}"
 
 
 def question_lines(
@@ -213,15 +197,12 @@ def approver(chosen: str | None, person: Prompt) -> Approve | None:
             return lambda _request: LATER
         case "ask" if not person.is_here:
             raise CommandError("--approve ask needs a terminal to ask at, and no --json; or let --approve later wait")
-        case None | "ask":
-            return (
-                (lambda request: ApprovalDialog(request, person).ask()) if person.is_here else partial(_refuse, person)
-            )
+        case None | "ask" if person.is_here:
+            return lambda request: ApprovalDialog(request, person).ask()
+        case None:
+            return partial(_refuse, person)
         case name:
-            found = load_named("--approve", name)
-            if not callable(found) or isinstance(found, type):
-                raise CommandError(f"--approve {name} is no function of a request; it has to return True or False")
-            return found  # type: ignore[no-any-return]  # what it returns is checked where it is read
+            return load_approver(name)  # type: ignore[no-any-return]  # what it returns is checked where it is read
 
 
 def _refuse(person: Prompt, request: ApprovalRequest) -> Approval:

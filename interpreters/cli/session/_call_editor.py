@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from cognition.base.display import shown_name
 from cognition.base.strict_json import DECODER
 from cognition.values.messages import ToolCall, find_unusable, json_object_text
@@ -31,96 +29,78 @@ class EditError(Exception):
     """The edited text is not a set of arguments, or it could not be edited. The message has the reason."""
 
 
-@frozen
-class Editor:
-    """A program that edits a file."""
+def _edit(editor: tuple[str, ...], text: str, interrupts: Interrupts) -> str:
+    """Return a text after the user has edited it.
 
-    words: tuple[str, ...]
-
-    def edit(self, text: str, interrupts: Interrupts) -> str:
-        """Return a text after the user has edited it.
-
-        Raises:
-            EditError: the editor can't be run, or failed.
-            Terminated: SIGTERM arrived during the edit.
-        """
-        with tempfile.TemporaryDirectory(prefix="cogstep-edit-") as folder:  # what editors write beside goes with it
-            path = Path(folder) / "arguments.json"
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            self._run(path, interrupts)
-            try:
-                with open(path, encoding="utf-8") as file:
-                    made = file.read(LONGEST_INPUT + 1)
-            except UnicodeDecodeError as error:
-                raise EditError("the file is no text in UTF-8 any more") from error
-            except OSError as error:
-                raise EditError(f"the edited file can't be read ({reason_of(error)})") from error
-        if len(made) > LONGEST_INPUT:
-            raise EditError(f"the file has more than {LONGEST_INPUT:,} characters")
-        return made
-
-    def _run(self, path: Path, interrupts: Interrupts) -> None:
-        screen = out() if out().is_terminal else err()  # an editor draws on a terminal, wherever the answer goes
+    Raises:
+        EditError: the editor can't be run, or failed.
+        Terminated: SIGTERM arrived during the edit.
+    """
+    with tempfile.TemporaryDirectory(prefix="cogstep-edit-") as folder:  # what editors write beside goes with it
+        path = Path(folder) / "arguments.json"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        _run(editor, path, interrupts)
         try:
-            with interrupts.give_to_program():
-                process = subprocess.Popen([*self.words, str(path)], stdout=screen.fileno())
-                try:
-                    code = process.wait()
-                except Terminated:
-                    process.terminate()
-                    process.wait()
-                    raise
-        except (OSError, ValueError) as error:
-            reason = reason_of(error) if isinstance(error, OSError) else str(error)
-            raise EditError(f"the editor {self.words[0]} can't be run ({reason}); set VISUAL or EDITOR") from error
-        if code:
-            raise EditError(f"the editor ended with {code}")
+            with open(path, encoding="utf-8") as file:
+                made = file.read(LONGEST_INPUT + 1)
+        except UnicodeDecodeError as error:
+            raise EditError("the file is no text in UTF-8 any more") from error
+        except OSError as error:
+            raise EditError(f"the edited file can't be read ({reason_of(error)})") from error
+    if len(made) > LONGEST_INPUT:
+        raise EditError(f"the file has more than {LONGEST_INPUT:,} characters")
+    return made
 
 
-def editor() -> Editor | None:
-    """Return the user's editor: VISUAL, or else EDITOR; None if both are unset."""
+def _run(editor: tuple[str, ...], path: Path, interrupts: Interrupts) -> None:
+    screen = out() if out().is_terminal else err()  # an editor draws on a terminal, wherever the answer goes
+    try:
+        with interrupts.give_to_program():
+            process = subprocess.Popen([*editor, str(path)], stdout=screen.fileno())
+            try:
+                code = process.wait()
+            except Terminated:
+                process.terminate()
+                process.wait()
+                raise
+    except (OSError, ValueError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        raise EditError(f"the editor {editor[0]} can't be run ({reason}); set VISUAL or EDITOR") from error
+    if code:
+        raise EditError(f"the editor ended with {code}")
+
+
+def find_editor() -> tuple[str, ...]:
+    """Return the command line of the user's editor: VISUAL, or else EDITOR; empty if both are unset."""
     for name in ("VISUAL", "EDITOR"):
         try:
             words = shlex.split(os.environ.get(name, ""))
         except ValueError:  # an open quote
             words = os.environ[name].split()
         if words:
-            return Editor(tuple(words))
-    return None
+            return tuple(words)
+    return ()
 
 
 def edit_arguments(arguments: Mapping[str, Any], person: Prompt) -> dict[str, Any] | None:
-    """Let the user edit the arguments. Returns None to leave them unchanged.
+    """Let the user edit the arguments, in the editor or else on a line. Returns None to leave them unchanged.
 
     Raises:
         EOFError, KeyboardInterrupt, Terminated: as in ``Prompt.line``.
     """
-    chosen = editor()
-    if chosen is None:
-        return _type_arguments(arguments, person)
-    text = f"{json_text(arguments, indent=2)}\n"
+    editor, text = find_editor(), f"{json_text(arguments, indent=2)}\n"
+    if not editor:
+        person.tell(json_text(arguments), "plain")
     while True:
         try:
-            text = chosen.edit(text, person.interrupts)
-            return find_changes(arguments, read_arguments(text))
+            text = _edit(editor, text, person.interrupts) if editor else person.line(ON_A_LINE)
+            return find_changes(arguments, read_arguments(text)) if text or editor else None
         except EditError as error:
             person.tell(f"! {error}", "warning")
-        if person.line(AGAIN):
+        if editor and person.line(AGAIN):
             return None
-
-
-def _type_arguments(arguments: Mapping[str, Any], person: Prompt) -> dict[str, Any] | None:
-    person.tell(json_text(arguments), "plain")
-    while True:
-        line = person.line(ON_A_LINE)
-        if not line:
-            return None
-        try:
-            return find_changes(arguments, read_arguments(line))
-        except EditError as error:
-            person.tell(f"! {error}", "warning")
 
 
 def find_changes(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:

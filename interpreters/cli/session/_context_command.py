@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cognition import AgentState, CancelEffect, ContextAssembled, ContextChosen, LLMEngine
+from cognition import AgentState, CallModel, CancelEffect, ContextAssembled, ContextChosen, LLMEngine
 from interpreters.agents.agent import Agent
 from interpreters.cli.reports.context_report import Line, request_lines
 from interpreters.observing.events import (
@@ -13,8 +13,8 @@ from interpreters.observing.events import (
     ModelReplied,
     UserSpoke,
 )
-from interpreters.recording.context_report import report
-from interpreters.recording.recorded_requests import OPEN, ending_of
+from interpreters.recording.context_report import report_of
+from interpreters.recording.recorded_requests import OPEN, RecordedRequest, ending_of
 
 
 class LastRequest:
@@ -28,11 +28,9 @@ class LastRequest:
 
     def __init__(self) -> None:
         self.agent: Agent | None = None
-        self._called: ModelCalled | None = None
-        self._state: AgentState | None = None
+        self._last: tuple[ModelCalled, AgentState, ContextAssembled | None] | None = None
         self._assembled: ContextAssembled | None = None
         """For the request that is about to be made."""
-        self._shown: ContextAssembled | None = None
         self._chosen: ContextChosen | None = None
         self._ending = OPEN
         self._count = 0
@@ -49,29 +47,21 @@ class LastRequest:
             case ContextAssembled() as assembled:
                 self._assembled = assembled
             case ModelCalled() as called:
-                self._called, self._state, self._ending = called, agent.state, OPEN
-                self._shown, self._assembled = self._assembled, None
+                self._last, self._ending = (called, agent.state, self._assembled), OPEN
+                self._assembled = None
                 self._count += 1
             case ModelReplied() | ModelFailed() | ModelInterrupted() | CancelEffect() as answer:
-                if self._called is not None:
-                    self._ending = ending_of(self._called.effect_id, answer, self._ending)
+                if self._last is not None:
+                    self._ending = ending_of(self._last[0].effect_id, answer, self._ending)
             case _:
                 pass
 
     def lines(self) -> list[Line]:
         """Return the newest request as lines, or one line if there is no request yet."""
-        agent, called, state = self.agent, self._called, self._state
-        if agent is None or called is None or state is None:
+        agent = self.agent
+        if agent is None or self._last is None:
             return [("the model was not asked yet", "dim")]
-        found = report(
-            state,
-            LLMEngine(agent.config).build_prompt(state),
-            agent.config,
-            number=self._count,
-            effect_id=str(called.effect_id),
-            purpose=called.purpose,
-            assembled=self._shown,
-            chosen=self._chosen,
-            ending=self._ending,
-        )
-        return list(request_lines(found))
+        called, state, shown = self._last
+        call = CallModel(called.effect_id, called.purpose, LLMEngine(agent.config).build_prompt(state))
+        request = RecordedRequest(self._count, 0, 0.0, call, state, shown, self._chosen, True, self._ending)
+        return list(request_lines(report_of(request, agent.config)))

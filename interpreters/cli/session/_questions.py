@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from cognition import Plan, Question
@@ -67,9 +67,8 @@ def review(request: PlanRequest, person: Prompt) -> PlanAnswer | Later:
     """Ask whether the model may carry its plan out."""
     person.output.clear()
     _show(person, review_lines(request.plan))
-    return person.ask(
-        "the plan", REVIEW, read_review, nobody=NOBODY, stopped=PlanAnswer(False, "the user asked to stop")
-    )
+    stopped = PlanAnswer(False, "the user asked to stop")
+    return person.ask("the plan", REVIEW, read_review, nobody=NOBODY, stopped=stopped)
 
 
 def question_lines(question: Question, which: str = "") -> Iterator[tuple[str, Style]]:
@@ -131,6 +130,5 @@ def read_review(line: str) -> PlanAnswer | None:
 
 
 def _show(person: Prompt, lines: Iterator[tuple[str, Style]]) -> None:
-    write: Callable[[], object] = lambda: err().write_lines(lines, whole=True)  # noqa: E731 - typed, for the checker
-    person.output.attempt(write)
+    person.output.attempt(lambda: err().write_lines(lines, whole=True))
     person.discard_typed()

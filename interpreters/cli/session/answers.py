@@ -71,7 +71,11 @@ def _approval(call: ToolCall, text: str, tools: Iterable[ToolSpec]) -> Approval:
         case "never":
             return Approval(False, "the user said never", always=True, rule=_rule("deny", more, call, tools))
         case "edit":
-            return Approval(True, arguments=_arguments(call, more))
+            try:
+                return Approval(True, arguments=find_changes(call.arguments, read_arguments(more)))
+            except EditError as error:
+                how = 'takes all arguments as JSON behind edit, such as: edit {"path": "a.txt"}'
+                raise CommandError(f"{how}; {error}") from error
         case _:
             raise CommandError(f"takes {SAID}, not {text!r}; {LEFT_OUT}")
 
@@ -87,16 +91,6 @@ def _rule(action: Action, text: str, call: ToolCall, tools: Iterable[ToolSpec]) 
         offered = ", ".join(proposed_rules(call, tool))
         raise CommandError(f"can't be answered so: {error}; there are for this call: {offered}") from error
     return text
-
-
-def _arguments(call: ToolCall, text: str) -> dict[str, Any] | None:
-    """Return the typed arguments, or None if they are the same as before."""
-    try:
-        return find_changes(call.arguments, read_arguments(text))
-    except EditError as error:
-        raise CommandError(
-            f'takes all arguments as JSON behind edit, such as: edit {{"path": "a.txt"}}; {error}'
-        ) from error
 
 
 def _tool(call: ToolCall, tools: Iterable[ToolSpec]) -> ToolSpec:

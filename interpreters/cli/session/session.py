@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from attrs import evolve
 
 from cognition import AgentConfig, Cancelled, Completed, Outcome, Policy, shell_protections
-from cognition.values.features import Feature
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import ConfigOptions, NewSessionOptions, ProgramOptions, RoutingOptions
 from interpreters.agents.results import RunResult, Suspended
@@ -68,8 +67,7 @@ class Session:
         """Run one turn; see ``guard``."""
         result = self.guard(run)
         waiting = pending_lines(result.pending, self.person, self.agent.config.offered)
-        for line in (*refused_lines(self.person), *waiting):
-            self.output.note(line, "warning")
+        self.output.notes((*refused_lines(self.person), *waiting), "warning")
         return result
 
     def guard(self, run: Callable[[], Result]) -> Result:
@@ -92,11 +90,6 @@ class Session:
         return result
 
 
-def make_output(options: argparse.Namespace) -> Output:
-    """Return the output for the events of this command."""
-    return JsonLines(out(), err()) if options.json else Screen(out(), err(), verbose=options.verbose)
-
-
 class NewSession(NewSessionOptions, RoutingOptions):
     """The options of a new session, as set by a command."""
 
@@ -113,12 +106,12 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
     """
     # Warnings reach the user as events; without a handler, Python would print them a second time.
     logging.getLogger("cogstep").addHandler(logging.NullHandler())
-    begin, output = begin or new_agent(options), make_output(options)
+    begin = begin or new_agent(options)
+    output = JsonLines(out(), err()) if options.json else Screen(out(), err(), verbose=options.verbose)
     with Interrupts(restore=err().is_terminal).install() as interrupts, contextlib.ExitStack() as at_the_end:
         person = Prompt(options, output, interrupts)
         given: ProgramOptions = {"ask": questioner(person), "review": reviewer(person)}
-        if options.approve is None:
-            given["approve"] = approver(None, person)
+        given["approve"] = approver(None, person)
         given |= runtime_options(options)  # type: ignore[typeddict-item]  # each name of it is one of these
         if options.approve is not None:
             given["approve"] = approver(options.approve, person)
@@ -139,9 +132,8 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             given["observers"] = [*given["observers"], writer]
         given["models"] = others = dict(given.get("models") or {})  # those of the program, by their names
         for spec in options.fallback or ():
-            if spec in others:
-                continue
-            others[spec] = at_the_end.enter_context(contextlib.closing(_load(options, output, other=spec)))
+            if spec not in others:
+                others[spec] = at_the_end.enter_context(contextlib.closing(_load(options, output, other=spec)))
         model = _load(options, output)
         try:
             of_others = [f"{name}: {told}" for name, one in others.items() for told in one.describe().warnings]
@@ -198,8 +190,11 @@ def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None
     given: NewSession = {**own, **offered, **configure(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
     if options.fallback:
         given["fallback"] = tuple(options.fallback)
-    features = _features(options, usual.features)
-    if options.ask or options.notes is not None or options.memory is not None:
+    more = {"questions"} if options.ask else set()
+    more |= {"memory"} if options.notes is not None or options.memory is not None else set()
+    named = more.union(usual.features if options.features is None else options.features)
+    features = tuple(feature for feature in FEATURES if feature in named)
+    if more:
         given["features"] = features
     check_notes(options, features)
     return given
@@ -230,14 +225,7 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "seed", 
 """Sampling options of the command line, under the same names as in ``GenerationOptions``."""
 
 
-def _features(options: argparse.Namespace, usual: tuple[Feature, ...]) -> tuple[Feature, ...]:
-    named: set[str] = set(usual if options.features is None else options.features)
-    named |= {"questions"} if options.ask else set()
-    named |= {"memory"} if options.notes is not None or options.memory is not None else set()
-    return tuple(feature for feature in FEATURES if feature in named)
-
-
-def check_notes(options: argparse.Namespace, features: Iterable[Feature]) -> None:
+def check_notes(options: argparse.Namespace, features: Iterable[str]) -> None:
     """Check, before loading anything, that the feature memory has a place for its notes."""
     given = options.notes is not None or options.memory is not None or "memory" in program_options(options)
     if "memory" in features and not given:
@@ -248,13 +236,9 @@ def check_notes(options: argparse.Namespace, features: Iterable[Feature]) -> Non
 
 def exit_code(outcome: Outcome | Suspended) -> int:
     """Return the exit code for the end of a turn."""
-    match outcome:
-        case Completed():
-            return ANSWERED
-        case Cancelled():
-            return INTERRUPTED
-        case _:
-            return UNANSWERED
+    if isinstance(outcome, Completed):
+        return ANSWERED
+    return INTERRUPTED if isinstance(outcome, Cancelled) else UNANSWERED
 
 
 def check_recording(name: Where | None) -> None:
@@ -263,10 +247,8 @@ def check_recording(name: Where | None) -> None:
         return
     if isinstance(name, Recorder):
         if next(iter(name.lines()), None) is not None:
-            raise CommandError(
-                f"--record: something is recorded as {name.name}, and a recording is never overwritten; choose another "
-                "name"
-            )
+            told = f"--record: something is recorded as {name.name}, and a recording is never overwritten"
+            raise CommandError(f"{told}; choose another name")
         return
     path = Path(name)
     try:

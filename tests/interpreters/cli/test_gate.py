@@ -24,7 +24,7 @@ BESIDE_THE_GATE = {
     ("main.py", "sys.stderr"): "as above",
     ("arguments.py", "sys.stdout"): "compared with, to tell which of the two argparse means",
     ("interrupts.py", "os.write"): "a handler of signals may use no buffer: it writes our own two sequences",
-    ("_backend_probe.py", "os.write"): "a child's report to its parent, as JSON in ASCII",
+    ("environment_report.py", "os.write"): "a child's report to its parent, as JSON in ASCII",
     ("line_input.py", "input"): "shows a prompt of ours, for a library that edits lines",
 }
 """Who names a stream all the same, and why."""

@@ -25,7 +25,7 @@ from cognition import ConfigError, Failure, MalformedToolCall
 from interpreters import Agent, Preview, ToolContext, ToolError, fakes, tool, toolbox
 from interpreters.cli.main import main
 from interpreters.cli.reports import environment_report as machine
-from interpreters.cli.reports._backend_probe import Finding
+from interpreters.cli.reports.environment_report import Finding
 from interpreters.cli.session import session
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from interpreters.tools.tool import Tool

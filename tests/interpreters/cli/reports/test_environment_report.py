@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from interpreters.cli.reports._backend_probe import Finding, understand
 from interpreters.cli.reports.environment_report import (
     WHEELS,
     BackendReport,
     DirectoryReport,
     EnvironmentReport,
+    Finding,
     Machine,
     examine_directory,
     hub_cache,
@@ -20,6 +20,7 @@ from interpreters.cli.reports.environment_report import (
     mlx_line,
     report_lines,
     this_machine,
+    understand,
 )
 from runtime.files import state_directory
 from runtime.programs.installed_programs import InstalledProgram
