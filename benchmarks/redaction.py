@@ -37,7 +37,7 @@ NAMED = {"DB": "correct horse battery", "API": "s3cr3t/value+with=marks", "PIN":
 def texts() -> dict[str, str]:
     """A megabyte and more of each kind."""
     kinds = {
-        "prose": Path(__file__).resolve().parent.parent.joinpath("docs", "concepts", "architecture.md").read_text("utf-8"),
+        "prose": (Path(__file__).resolve().parent.parent / "docs/concepts/architecture.md").read_text("utf-8"),
         "code": Path(os.__file__).read_text("utf-8"),
         "json": json.dumps(
             [{"id": i, "name": f"item-{i}", "path": f"/usr/lib/x{i}.py", "ok": True} for i in range(999)]
