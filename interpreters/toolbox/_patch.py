@@ -9,12 +9,11 @@ from typing import Annotated, Any
 from attrs import frozen
 
 from cognition.base.display import shown_name
-from interpreters.toolbox._change_preview import DisplayedChange, diff_of, fingerprint
-from interpreters.toolbox._diff_display import count_changes
+from interpreters.toolbox._diff_display import DisplayedChange, count_changes, diff_of
 from interpreters.toolbox._diffs import FileDiff, Hunk, HunkLine, read_diff
-from interpreters.toolbox._edits import NAMED
+from interpreters.toolbox._edits import name_lines
 from interpreters.toolbox._texts import Line, Text, check_writable, lines_of, read_text, usual_end
-from interpreters.toolbox.edit_session import EditSession, File
+from interpreters.toolbox.edit_session import EditSession, File, Parts, fingerprint
 from interpreters.toolbox.file_transaction import FileStep
 from interpreters.toolbox.root_directory import MissingError, format_path
 from interpreters.tools.context import ToolContext
@@ -33,9 +32,6 @@ class PatchResult:
 
     kept: str
     offsets: tuple[int | None, ...]
-
-
-Parts = tuple[str, ...]
 
 
 def patch_tool(desk: EditSession) -> Tool[..., Any]:
@@ -248,7 +244,7 @@ def _place(lines: list[Line], hunk: Hunk, first: int) -> int:
         return found[0]
     said = "" if stated is None else f" at line {stated + 1}"
     if found:
-        numbers = ", ".join(str(place + 1) for place in found[:NAMED]) + (", ..." if len(found) > NAMED else "")
+        numbers = name_lines([place + 1 for place in found])
         raise ToolError(
             f"its lines do not stand{said or ' in one place only'}, and do at {len(found)} others: lines {numbers}. "
             "Give more lines of context, or the right line number"

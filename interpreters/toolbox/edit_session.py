@@ -1,12 +1,17 @@
-"""Shared state of the tools that change files: resolving paths, and checking that a file has not changed since it was
-read.
+"""Shared state of the tools that change files: resolving paths, checking that a file has not changed since it was read,
+and holding changes to their previews.
 
 An existing file may be changed only by a session that has read its present content, with ``Read`` or through its own
 last change. A digest of the whole file identifies the content, even if only a part was shown.
+
+A preview is a promise, which the tool's own code computes. The session remembers the digests of every file before and
+after the change. The call then makes exactly this change or none: if a file has changed by the time of the answer, the
+call does not make a change that the user has not seen. A call whose preview showed a failure must fail too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections import OrderedDict
@@ -17,7 +22,6 @@ from typing import Any
 
 from attrs import frozen
 
-from interpreters.toolbox._change_preview import ShownPreviews
 from interpreters.toolbox._path_sandbox import TRIES, PathSandbox, SandboxedPath, SwappedError
 from interpreters.toolbox._texts import NoTextError, Text, read_text
 from interpreters.toolbox.file_transaction import OURS, ChangedError, FileState, FileStep, FileTransaction, digest_of
@@ -33,7 +37,13 @@ LARGEST = 16 * 1024 * 1024
 REMEMBERED = 10_000
 """Files whose read content is remembered. Beyond that, the files read longest ago have to be read again."""
 
+PREVIEWS = 1_000
+"""Previews remembered. An older preview no longer binds its call."""
+
 Context = ToolContext[Any]
+Parts = tuple[str, ...]
+Outcome = list[tuple[Parts, str, str, int | None]]
+"""For each file: its path, the digests before and after, and its mode."""
 
 
 @frozen
@@ -59,6 +69,11 @@ class File:
         return FileState(digest_of(self.content), self.about)
 
     @property
+    def name(self) -> str:
+        """The path to display."""
+        return format_path("/".join(self.parts))
+
+    @property
     def text(self) -> Text:
         """The decoded content.
 
@@ -77,10 +92,11 @@ class EditSession:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.wall: PathSandbox = PathSandbox(root)
         self.changes: FileTransaction = FileTransaction(str(self.wall.root))
-        self._read: OrderedDict[tuple[str, tuple[str, ...]], str] = OrderedDict()
+        self._read: OrderedDict[tuple[str, Parts], str] = OrderedDict()
         self.alone: Lock = Lock()
         """Held during a change: one process makes its changes one after another."""
-        self._promises = ShownPreviews()
+        self._promises: OrderedDict[tuple[str, str, str], Outcome] = OrderedDict()
+        """The changes in the previews of calls, by session, call and fingerprint of the arguments."""
         with suppress(OSError):  # a directory that can't be written has nothing left half done
             self.changes.settle()
 
@@ -197,12 +213,10 @@ class EditSession:
     def remember(self, context: Context, parts: tuple[str, ...], content: bytes | None) -> None:
         """Record the content that a session has read or written; None if the file was deleted."""
         key = context.session, parts
-        self._read.pop(key, None)
-        if content is not None:
-            self._read[key] = digest_of(content)
-            while len(self._read) > REMEMBERED:
-                with suppress(KeyError):
-                    self._read.popitem(last=False)
+        if content is None:
+            self._read.pop(key, None)
+        else:
+            _keep(self._read, key, digest_of(content), REMEMBERED)
 
     def check_read(self, context: Context, file: File, *, needed: bool = True) -> None:
         """Check that a file has not changed since this session read it.
@@ -225,7 +239,7 @@ class EditSession:
         try:
             yield
         except ToolError:
-            self._promises.keep(context.session, context.call_id, about, ())
+            self._promise(context, about, ())
             raise
 
     def show(self, context: Context, about: str, steps: Sequence[FileStep]) -> None:
@@ -235,7 +249,10 @@ class EditSession:
             ToolError: the steps would write too much.
         """
         _check_sizes(steps)
-        self._promises.keep(context.session, context.call_id, about, steps)
+        self._promise(context, about, steps)
+
+    def _promise(self, context: Context, about: str, steps: Sequence[FileStep]) -> None:
+        _keep(self._promises, (context.session, context.call_id, about), _outcome(steps), PREVIEWS)
 
     def change(self, context: Context, steps: Sequence[FileStep], files: Iterable[File], about: str = "") -> None:
         """Make all changes or none. ``files`` are the files as they were read.
@@ -245,7 +262,13 @@ class EditSession:
                 steps.
         """
         _check_sizes(steps)
-        self._promises.check(context.session, context.call_id, about, steps)
+        promised = self._promises.get((context.session, context.call_id, about))
+        if promised is not None and promised != _outcome(steps):
+            names = ", ".join(dict.fromkeys(step.path for step in steps))
+            raise ToolError(
+                f"{names} is not what it was when this change was shown and approved, so that it would be another "
+                "one; nothing was changed. Read it again"
+            )
         try:
             with self._keep_undo(context, steps, files):
                 self.changes.make(steps)
@@ -272,6 +295,32 @@ class EditSession:
             mode_too = step.mode is not None or step.like is not None
             changes.append(FileChange(step.parts, file.content, file.about, step.after, mode_too))
         return context.keeper.keep_changes(str(self.wall.root), changes, context.call_id)
+
+
+def fingerprint(*arguments: object) -> str:
+    """Return a digest of a call's arguments, to find its preview again."""
+    return hashlib.sha256(repr(arguments).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _outcome(steps: Iterable[FileStep]) -> Outcome:
+    return sorted(
+        (
+            step.parts,
+            "" if step.before is None else step.before.digest,
+            "" if step.after is None else digest_of(step.after),
+            step.mode,
+        )
+        for step in steps
+    )
+
+
+def _keep(known: OrderedDict[Any, Any], key: object, value: object, most: int) -> None:
+    """Record a value, and forget the oldest ones beyond ``most``. Another thread may do the same."""
+    known.pop(key, None)
+    known[key] = value
+    while len(known) > most:
+        with suppress(KeyError):
+            known.popitem(last=False)
 
 
 def _check_sizes(steps: Sequence[FileStep]) -> None:
