@@ -14,7 +14,16 @@ from attrs import frozen
 from interpreters.toolbox._diff_display import DisplayedChange, count_changes, diff_of, format_diff
 from interpreters.toolbox._edits import Change, apply_edits, name_lines
 from interpreters.toolbox._patch import patch_tool
-from interpreters.toolbox._texts import Line, Lines, NoTextError, check_writable, read_text, usual_end, with_ends
+from interpreters.toolbox._texts import (
+    Line,
+    Lines,
+    NoTextError,
+    check_writable,
+    format_lines,
+    read_text,
+    usual_end,
+    with_ends,
+)
 from interpreters.toolbox.edit_session import EditSession, File, fingerprint
 from interpreters.toolbox.file_transaction import FileStep
 from interpreters.toolbox.root_directory import MissingError
@@ -73,7 +82,7 @@ def number_lines(path: str, lines: Sequence[Line], offset: int, limit: int, colu
     if not lines:
         return "[the file is empty]"
     if offset > len(lines):
-        raise ToolError(f"offset is {offset}, and {path} has {_count_lines(len(lines))}")
+        raise ToolError(f"offset is {offset}, and {path} has {format_lines(len(lines))}")
     if column > max(1, len(lines[offset - 1].text)):
         raise ToolError(f"column is {column}, and line {offset} has {len(lines[offset - 1].text)} characters")
     found: list[str] = []
@@ -98,10 +107,6 @@ def number_lines(path: str, lines: Sequence[Line], offset: int, limit: int, colu
     elif not lines[-1].end:
         found.append("[the last line has no newline at its end]")
     return "\n".join(found)
-
-
-def _count_lines(count: int) -> str:
-    return f"{count} line{'s' * (count != 1)}"
 
 
 # ----------------------------------------------------------------------------------------------------- whole changes
@@ -175,7 +180,7 @@ def _write_tool(desk: EditSession) -> Tool[..., Any]:
                 desk.remember(context, made.file.parts, made.content)
                 return f"{name} holds exactly this already; nothing was changed."
             desk.change(context, steps, [made.file], fingerprint(path, content))
-        lines = _count_lines(len(Lines(content)))
+        lines = format_lines(len(Lines(content)))
         if made.file.content is None:
             return f"Made {name}: {lines}."
         if made.before is None:

@@ -1,10 +1,10 @@
 """Use ripgrep, if installed, to find the files that may match, so that the other files are not opened.
 
-Only its list of files is used. The files are opened behind the wall and searched by the same code as without ripgrep,
-and our own reading of ``.gitignore`` applies. So the results are the same, and a trick played on ripgrep can't reveal
-any file. For this, ripgrep must list every matching file, and may list more. It is therefore called only for searches
-that both engines read alike: plain texts, and a subset of regular expressions. In that subset, characters beyond ASCII
-count as a possible match.
+Only its list of files is used, filtered exactly as a walk through the folders would. The files are opened behind the
+wall and searched by the same code as without ripgrep, and our own reading of ``.gitignore`` applies. So the results are
+the same, and a trick played on ripgrep can't reveal any file. For this, ripgrep must list every matching file, and may
+list more. It is therefore called only for searches that both engines read alike: plain texts, and a subset of regular
+expressions. In that subset, characters beyond ASCII count as a possible match.
 """
 
 from __future__ import annotations
@@ -14,16 +14,25 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from interpreters.toolbox.root_directory import SearchScope
+from interpreters.toolbox._gitignore import IGNORE_FILE, Level, enter_folder
+from interpreters.toolbox.line_search import below, open_directory
+from interpreters.toolbox.root_directory import RootDirectory, SearchScope, Walk
 from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import ToolError
 
 SECONDS = 5.0
 """Seconds after which ripgrep is killed and the search runs without it."""
 LOOK = 0.05
 """Seconds between two checks for a cancellation of the call."""
+
+BRACES = re.compile(r"\{([^{}]*)\}")
+MANY = 64
+"""Patterns that one pattern with braces may expand to."""
 
 HIGH = r"[\x80-\xff]+"
 """One or more characters beyond ASCII, or bytes that are not valid text."""
@@ -101,7 +110,6 @@ def candidates(
     plain: bool,
     ignore_case: bool,
     asked: SearchScope,
-    seconds: float,
 ) -> list[str] | None:
     """Return the files in a folder that may match, as unordered paths below the root. None if ripgrep can't run the
     search or exceeds the time limit.
@@ -111,15 +119,13 @@ def candidates(
         folder: folder below the root, without links; empty for the whole root.
         pattern: a text, or an expression.
         context: of the call, which may be cancelled.
-        plain: whether ``pattern`` is a text.
+        plain: whether ``pattern`` is a text, with its case.
         ignore_case: whether to ignore case.
         asked: the files to include.
-        seconds: time limit.
     """
     rg = program()
     if rg is None or "\ufffd" in pattern or (ignore_case and not pattern.isascii()):
         return None
-    plain = plain and not ignore_case
     expression = pattern if plain else widen(pattern, ignore_case=ignore_case)
     if expression is None:
         return None
@@ -128,7 +134,7 @@ def candidates(
     command += ["--no-mmap", "--color=never", "--glob=!.git", "--ignore-case" if ignore_case else "--case-sensitive"]
     command += ["--hidden"] * asked.hidden + ["--no-ignore"] * asked.ignored
     command += ["--fixed-strings"] * plain + [f"--regexp={expression}", "--", f"./{folder}"]
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SECONDS
     try:
         process = subprocess.Popen(
             command,
@@ -158,3 +164,118 @@ def candidates(
     if process.returncode not in (0, 1) and (errors or process.returncode != FAILED):  # it could not read the pattern
         return None
     return [os.fsdecode(path).removeprefix("./") for path in output.split(b"\0") if path]
+
+
+# ----------------------------------------------------------------------------------------------------------- the filter
+
+
+Reached = tuple[frozenset[int], Level | None]
+"""For a folder: the positions in the pattern that its path reaches, and the git ignore patterns that apply in it."""
+
+
+class SearchFilter:
+    """The files to search: by a pattern, by git's ignore rules and by a second pattern."""
+
+    def __init__(self, files: RootDirectory, walk: Walk, glob: str | None) -> None:
+        """``walk`` reaches the files. Their paths must also match ``glob``.
+
+        Raises:
+            ToolError: ``glob`` is not a valid pattern.
+        """
+        self._root, self._walk = str(files.root), walk
+        self._globs = [] if glob is None else [files.parts(one) for one in expand_braces(glob)]
+        self._named = [parts[0] for parts in self._globs if len(parts) == 1]
+        self._pathed = [Walk(files, parts, walk.context) for parts in self._globs if len(parts) > 1]
+        self._folders: dict[str, Reached | None] = {}
+        """By path. None: the folder is skipped."""
+
+    def fits(self, path: str) -> bool:
+        """Return whether a path matches the second pattern."""
+        if not self._globs:
+            return True
+        names = path.split("/")
+        return any(fnmatchcase(names[-1], one) for one in self._named) or any(
+            one.leads_to(names) for one in self._pathed
+        )
+
+    def of(self, paths: Iterable[str]) -> Iterator[str]:
+        """Yield the paths that a walk would reach. The paths must not contain links."""
+        try:
+            root = open_directory(self._root)
+        except OSError:
+            return
+        try:
+            for path in paths:
+                *folders, name = path.split("/")
+                if not self.fits(path):
+                    continue
+                reached = self._reach(root, folders)
+                if reached is not None and self._is_reached(path, name, reached):
+                    yield path
+        finally:
+            os.close(root)
+
+    def _is_reached(self, path: str, name: str, folder: Reached) -> bool:
+        places, level = folder
+        after = self._walk.after(places, name)
+        explicit = path.count("/") < self._walk.explicit
+        return self._walk.is_end(after) and (explicit or not self._walk.is_left_out(path, name, False, level, places))
+
+    def _reach(self, root: int, folders: list[str]) -> Reached | None:
+        prefix = "/".join([*folders, ""])
+        if prefix not in self._folders:
+            self._folders[prefix] = self._enter(root, folders, prefix)
+        return self._folders[prefix]
+
+    def _enter(self, root: int, folders: list[str], prefix: str) -> Reached | None:
+        above: Level | None = None
+        places = self._walk.beginning
+        if folders:
+            outer = self._reach(root, folders[:-1])
+            if outer is None:
+                return None
+            before, above = outer
+            places = self._walk.after(before, folders[-1])
+            explicit = len(folders) <= self._walk.explicit
+            path = prefix.removesuffix("/")
+            if not places or (not explicit and self._walk.is_left_out(path, folders[-1], True, above, before)):
+                return None
+        if self._walk.asked.ignored:
+            return places, None
+        try:
+            folder = below(os.dup(root), folders)
+        except OSError:  # it is a link by now, or has gone
+            return None
+        try:
+            there = {name for name in (".git", IGNORE_FILE) if _exists(name, folder)}
+            return places, enter_folder(folder, prefix, above, there)
+        finally:
+            os.close(folder)
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def expand_braces(glob: str) -> list[str]:
+    """Expand braces: ``*.{py,md}`` becomes ``*.py`` and ``*.md``.
+
+    Raises:
+        ToolError: it expands to too many patterns.
+    """
+    done: list[str] = []
+    todo = [glob]
+    while todo:
+        one = todo.pop()
+        braces = BRACES.search(one)
+        if braces is None:
+            done.append(one)
+        else:
+            todo += [one[: braces.start()] + choice + one[braces.end() :] for choice in braces[1].split(",")]
+        if len(done) + len(todo) > MANY:
+            raise ToolError(f"invalid pattern: {glob[:80]} (its braces stand for more than {MANY} patterns)")
+    return done

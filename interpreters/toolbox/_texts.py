@@ -179,6 +179,10 @@ def lines_of(text: str) -> list[Line]:
     return Lines(text)[:]
 
 
+def format_lines(count: int) -> str:
+    return f"{count} line{'s' * (count != 1)}"
+
+
 def end_near(text: str, start: int) -> str:
     """Return the ending of the line at a position; for the last line, the ending of the line before it."""
     found = text.find("\n", start)

@@ -36,7 +36,7 @@ BEFORE_IT, MATCH, AFTER = "before", "match", "after"
 
 FindMatch = Callable[[str], "tuple[int, int] | None"]
 
-SHOWN: dict[str, Any] = {"mode": "content", "before": 0, "after": 0, "offset": None, "limit": None, "text": None}
+OPTIONS = ("mode", "before", "after", "offset", "limit", "text")
 """The output options.
 
 - ``mode``: ``content`` for the lines, with ``before`` and ``after`` lines of context; ``files`` for the matching files;
@@ -78,14 +78,14 @@ def search(root: str, paths: Iterable[str], found: FindMatch, shown: dict[str, A
         root: an absolute path without links.
         paths: the files, relative to the root and without links.
         found: returns the span of a match in a line, or None.
-        shown: overrides for ``SHOWN``.
+        shown: the values of ``OPTIONS``.
     """
     try:
         directory = open_directory(root)
     except OSError:  # it has gone, or is a link by now
         return
     try:
-        yield from _search(directory, paths, found, {**SHOWN, **shown})
+        yield from _search(directory, paths, found, shown)
     finally:
         os.close(directory)
 

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from cognition.base.display import shown_json, shown_name
 from interpreters.toolbox._gitignore import Level, enter_folder
@@ -127,7 +127,7 @@ class RootDirectory:
             ToolError: the pattern is invalid, or leads out of the directory.
         """
         parts = self.parts(pattern)
-        walk = Walk(self, parts, context, asked, explicit=_plain_parts(parts))
+        walk = Walk(self, parts, context, asked, explicit=count_plain(parts))
         found = sorted(walk)
         end = (offset or 0) + LISTED
         lines = list(map(format_path, found[offset or 0 : end]))
@@ -157,34 +157,27 @@ class RootDirectory:
         return tuple(parts)
 
 
-def _plain_parts(parts: tuple[str, ...]) -> int:
+def count_plain(parts: tuple[str, ...]) -> int:
+    """Return the number of leading parts that are plain names."""
     return next((place for place, part in enumerate(parts) if WILD.search(part)), len(parts))
 
 
+@define(eq=False)
 class Walk:
     """The files of a workspace that match a pattern, as relative paths. Skips directories that can't match.
 
     Attributes:
+        explicit: number of leading parts that are plain names and always included.
         notes: omitted parts, one line each; complete after the iteration.
     """
 
-    def __init__(
-        self,
-        workspace: RootDirectory,
-        parts: tuple[str, ...],
-        context: ToolContext[Any],
-        asked: SearchScope = EVERYTHING,
-        *,
-        explicit: int = 0,
-    ) -> None:
-        """``explicit``: number of leading parts that are plain names and always included."""
-        self.asked = asked
-        self._explicit = explicit
-        self.notes: list[str] = []
-        self._workspace = workspace
-        self._parts = parts
-        self._context = context
-        self._left = VISITED
+    _workspace: RootDirectory
+    _parts: tuple[str, ...]
+    context: ToolContext[Any]
+    asked: SearchScope = EVERYTHING
+    explicit: int = field(default=0, kw_only=True)
+    notes: list[str] = field(factory=list, init=False)
+    _left: int = field(factory=lambda: VISITED, init=False)
 
     def __iter__(self) -> Iterator[str]:
         for path, _real in self.find():
@@ -204,9 +197,9 @@ class Walk:
                 entries = sorted(scanned, key=lambda entry: entry.name)
             names = {entry.name for entry in entries}
             level = None if self.asked.ignored else enter_folder(directory, prefix, above, names)
-            explicit = prefix.count("/") < self._explicit
+            explicit = prefix.count("/") < self.explicit
             for entry in entries:
-                self._context.check()
+                self.context.check()
                 if self._left == 0:
                     if not self.notes:
                         self.notes.append(f"[stopped after {VISITED} files and directories; narrow the search]")

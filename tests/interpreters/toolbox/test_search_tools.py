@@ -22,7 +22,7 @@ from interpreters.toolbox import (
     search_tools,
     standard_tools,
 )
-from interpreters.toolbox._grep import Query
+from interpreters.toolbox._search_tools import Query
 
 Call = Callable[..., str]
 
@@ -419,10 +419,9 @@ def test_ripgrep_is_asked_for_most_searches_and_named_files_only(tmp_path: Path,
             "",
             pattern,
             context,
-            plain=query.is_plain,
+            plain=query.text is not None,
             ignore_case=False,
             asked=files.EVERYTHING,
-            seconds=30,
         )
         assert (found is None) == (scout == "Python"), pattern
         assert found is None or set(found) <= {"a.txt"}
