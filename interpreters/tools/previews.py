@@ -65,12 +65,6 @@ class Preview:
     """One line about the circumstances, such as the directory; or the reason why the call would fail."""
 
 
-def failure_preview(error: ToolError) -> Preview:
-    """Return the preview of a call that would currently fail."""
-    first = message_of(error, error).strip().partition("\n")[0].rstrip(":")
-    return Preview(note=f"this call would fail: {first}")
-
-
 @frozen
 class PreviewFunction:
     """The preview function of a tool, and the arguments that it takes."""
@@ -153,7 +147,8 @@ def make_preview(make: Callable[[], Any], name: str) -> Preview | None:
             raise TypeError("a preview is shown at once, and never awaited")
         return Preview(given)
     except ToolError as error:
-        return failure_preview(error)
+        first = message_of(error, error).strip().partition("\n")[0].rstrip(":")
+        return Preview(note=f"this call would fail: {first}")
     except BaseException as error:  # of any kind, as with tools: who is asked sees the arguments then
         if not is_fault(error):
             raise

@@ -12,24 +12,28 @@ Needs the extra ``schemas``. The package ``jsonschema`` is imported when the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
 from cognition import ConfigError
-from interpreters.tools._checked_keywords import BUDGET, Budget, SpentError, formats, guarded
+from interpreters.tools._checked_keywords import (
+    TOO_DEEP,
+    Budget,
+    SpentError,
+    find_schema_errors,
+    formats,
+    guarded,
+    spending,
+)
 from interpreters.tools._ecma import Pattern, UnreadablePatternError
-from interpreters.tools._plain_schemas import is_plain
 from runtime.constrained.schema import look_over
 
 MOST_PROBLEMS = 8
 """Problems reported to a model in one message. It sees the others after it has corrected these."""
 
 LONGEST_PROBLEM = 240
-
-MOST_SCHEMA_STEPS = 2_000_000
-"""Keywords evaluated to validate a schema itself (some seconds)."""
 
 DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Drafts tried in this order for a schema that does not name its draft. They differ in which schemas are valid."""
@@ -52,34 +56,28 @@ class FullCheck:
             if find_spec(package) is None:
                 raise ConfigError(f"{subject} need the package {package} to be checked: pip install 'cogstep[schemas]'")
         look_over(schema, subject)
+        from jsonschema import Draft202012Validator
+        from jsonschema_specifications import REGISTRY
+
         self._patterns: dict[str, Pattern] = {}
-        draft, registry = self._plain() if is_plain(schema) else self._examine(schema, subject)
+        draft, registry = Draft202012Validator, REGISTRY
+        if not is_plain(schema):
+            draft = _draft_of(schema, subject)
+            registry = self._look_around(schema, draft, subject)
         self._validator = guarded(draft)(schema, registry=registry, format_checker=formats())
 
     def problems(self, value: Any) -> list[str]:
         """Return the problems of a value, each with its place: at most ``MOST_PROBLEMS``, then "and more"."""
-        token = BUDGET.set(Budget(self._patterns))
         try:
-            found = [_format_problem(error) for error in islice(self._validator.iter_errors(value), MOST_PROBLEMS + 1)]
+            with spending(Budget(self._patterns)):
+                errors = islice(self._validator.iter_errors(value), MOST_PROBLEMS + 1)
+                found = [_format_problem(error) for error in errors]
         except SpentError as spent:
             return [str(spent)]
         except RecursionError:
-            return ["they are nested too deeply to be checked, or the schema refers to itself without end"]
-        finally:
-            BUDGET.reset(token)
+            return [TOO_DEEP]
         found = list(dict.fromkeys(found))
         return found if len(found) <= MOST_PROBLEMS else [*found[:MOST_PROBLEMS], "and more"]
-
-    @staticmethod
-    def _plain() -> tuple[Any, Any]:
-        from jsonschema import Draft202012Validator
-        from jsonschema_specifications import REGISTRY
-
-        return Draft202012Validator, REGISTRY
-
-    def _examine(self, schema: Any, subject: str) -> tuple[Any, Any]:
-        draft = _draft_of(schema, subject)
-        return draft, self._look_around(schema, draft, subject)
 
     def _look_around(self, schema: Any, draft: Any, subject: str) -> Any:
         """Check that every reference resolves and every pattern can be read."""
@@ -136,42 +134,30 @@ class FullCheck:
 
 
 def _draft_of(schema: Any, subject: str) -> Any:
-    """Return the validator class for the draft of a schema.
+    """Return the validator class for the draft of a schema: the draft that it names, or the newest if that is unknown.
 
     Raises:
         ConfigError: the schema is not valid in its draft.
     """
     import jsonschema
+    from jsonschema.validators import validator_for
 
+    drafts = [getattr(jsonschema, name) for name in DRAFTS]
+    if "$schema" in schema:
+        try:
+            drafts = [validator_for(schema, default=drafts[0])]
+        except (TypeError, ValueError, AttributeError):  # what stands there is no address
+            drafts = drafts[:1]
     reasons = ""
-    for draft in [_named_draft(schema)] if "$schema" in schema else [getattr(jsonschema, name) for name in DRAFTS]:
-        problems = _problems_of(draft, schema)
+    for draft in drafts:
+        try:
+            problems = [_format_problem(error) for error in find_schema_errors(draft, schema, MOST_PROBLEMS)]
+        except (SpentError, RecursionError):
+            problems = ["it is nested too deeply, or has too many parts"]
         if not problems:
             return draft
         reasons = reasons or "; ".join(problems)
     raise ConfigError(f"{subject} are no JSON Schema: {reasons}")
-
-
-def _named_draft(schema: Mapping[str, Any]) -> Any:
-    """Return the draft that a schema names, or the newest draft if the name is unknown."""
-    import jsonschema
-    from jsonschema.validators import validator_for
-
-    try:
-        return validator_for(schema, default=jsonschema.Draft202012Validator)
-    except (TypeError, ValueError, AttributeError):  # what stands there is no address
-        return jsonschema.Draft202012Validator
-
-
-def _problems_of(draft: Any, schema: Any) -> list[str]:
-    check = guarded(draft)(draft.META_SCHEMA, format_checker=None)
-    token = BUDGET.set(Budget({}, steps=MOST_SCHEMA_STEPS))
-    try:
-        return [_format_problem(error) for error in islice(check.iter_errors(schema), MOST_PROBLEMS)]
-    except (SpentError, RecursionError):
-        return ["it is nested too deeply, or has too many parts"]
-    finally:
-        BUDGET.reset(token)
 
 
 def _format_problem(error: Any) -> str:
@@ -197,3 +183,68 @@ def _path(parts: Any) -> str:
 
 def _short(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-(most // 2 - 3) :]}"
+
+
+# ------------------------------------------------------------------------------------------------------- plain schemas
+
+MOST_PARTS = 500
+"""Parts of a schema looked at by ``is_plain``. Larger schemas are validated against their draft, with its limits."""
+
+DEEPEST = 12
+
+TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean", "null"})
+
+SAYING: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("title", "description", "format"), lambda value: type(value) is str),
+    **dict.fromkeys(("minimum", "maximum"), lambda value: type(value) in (int, float)),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems"), lambda value: type(value) is int and value >= 0
+    ),
+    **dict.fromkeys(("const", "default"), lambda _: True),
+    "type": lambda value: type(value) is str and value in TYPES,
+    "required": lambda value: type(value) is list and _are_names(value) and len(set(value)) == len(value),
+    "enum": lambda value: type(value) is list,
+    "uniqueItems": lambda value: type(value) is bool,
+}
+"""Keywords without subschemas, each with a test for a value of the usual form."""
+
+
+def is_plain(schema: Any) -> bool:
+    """Return whether a schema is certainly valid in draft 2020-12 and has neither references nor patterns.
+
+    Nearly all tool schemas are so, with the usual keywords and the usual forms of values alone. To validate a schema
+    against its draft, keyword by keyword, takes milliseconds: most of a minute for many thousand tools.
+    """
+    if type(schema) is not dict:
+        return False
+    level: list[Any] = [schema]
+    parts = 0
+    for _ in range(DEEPEST):
+        within: list[Any] = []
+        for one in level:
+            if type(one) is bool:
+                continue
+            if type(one) is not dict:
+                return False
+            for key, value in one.items():
+                says = SAYING.get(key)
+                if says is not None:
+                    if not says(value):
+                        return False
+                elif key in ("items", "additionalProperties"):
+                    within.append(value)
+                elif key == "properties" and type(value) is dict and _are_names(value):
+                    within += value.values()
+                elif key in ("anyOf", "oneOf", "allOf") and type(value) is list and value:
+                    within += value
+                else:
+                    return False
+        parts += len(within)
+        if not within or parts > MOST_PARTS:
+            return not within
+        level = within
+    return False
+
+
+def _are_names(values: Iterable[Any]) -> bool:
+    return all(type(name) is str for name in values)

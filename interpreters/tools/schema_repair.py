@@ -13,9 +13,9 @@ from typing import Any
 from attrs import frozen
 
 from cognition import ConfigError
-from interpreters.tools._checked_keywords import BUDGET, Budget, SpentError, guarded
+from interpreters.tools._checked_keywords import SpentError, find_schema_errors
 from interpreters.tools._ecma import Pattern, UnreadablePatternError
-from interpreters.tools.schema_check import MOST_SCHEMA_STEPS, FullCheck
+from interpreters.tools.schema_check import FullCheck
 
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
 """Keywords whose values are data and never contain keywords."""
@@ -67,9 +67,9 @@ def _find_refusal(schema: Any) -> str:
     return ""
 
 
-def _parts(schema: Any, path: str = "$") -> Iterator[tuple[str, dict[str, Any]]]:
+def _parts(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every object that may be a subschema, outermost first."""
-    waiting: list[tuple[str, Any]] = [(path, schema)]
+    waiting: list[tuple[str, Any]] = [("$", schema)]
     while waiting:
         place, one = waiting.pop()
         if isinstance(one, dict):
@@ -126,15 +126,10 @@ def _drop_strange_values(schema: dict[str, Any]) -> Iterator[LeftOut]:
     """Remove keywords with values that the draft does not allow, such as an unknown type."""
     import jsonschema
 
-    draft = jsonschema.Draft202012Validator
     schema.pop("$schema", None)  # whatever it names, it is held to the newest draft now
     for _ in range(MOST_ROUNDS):
-        token = BUDGET.set(Budget({}, steps=MOST_SCHEMA_STEPS))
-        try:
-            check = guarded(draft)(draft.META_SCHEMA, format_checker=None)
-            wrong = {tuple(error.absolute_path): error.message for error in check.iter_errors(schema)}
-        finally:
-            BUDGET.reset(token)
+        errors = find_schema_errors(jsonschema.Draft202012Validator, schema)
+        wrong = {tuple(error.absolute_path): error.message for error in errors}
         if not wrong:
             return
         for path, message in wrong.items():

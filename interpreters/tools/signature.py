@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from math import isfinite
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -120,11 +120,10 @@ def _without_none(kind: Any) -> Any:
     return functools.reduce(lambda left, right: left | right, members)
 
 
-def object_schema(parameters: Any, definitions: Mapping[str, Schema]) -> Schema:
-    listed: list[Parameter] = list(parameters)
-    schema: Schema = {"type": "object", "properties": {item.name: item.schema for item in listed}}
-    required = [item.name for item in listed if item.required]
-    schema = {**schema, "required": required} if required else schema
+def object_schema(parameters: Collection[Parameter], definitions: Mapping[str, Schema]) -> Schema:
+    schema: Schema = {"type": "object", "properties": {item.name: item.schema for item in parameters}}
+    if required := [item.name for item in parameters if item.required]:
+        schema["required"] = required
     return {**schema, "$defs": dict(definitions)} if definitions else schema
 
 

@@ -187,17 +187,14 @@ def _read_spec(data: Mapping[str, Any]) -> ToolSpec | str:
     try:
         spec = ToolSpec(name, told or "", schema or {"type": "object", "properties": {}})
         if spec.parameters.get("type", "object") != "object":
-            return f"its parameters have to be the JSON Schema of an object, and their type is {_kind_of(spec)}"
+            kind = json.dumps(spec.parameters["type"])[:LONGEST]
+            return f"its parameters have to be the JSON Schema of an object, and their type is {kind}"
         if _is_deeper(spec.parameters):
             return "its parameters are nested too deeply"
         ExternalTool(spec)  # what it can't check is found here, not when an agent is made of it
     except ConfigError as error:
         return str(error)[:1000]
     return spec
-
-
-def _kind_of(spec: ToolSpec) -> str:
-    return json.dumps(spec.parameters["type"])[:LONGEST]
 
 
 def _is_deeper(data: Any) -> bool:

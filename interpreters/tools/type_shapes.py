@@ -35,7 +35,7 @@ from cognition import ConfigError
 from interpreters.tools._bounds import Test, TypeNotes, apply_bounds, find_failures, has_effect, read_notes
 from interpreters.tools._records import ClassFields, record_of
 from interpreters.tools._value_checks import as_date, as_date_time, as_key, as_time
-from interpreters.tools.refusals import RefusedError, gather
+from interpreters.tools.failures import RefusedError, gather
 from interpreters.tools.schema import DECIMAL, SCALARS, Schema, accepts
 
 UNIONS: tuple[Any, ...] = (Union, types.UnionType)
@@ -160,7 +160,9 @@ class Shapes:
             name = type(None) if kind is None else kind
             return Shape({"type": SCALARS[name]}, *SCALARS_MADE[name])
         if isinstance(kind, TypeVar):
-            return self.of(_bound_of(kind), path)
+            constraints = kind.__constraints__
+            bound = kind.__bound__ or (Union[constraints] if constraints else Any)  # noqa: UP007 - of a tuple
+            return self.of(bound, path)
         if hasattr(kind, "__supertype__"):  # a NewType
             return self._of(kind.__supertype__, path)
         if origin is Literal:
@@ -282,12 +284,9 @@ class Shapes:
     def _pydantic(self, kind: Any, path: str) -> Shape:
         from interpreters.tools._pydantic_models import read_model
 
-        read = read_model(kind, path)
-        schema = read.place_definitions(self.definitions)
-        if not read.words:
-            return Shape(schema, read.make)
-        told = schema.pop("description", "")
-        return Shape(schema, read.make, told=told, tests=tuple((words, lambda _: True) for words in read.words))
+        schema, make, checks = read_model(kind, path, self.definitions)
+        told = schema.pop("description", "") if checks else ""
+        return Shape(schema, make, told=told, tests=tuple((words, lambda _: True) for words in checks))
 
 
 SCALARS_MADE: Mapping[Any, tuple[Callable[[Any], Any], str]] = {
@@ -353,37 +352,25 @@ def apply_notes(shape: Shape, notes: TypeNotes, name: str, path: str, definition
     shape = evolve(shape, told=notes.description or shape.told, tests=(*shape.tests, *notes.tests))
     if not notes.bounds:
         return shape
+    parts = shape.members or (shape,)
+    narrowed = tuple(_narrow(one, notes.bounds, path) for one in parts)
+    for bound, _ in notes.bounds:
+        if not any(has_effect(bound, one.sort) for one in parts):
+            raise ConfigError(f"{path}: {bound} says nothing of {name} in a JSON Schema; check it in the function")
+    if not shape.members:
+        return narrowed[0]
+    return evolve(union_of(narrowed, definitions), told=shape.told, tests=shape.tests)
+
+
+def _narrow(shape: Shape, bounds: Iterable[tuple[str, Any]], path: str) -> Shape:
+    """Return the shape with those of the bounds that apply to it."""
+    own = [pair for pair in bounds if has_effect(pair[0], shape.sort)]
+    if not own:
+        return shape
     if shape.sort == "decimal":
         shape = evolve(shape, schema=NUMBER, sort="number")
-    if shape.members:
-        members = [_bounded_member(one, notes, path) for one in shape.members]
-        missed = [bound for bound, _ in notes.bounds if not any(has_effect(bound, _sort(one)) for one in shape.members)]
-        if not missed:
-            made = union_of(tuple(members), definitions)
-            return evolve(made, told=shape.told, tests=shape.tests)
-    else:
-        missed = [bound for bound, _ in notes.bounds if not has_effect(bound, shape.sort)]
-    if missed:
-        raise ConfigError(f"{path}: {missed[0]} says nothing of {name} in a JSON Schema; check it in the function")
-    return _narrow(shape, notes, path)
-
-
-def _sort(shape: Shape) -> str:
-    return "number" if shape.sort == "decimal" else shape.sort
-
-
-def _bounded_member(member: Shape, notes: TypeNotes, path: str) -> Shape:
-    own = evolve(notes, bounds=[pair for pair in notes.bounds if has_effect(pair[0], _sort(member))], tests=[])
-    if not own.bounds:
-        return member
-    if member.sort == "decimal":
-        member = evolve(member, schema=NUMBER, sort="number")
-    return _narrow(member, own, path)
-
-
-def _narrow(shape: Shape, notes: TypeNotes, path: str) -> Shape:
-    more = apply_bounds(notes.bounds, shape.sort, shape.schema, path)
-    return evolve(shape, schema={**shape.schema, **more.keywords}, tests=(*shape.tests, *more.tests))
+    keywords, tests = apply_bounds(own, shape.sort, shape.schema, path)
+    return evolve(shape, schema={**shape.schema, **keywords}, tests=(*shape.tests, *tests))
 
 
 def _array(schema: Schema, item: Shape, made: Callable[[list[Any]], Any]) -> Shape:
@@ -435,11 +422,6 @@ def _check_hashable(kind: Any, path: str) -> None:
                 _check_hashable(item, path)
 
 
-def _bound_of(variable: TypeVar) -> Any:
-    constraints = variable.__constraints__
-    return variable.__bound__ or (Union[constraints] if constraints else Any)  # noqa: UP007 - of a tuple
-
-
 def _alias_of(kind: Any) -> Any:
     """Return the type behind a named alias (``type Json = ...``, or its name in quotes), or None."""
     if isinstance(kind, ForwardRef):
@@ -469,9 +451,3 @@ def ends(schema: Any, definitions: Mapping[str, Any], within: frozenset[str] = f
     if fewest > len(first):
         needed.append(schema.get("items"))
     return all(ends(part, definitions, within) for part in needed)
-
-
-def schema_of(kind: Any, path: str) -> Schema:
-    """Return the schema of a single type. Raises the errors of ``Shapes.of``."""
-    shapes = Shapes()
-    return shapes.root(shapes.of(kind, path))
