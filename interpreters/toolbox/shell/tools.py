@@ -6,11 +6,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any
 
 from cognition import ConfigError
@@ -148,12 +147,6 @@ class ShellTools(tuple[Tool[..., Any], ...]):
 
     _shell: Shell
 
-    @classmethod
-    def of(cls, shell: Shell, tools: Iterable[Tool[..., Any]]) -> ShellTools:
-        made = cls(tools)
-        made._shell = shell
-        return made
-
     @property
     def confined(self) -> bool:
         """Whether commands run in a sandbox."""
@@ -166,9 +159,7 @@ class ShellTools(tuple[Tool[..., Any], ...]):
     def __enter__(self) -> ShellTools:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -207,7 +198,7 @@ class Shell:
         self.confinement: Confinement = confinement(sandbox, self.root, program, seen, given)
         self.jobs: BackgroundCommands = BackgroundCommands()
         self._given = dict(given)
-        self._running: dict[int, Command] = {}
+        self._running: set[Command] = set()
         self._closed = False
         self._process = os.getpid()
         weakref.finalize(self, _end, self.jobs, self._process)
@@ -220,7 +211,7 @@ class Shell:
             ToolCancelled: the call was cancelled.
         """
         running = self._start(command, background=False)
-        self._running[id(running)] = running
+        self._running.add(running)
         try:
             if self._closed:
                 running.end("the shell was closed")
@@ -229,7 +220,7 @@ class Shell:
             context.check()
             text = format_result(running, *running.output.take(last=True))
         finally:
-            self._running.pop(id(running), None)
+            self._running.discard(running)
             running.output.close()
         if running.reason:
             raise ToolError(text)
@@ -281,7 +272,7 @@ class Shell:
         self._closed = True
         if self._process != os.getpid():  # one that was forked off: they are its parent's
             return
-        for running in list(self._running.values()):
+        for running in list(self._running):
             running.end("the shell was closed")
         self.jobs.close()
         if self.folder is not None and not self._running:  # else it goes with the last of them
@@ -403,7 +394,9 @@ def shell_tools(
         return shell.jobs.kill(id)
 
     usual = timeout
-    return ShellTools.of(shell, (bash, bash_output, kill_shell))
+    made = ShellTools((bash, bash_output, kill_shell))
+    made._shell = shell
+    return made
 
 
 def format_result(command: Command, text: str, note: str) -> str:
