@@ -17,7 +17,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from attrs import frozen
@@ -100,11 +100,8 @@ class PathSandbox:
             OSError: it can't be followed: a folder is missing or not permitted, or the links form a circle.
             ValueError: it is not a valid path.
         """
-        walk = _Walk(self)
-        try:
+        with closing(_Walk(self)) as walk:
             yield walk.to(path)
-        finally:
-            walk.close()
 
     def parts_of(self, absolute: str) -> list[str] | None:
         """Return the names after the root in an absolute path, or None if it leads elsewhere. Does not access files."""

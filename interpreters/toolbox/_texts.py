@@ -216,13 +216,9 @@ def with_ends(new: str, old: str, otherwise: str) -> str:
     below = 0
     while below < min(len(lines), len(there)) - same and lines[-1 - below] == there[-1 - below].text:
         below += 1
+    ends = [line.end for line in there] or [otherwise]
     parts = []
     for index, line in enumerate(lines):
-        if not there:
-            end = otherwise
-        elif index >= len(lines) - below:
-            end = there[index - len(lines)].end
-        else:
-            end = there[min(index, len(there) - 1)].end
-        parts.append(line + end)
+        place = min(index, len(ends) - 1) if index < len(lines) - below else index - len(lines)
+        parts.append(line + ends[place])
     return "".join(parts) + last

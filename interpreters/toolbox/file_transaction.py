@@ -170,7 +170,8 @@ class FileTransaction:
                         continue
                     try:
                         if os.fstat(note).st_nlink:  # else somebody was faster
-                            self._settle(name, _read_all(note, LONGEST_NOTE))
+                            with open(os.dup(note), "rb") as file:
+                                self._settle(name, file.read(LONGEST_NOTE))
                             _unlink(name, root)
                     finally:
                         fcntl.flock(note, fcntl.LOCK_UN)
@@ -305,17 +306,12 @@ def _write(step: FileStep, content: bytes, folder: int, name: str) -> None:
     usual = 0o600 if like is not None else 0o666 if step.mode is None else step.mode
     with closing(os.open(name, flags, usual, dir_fd=folder)) as file:
         _write_all(file, content)
-        if like is not None:
-            _copy_attributes(file, like, step.mode)
+        if like is not None:  # the owner first, since changing it resets some bits of the mode
+            now = os.fstat(file)
+            if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
+                os.fchown(file, like.st_uid, like.st_gid)
+            os.fchmod(file, stat.S_IMODE(like.st_mode) if step.mode is None else step.mode)
         os.fsync(file)
-
-
-def _copy_attributes(descriptor: int, before: os.stat_result, mode: int | None) -> None:
-    """Copy owner and mode of the replaced file. The owner first, since changing it resets some mode bits."""
-    now = os.fstat(descriptor)
-    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        os.fchown(descriptor, before.st_uid, before.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(before.st_mode) if mode is None else mode)
 
 
 def _take_step(step: FileStep, folder: int, new: str, old: str) -> None:
@@ -466,11 +462,6 @@ def _write_all(descriptor: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(descriptor, left) :]
-
-
-def _read_all(descriptor: int, longest: int) -> bytes:
-    with open(os.dup(descriptor), "rb") as file:
-        return file.read(longest)
 
 
 @cache
