@@ -126,7 +126,8 @@ def _work_out(desk: EditSession, diff: FileDiff, context: ToolContext[Any]) -> P
             left = len(Lines(made.kept))
             raise ToolError(f"the diff deletes the file, and {left} lines of it stand in no hunk; remove all of them")
     except ToolError as error:
-        raise ToolError(f"{diff.old or diff.name}: {error}\nNothing was changed.") from error
+        path = diff.new if diff.old is None else diff.old
+        raise ToolError(f"{path}: {error}\nNothing was changed.") from error
     if diff.new is None:
         return PatchedFile(diff, file, None)
     after = text.bytes_of(made.kept)

@@ -26,7 +26,14 @@ from interpreters.toolbox._path_sandbox import TRIES, PathSandbox, SandboxedPath
 from interpreters.toolbox._texts import NoTextError, Text, read_text
 from interpreters.toolbox.file_transaction import OURS, ChangedError, FileState, FileStep, FileTransaction, digest_of
 from interpreters.toolbox.line_search import DIRECTORY
-from interpreters.toolbox.root_directory import LEFT_OUT, MissingError, format_path, report_errors, suggest_path
+from interpreters.toolbox.root_directory import (
+    LEFT_OUT,
+    MissingError,
+    format_path,
+    open_regular,
+    report_errors,
+    suggest_path,
+)
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 from interpreters.tools.undo_hook import FileChange
@@ -132,16 +139,10 @@ class EditSession:
         raise ToolError(f"it is being changed all the time: {path}")
 
     def _content(self, path: str, place: SandboxedPath, changing: bool) -> File:
-        if stat.S_ISDIR(place.mode):
-            raise ToolError(f"{path or '.'} is a directory")
-        if not stat.S_ISREG(place.mode):
-            raise ToolError(f"not a text file: {path}")
-        if changing and not place.mode & 0o222:
+        if changing and stat.S_ISREG(place.mode) and not place.mode & 0o222:
             raise ToolError(f"write-protected (mode {stat.S_IMODE(place.mode):o}): {path}")
-        with open(place.open(os.O_RDONLY), "rb") as file:
+        with open_regular(path, place) as file:
             about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise ToolError(f"not a text file: {path}")
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise ToolError(f"too large: {path} has {about.st_size} bytes, and at most {LARGEST} are opened")

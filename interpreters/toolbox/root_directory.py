@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from attrs import define, field, frozen
 
@@ -85,11 +85,12 @@ class RootDirectory:
         Raises:
             ToolError: it does not exist, is not a text, or can't be read; the message has the reason.
         """
-        with report_errors(path), open(self._open_file(path), "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise ToolError(f"not a text file: {path}")
-            content, size = file.read(READ_LIMIT), about.st_size
+        for _ in range(TRIES):
+            with self.at(path) as place, suppress(SwappedError), open_regular(path, place) as file:
+                content, size = file.read(READ_LIMIT), os.fstat(file.fileno()).st_size
+                break
+        else:
+            raise ToolError(f"it is being changed all the time: {path}")
         if b"\0" in content:
             raise ToolError(f"not a text file: {path}")
         try:
@@ -100,17 +101,6 @@ class RootDirectory:
         if size > READ_LIMIT:
             return f"{text}\n[cut here: {READ_LIMIT} of {size} bytes]"
         return text
-
-    def _open_file(self, path: str) -> int:
-        """Open a file that was a regular file a moment ago, and return its descriptor."""
-        for _ in range(TRIES):
-            with self.at(path) as place, suppress(SwappedError):
-                if stat.S_ISDIR(place.mode):
-                    raise ToolError(f"{path or '.'} is a directory")
-                if not stat.S_ISREG(place.mode):
-                    raise ToolError(f"not a text file: {path}")
-                return place.open(os.O_RDONLY)
-        raise ToolError(f"it is being changed all the time: {path}")
 
     def glob(
         self, pattern: str, context: ToolContext[Any], asked: SearchScope = EVERYTHING, offset: int | None = None
@@ -284,13 +274,28 @@ class Walk:
 
     def _closed(self, places: set[int]) -> frozenset[int]:
         """Add the positions after each ``**``, which may match zero directories."""
-        todo = list(places)
-        while todo:
-            place = todo.pop()
-            if place < len(self._parts) and self._parts[place] == "**" and place + 1 not in places:
+        for place, part in enumerate(self._parts):
+            if part == "**" and place in places:
                 places.add(place + 1)
-                todo.append(place + 1)
         return frozenset(places)
+
+
+@contextmanager
+def open_regular(path: str, place: SandboxedPath) -> Iterator[BinaryIO]:
+    """Open the regular file at a place, for reading.
+
+    Raises:
+        ToolError: it is something else.
+        SwappedError, OSError: as ``SandboxedPath.open``.
+    """
+    if stat.S_ISDIR(place.mode):
+        raise ToolError(f"{path or '.'} is a directory")
+    if not stat.S_ISREG(place.mode):
+        raise ToolError(f"not a text file: {path}")
+    with open(place.open(os.O_RDONLY), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it is another one by now
+            raise ToolError(f"not a text file: {path}")
+        yield file
 
 
 @contextmanager
