@@ -17,11 +17,13 @@ import time
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
+
+from attrs import frozen
 
 from interpreters.toolbox._gitignore import IGNORE_FILE, Level, enter_folder
-from interpreters.toolbox.line_search import below, open_directory
-from interpreters.toolbox.root_directory import RootDirectory, SearchScope, Walk
+from interpreters.toolbox.line_search import OPTIONS, below, open_directory
+from interpreters.toolbox.root_directory import EVERYTHING, RootDirectory, SearchScope, Walk
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 
@@ -30,6 +32,7 @@ SECONDS = 5.0
 LOOK = 0.05
 """Seconds between two checks for a cancellation of the call."""
 
+MEANS_SOMETHING = re.compile(r"[\\^$.|?*+()\[\]{}]")
 BRACES = re.compile(r"\{([^{}]*)\}")
 MANY = 64
 """Patterns that one pattern with braces may expand to."""
@@ -61,6 +64,38 @@ WIDER = {
 """Replacements that match everything that either engine matches."""
 
 
+Mode = Literal["content", "files", "count"]
+
+
+@frozen
+class Query:
+    """The search: pattern, files and output options."""
+
+    pattern: str
+    path: str | None = None
+    """A file, a folder, or a glob pattern; None for all files."""
+    glob: str | None = None
+    """A second pattern for the paths of files; without a slash, for their names."""
+    ignore_case: bool = False
+    mode: Mode = "content"
+    before: int = 0
+    after: int = 0
+    offset: int | None = None
+    """None if the caller has no parameter ``offset``."""
+    limit: int | None = None
+    asked: SearchScope = EVERYTHING
+
+    @property
+    def output_options(self) -> dict[str, Any]:
+        """The output options for ``line_search.search``."""
+        return {name: getattr(self, name) for name in OPTIONS}
+
+    @property
+    def text(self) -> str | None:
+        """The text to find; None if the pattern is an expression, or case is ignored."""
+        return None if self.ignore_case or MEANS_SOMETHING.search(self.pattern) else self.pattern
+
+
 def widen(pattern: str, *, ignore_case: bool = False) -> str | None:
     """Return a ripgrep expression that matches every line that the Python expression matches, and a few more. None if
     the engines may read it differently.
@@ -79,14 +114,11 @@ def widen(pattern: str, *, ignore_case: bool = False) -> str | None:
         elif token["letter"] and ignore_case and text in "iI":
             text = "[iI\u0130\u0131]"
         elif token["class"] and (ignore_case or "\\" in text or text.startswith("[^")):
-            text = rf"(?:{_ascii_only(text)}|(?-u:{HIGH}|[\x1c-\x1f]))"
+            ascii_only = text[:-1] + r"\x{80}-\x{10ffff}]" if text.startswith("[^") else text
+            text = rf"(?:{ascii_only}|(?-u:{HIGH}|[\x1c-\x1f]))"
         parts.append(text)
         at = token.end()
     return "".join(parts)
-
-
-def _ascii_only(text: str) -> str:
-    return text[:-1] + r"\x{80}-\x{10ffff}]" if text.startswith("[^") else text
 
 
 FAILED = 2
@@ -101,39 +133,27 @@ def program() -> str | None:
     return shutil.which("rg", path=os.pathsep.join(folders)) if folders else None
 
 
-def candidates(
-    root: str,
-    folder: str,
-    pattern: str,
-    context: ToolContext[Any],
-    *,
-    plain: bool,
-    ignore_case: bool,
-    asked: SearchScope,
-) -> list[str] | None:
+def candidates(root: str, folder: str, query: Query, context: ToolContext[Any]) -> list[str] | None:
     """Return the files in a folder that may match, as unordered paths below the root. None if ripgrep can't run the
     search or exceeds the time limit.
 
     Args:
         root: the working directory, an absolute path.
         folder: folder below the root, without links; empty for the whole root.
-        pattern: a text, or an expression.
+        query: the search.
         context: of the call, which may be cancelled.
-        plain: whether ``pattern`` is a text, with its case.
-        ignore_case: whether to ignore case.
-        asked: the files to include.
     """
-    rg = program()
-    if rg is None or "\ufffd" in pattern or (ignore_case and not pattern.isascii()):
+    rg, text, ignore_case = program(), query.text, query.ignore_case
+    if rg is None or "\ufffd" in query.pattern or (ignore_case and not query.pattern.isascii()):
         return None
-    expression = pattern if plain else widen(pattern, ignore_case=ignore_case)
+    expression = widen(query.pattern, ignore_case=ignore_case) if text is None else text
     if expression is None:
         return None
     command = [rg, "--no-config", "--files-with-matches", "--null", "--no-messages", "--text", "--encoding=none"]
     command += ["--no-ignore-global", "--no-ignore-parent", "--no-ignore-dot", "--no-require-git", "--no-follow"]
     command += ["--no-mmap", "--color=never", "--glob=!.git", "--ignore-case" if ignore_case else "--case-sensitive"]
-    command += ["--hidden"] * asked.hidden + ["--no-ignore"] * asked.ignored
-    command += ["--fixed-strings"] * plain + [f"--regexp={expression}", "--", f"./{folder}"]
+    command += ["--hidden"] * query.asked.hidden + ["--no-ignore"] * query.asked.ignored
+    command += ["--fixed-strings"] * (text is not None) + [f"--regexp={expression}", "--", f"./{folder}"]
     deadline = time.monotonic() + SECONDS
     try:
         process = subprocess.Popen(

@@ -23,13 +23,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from warnings import catch_warnings, simplefilter
 
-from attrs import frozen
-
 from cognition.base.display import shown_name
-from interpreters.toolbox import _ripgrep as ripgrep, line_search as search
-from interpreters.toolbox._ripgrep import SearchFilter
+from interpreters.toolbox import line_search as search
+from interpreters.toolbox._ripgrep import Mode, Query, SearchFilter, candidates
 from interpreters.toolbox.root_directory import (
-    EVERYTHING,
     WILD,
     MissingError,
     RootDirectory,
@@ -51,7 +48,6 @@ GRACE = 2.0
 LOOK = 0.1
 """Seconds between two checks for a cancellation of the call."""
 
-MEANS_SOMETHING = re.compile(r"[\\^$.|?*+()\[\]{}]")
 LINE_BREAK = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that other programs treat as the end of a line. They are escaped, so that a file's text can't forge a
 line of the result.
@@ -61,8 +57,6 @@ REPEATS = re.compile(r"[*+{?]")
 ESCAPED = re.compile(r"\\.", re.DOTALL)
 BRANCHES = 8
 """An expression may try 2 to this power alternatives at each place."""
-
-Mode = Literal["content", "files", "count"]
 
 
 def search_tools(root: str | os.PathLike[str], *, brief: bool = False) -> tuple[Tool[..., Any], ...]:
@@ -152,43 +146,6 @@ def _within(name: str, value: int, low: int, high: int | None) -> None:
 # ----------------------------------------------------------------------------------------------------------- the search
 
 
-@frozen
-class Query:
-    """The search: pattern, files and output options."""
-
-    pattern: str
-    path: str | None = None
-    """A file, a folder, or a glob pattern; None for all files."""
-    glob: str | None = None
-    """A second pattern for the paths of files; without a slash, for their names."""
-    ignore_case: bool = False
-    mode: Mode = "content"
-    before: int = 0
-    after: int = 0
-    offset: int | None = None
-    """None if the caller has no parameter ``offset``."""
-    limit: int | None = None
-    asked: SearchScope = EVERYTHING
-
-    @property
-    def output_options(self) -> dict[str, Any]:
-        """The output options for ``line_search.search``."""
-        return {name: getattr(self, name) for name in search.OPTIONS}
-
-    @property
-    def text(self) -> str | None:
-        """The text to find; None if the pattern is an expression, or case is ignored."""
-        return None if self.ignore_case or MEANS_SOMETHING.search(self.pattern) else self.pattern
-
-    @property
-    def is_tame(self) -> bool:
-        """Whether the pattern is fast on every line: its repetitions can't match a text in many ways."""
-        plain = ESCAPED.sub("x", self.pattern)
-        repeats = REPEATS.findall(plain)
-        few = len(repeats) <= 2 and len(repeats) - repeats.count("?") <= 1
-        return few and plain.count("|") <= BRANCHES and TAME.fullmatch(self.pattern) is not None
-
-
 def grep_files(files: RootDirectory, query: Query, context: ToolContext[Any]) -> str:
     """Return matching lines as ``path:line: text``, context lines as ``path-line- text``, and notes on omitted parts.
 
@@ -206,7 +163,7 @@ def grep_files(files: RootDirectory, query: Query, context: ToolContext[Any]) ->
         context.check()
         return find_match(line)
 
-    with nullcontext() if query.text is not None or query.is_tame else _child() as child:
+    with nullcontext() if query.text is not None or is_tame(pattern) else _child() as child:
         found, notes = _paths(files, query, context)
         root, paths = str(files.root), _while_wanted(found, context)
         if child is not None:
@@ -222,6 +179,14 @@ def grep_files(files: RootDirectory, query: Query, context: ToolContext[Any]) ->
             lines.append(_line(item, query.mode))
     nothing = "No lines match." if query.mode == "content" else "No files match."
     return "\n".join([*(lines or [nothing]), *notes])
+
+
+def is_tame(pattern: str) -> bool:
+    """Return whether a pattern is fast on every line: its repetitions can't match a text in many ways."""
+    plain = ESCAPED.sub("x", pattern)
+    repeats = REPEATS.findall(plain)
+    few = len(repeats) <= 2 and len(repeats) - repeats.count("?") <= 1
+    return few and plain.count("|") <= BRANCHES and TAME.fullmatch(pattern) is not None
 
 
 def _compile(pattern: str, ignore_case: bool) -> re.Pattern[str]:
@@ -275,15 +240,7 @@ def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tup
             folder = "/".join(parts[:explicit])
     walk = Walk(files, parts, context, query.asked, explicit=explicit)
     chosen = SearchFilter(files, walk, query.glob)
-    found = ripgrep.candidates(
-        str(files.root),
-        folder,
-        query.pattern,
-        context,
-        plain=query.text is not None,
-        ignore_case=query.ignore_case,
-        asked=query.asked,
-    )
+    found = candidates(str(files.root), folder, query, context)
     if found is not None:
         return chosen.of(sorted(found, key=lambda name: name.split("/"))), []
     return (name for name, real in walk.find() if name == real and chosen.fits(name)), walk.notes
