@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -56,12 +56,7 @@ def read_model(kind: Any, path: str, beside: dict[str, Schema]) -> tuple[Schema,
         raise ConfigError(f"{path}: pydantic has no JSON Schema for {kind!r}: {error}") from error
     schema = _describe_digits({keyword: value for keyword, value in written.items() if keyword not in DIGITS})
     definitions = schema.pop("$defs", {})
-    names: dict[str, str] = {}
-    for name, definition in definitions.items():
-        names[name], number = name, 1
-        while beside.get(names[name], definition) != definition:
-            number += 1
-            names[name] = f"{name}-{number}"
+    names = {name: free_name(name, beside, definition) for name, definition in definitions.items()}
     beside.update({names[name]: _rename(definition, names) for name, definition in definitions.items()})
 
     def make(data: Any) -> Any:
@@ -71,6 +66,15 @@ def read_model(kind: Any, path: str, beside: dict[str, Schema]) -> tuple[Schema,
             raise RefusedError((_format_place(one["loc"]), one["msg"]) for one in error.errors()) from error
 
     return _rename(schema, names), make, _digits(written)
+
+
+def free_name(wanted: str, beside: Mapping[str, Schema], own: Schema | None = None) -> str:
+    """Return the wanted name of a definition, with a number if another one has it."""
+    name, number = wanted, 1
+    while name in beside and beside[name] != own:
+        number += 1
+        name = f"{wanted}-{number}"
+    return name
 
 
 DIGITS = {

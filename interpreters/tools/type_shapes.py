@@ -33,6 +33,7 @@ from attrs import evolve, field, frozen
 
 from cognition import ConfigError
 from interpreters.tools._bounds import Test, TypeNotes, apply_bounds, find_failures, has_effect, read_notes
+from interpreters.tools._pydantic_models import free_name, is_pydantic, read_model
 from interpreters.tools._records import ClassFields, record_of
 from interpreters.tools._value_checks import as_date, as_date_time, as_key, as_time
 from interpreters.tools.failures import RefusedError, gather
@@ -91,12 +92,10 @@ class Shape:
     @property
     def plain(self) -> type | None:
         """The scalar type whose every value is valid and needs no conversion; None if a value needs either."""
-        made_of_itself = (
-            kind
-            for kind in PLAIN
-            if self.schema == {"type": SCALARS[kind]} and self.make is SCALARS_MADE[kind][0] and not self.tests
-        )
-        return next(made_of_itself, None)
+        for kind in () if self.tests else PLAIN:
+            if self.schema == {"type": SCALARS[kind]} and self.make is SCALARS_MADE[kind][0]:
+                return kind
+        return None
 
     def value(self, data: Any) -> Any:
         """Make the value and run its tests.
@@ -206,7 +205,10 @@ class Shapes:
     def _mapping(self, arguments: tuple[Any, ...], path: str) -> Shape:
         if not arguments:
             return Shape({"type": "object"}, _return_unchanged, "object")
-        if _plain_key(arguments[0]) is not str:
+        key = arguments[0]
+        while hasattr(key, "__supertype__"):  # a NewType
+            key = key.__supertype__
+        if key is not str:
             raise ConfigError(f"{path}: the keys of a JSON object are texts; use dict[str, ...]")
         item = self._of(arguments[1], f"{path}{{}}")
 
@@ -228,8 +230,6 @@ class Shapes:
     # -------------------------------------------------------------------------------------------------------- classes
 
     def _class(self, kind: Any, path: str) -> Shape:
-        from interpreters.tools._pydantic_models import is_pydantic
-
         if is_pydantic(kind):
             return self._pydantic(kind, path)
         alias = _alias_of(kind)
@@ -251,18 +251,11 @@ class Shapes:
 
     def _reference(self, kind: Any) -> Shape:
         if kind not in self._names:
-            self._names[kind] = self._free_name(_name(kind))
+            wanted = "".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in _name(kind))
+            self._names[kind] = free_name(wanted, self.definitions)
             self.definitions[self._names[kind]] = {}  # until it is read
         name = self._names[kind]
         return Shape({"$ref": f"#/$defs/{name}"}, lambda data: self._made[name].value(data))
-
-    def _free_name(self, wanted: str) -> str:
-        wanted = "".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in wanted)
-        name, number = wanted, 1
-        while name in self.definitions:
-            number += 1
-            name = f"{wanted}-{number}"
-        return name
 
     def _record(self, record: ClassFields, path: str) -> Shape:
         shapes = {one.name: self._of(one.kind, f"{path}.{one.name}") for one in record.fields}
@@ -282,8 +275,6 @@ class Shapes:
         return Shape(schema, make)
 
     def _pydantic(self, kind: Any, path: str) -> Shape:
-        from interpreters.tools._pydantic_models import read_model
-
         schema, make, checks = read_model(kind, path, self.definitions)
         told = schema.pop("description", "") if checks else ""
         return Shape(schema, make, told=told, tests=tuple((words, lambda _: True) for words in checks))
@@ -398,12 +389,6 @@ def _choice(values: Sequence[Any], path: str) -> Shape:
 
 def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
-
-
-def _plain_key(kind: Any) -> Any:
-    while hasattr(kind, "__supertype__"):
-        kind = kind.__supertype__
-    return kind
 
 
 def _check_hashable(kind: Any, path: str) -> None:
