@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, AnyStr, Literal
 
 from attrs import frozen
 
@@ -154,7 +154,6 @@ def candidates(root: str, folder: str, query: Query, context: ToolContext[Any]) 
     command += ["--no-mmap", "--color=never", "--glob=!.git", "--ignore-case" if ignore_case else "--case-sensitive"]
     command += ["--hidden"] * query.asked.hidden + ["--no-ignore"] * query.asked.ignored
     command += ["--fixed-strings"] * (text is not None) + [f"--regexp={expression}", "--", f"./{folder}"]
-    deadline = time.monotonic() + SECONDS
     try:
         process = subprocess.Popen(
             command,
@@ -166,24 +165,39 @@ def candidates(root: str, folder: str, query: Query, context: ToolContext[Any]) 
         )
     except (OSError, ValueError):  # it has gone by now, or the pattern is no argument of a program
         return None
-    output = errors = b""
     with process:
-        while True:
-            try:
-                output, errors = process.communicate(timeout=LOOK)
-                break
-            except subprocess.TimeoutExpired:
-                if context.cancelled or time.monotonic() > deadline:
-                    process.kill()
-                    process.communicate()
-                    context.check()
-                    return None
-            except BaseException:  # an interrupt: don't leave it behind
-                process.kill()
-                raise
+        output, errors, too_slow = read_output(process, None, SECONDS, context)
+    if too_slow:
+        return None
     if process.returncode not in (0, 1) and (errors or process.returncode != FAILED):  # it could not read the pattern
         return None
     return [os.fsdecode(path).removeprefix("./") for path in output.split(b"\0") if path]
+
+
+def read_output(
+    process: subprocess.Popen[AnyStr], request: AnyStr | None, seconds: float, context: ToolContext[Any]
+) -> tuple[AnyStr, AnyStr, bool]:
+    """Return the output and the errors of a child process until its end, and whether it was killed for its slowness.
+
+    Raises:
+        ToolCancelled: the call was cancelled. The process was killed.
+    """
+    deadline = time.monotonic() + seconds
+    too_slow = False
+    while True:
+        try:
+            output, errors = process.communicate(request, timeout=LOOK)
+            break
+        except subprocess.TimeoutExpired:
+            request = None  # it is on its way
+            too_slow = time.monotonic() > deadline
+            if too_slow or context.cancelled:
+                process.kill()
+        except BaseException:  # an interrupt: don't leave it behind
+            process.kill()
+            raise
+    context.check()
+    return output, errors, too_slow
 
 
 # ----------------------------------------------------------------------------------------------------------- the filter

@@ -15,7 +15,6 @@ import re
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from glob import escape
@@ -25,7 +24,7 @@ from warnings import catch_warnings, simplefilter
 
 from cognition.base.display import shown_name
 from interpreters.toolbox import line_search as search
-from interpreters.toolbox._ripgrep import Mode, Query, SearchFilter, candidates
+from interpreters.toolbox._ripgrep import Mode, Query, SearchFilter, candidates, read_output
 from interpreters.toolbox.root_directory import (
     WILD,
     MissingError,
@@ -45,8 +44,6 @@ SHOWN = 1_000
 PATTERN_LIMIT = 1_000
 GRACE = 2.0
 """Seconds beyond ``line_search.SECONDS`` for a child process to start and to end."""
-LOOK = 0.1
-"""Seconds between two checks for a cancellation of the call."""
 
 LINE_BREAK = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that other programs treat as the end of a line. They are escaped, so that a file's text can't forge a
@@ -220,7 +217,7 @@ def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tup
     """
     path = query.path
     explicit, folder = 0, ""
-    if path is None or path in ("", ".", "./"):
+    if path in (None, "", ".", "./"):
         parts: tuple[str, ...] = ("**", "*")
     else:
         try:
@@ -265,19 +262,9 @@ def _child() -> Iterator[subprocess.Popen[str]]:
 def _ask_child(
     child: subprocess.Popen[str], root: str, paths: list[str], query: Query, context: ToolContext[Any]
 ) -> list[Any]:
-    deadline = time.monotonic() + search.SECONDS + GRACE
     asked = {"root": root, "paths": paths, "pattern": query.pattern, "ignore_case": query.ignore_case}
-    request: str | None = json.dumps({**asked, "shown": query.output_options})
-    too_slow, output = False, ""
-    while child.returncode is None:
-        try:
-            output, _ = child.communicate(request, timeout=LOOK)
-        except subprocess.TimeoutExpired:
-            request = None  # it is on its way
-            too_slow = time.monotonic() > deadline
-            if too_slow or context.cancelled:
-                child.kill()
-    context.check()
+    request = json.dumps({**asked, "shown": query.output_options})
+    output, _, too_slow = read_output(child, request, search.SECONDS + GRACE, context)
     items = [json.loads(line) for line in output.splitlines()]
     if too_slow and not items:
         raise ToolError(f"the pattern takes too long: {query.pattern}; use a simpler one")

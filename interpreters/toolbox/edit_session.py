@@ -113,10 +113,7 @@ class EditSession:
         Raises:
             ToolError: it does not exist or can't be read; the message has the reason.
         """
-        found = self._look_up(path, changing=False)
-        if found.content is None:
-            raise ToolError(f"no such file: {path}")
-        return found
+        return self._look_up(path, changing=False)
 
     def file_to_change(self, path: str) -> File:
         """Return the file at a path, which may be missing. The path must not lead through links.

@@ -23,7 +23,7 @@ from cognition import ConfigError
 from cognition.base.checking import checked, nearest, show
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.failures import is_fault, message_of
-from interpreters.tools.signature import Parameter, context_name, is_async, is_method
+from interpreters.tools.signature import Parameter, context_name, declarations, is_async, is_method
 
 LOG = logging.getLogger("cogstep")
 
@@ -114,12 +114,8 @@ def read_preview_function(
     context = context_name(function)
     if parameters is None:
         return PreviewFunction(function, None, context)
-    try:
-        declared = list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"{where}: its parameters can't be read ({error}); write a function for it") from error
-    unbound, taken, every = is_method(function), set[str](), False
-    for one in declared[1:] if unbound else declared:
+    taken, every = set[str](), False
+    for one in declarations(function, where):
         if one.kind is one.VAR_KEYWORD:
             every = True
         elif one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
@@ -131,7 +127,7 @@ def read_preview_function(
                 f"{where} takes {one.name!r}, which is no argument of the tool{nearest(one.name, parameters)}"
             )
     defaults = {name: item.default for name, item in parameters.items() if not item.required}
-    return PreviewFunction(function, frozenset(taken), context, defaults, every, unbound)
+    return PreviewFunction(function, frozenset(taken), context, defaults, every, is_method(function))
 
 
 def make_preview(make: Callable[[], Any], name: str) -> Preview | None:

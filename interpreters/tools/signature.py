@@ -50,11 +50,8 @@ def parameters(
     parameters: dict[str, Parameter] = {}
     shapes = Shapes()
     context_name = None
-    try:
-        declarations = list(inspect.signature(function).parameters.items())
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"tool {label!r}: its parameters can't be read ({error}); write a function for it") from error
-    for name, declared in declarations[1:] if is_method(function) else declarations:
+    for declared in declarations(function, f"tool {label!r}"):
+        name = declared.name
         where = f"tool {label!r}, parameter {name!r}"
         kind = hints.get(name)
         if get_origin(kind) is ToolContext or kind is ToolContext:
@@ -66,6 +63,19 @@ def parameters(
             raise ConfigError(f"{where} has no type; write {name}: str, say")
         parameters[name] = _parameter(shapes, name, kind, declared.default, where, described.get(name))
     return parameters, context_name, shapes.definitions
+
+
+def declarations(function: Callable[..., Any], where: str) -> list[inspect.Parameter]:
+    """Return the declared parameters of a function, without the object of a method.
+
+    Raises:
+        ConfigError: they can't be read.
+    """
+    try:
+        declared = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{where}: its parameters can't be read ({error}); write a function for it") from error
+    return declared[1:] if is_method(function) else declared
 
 
 def is_method(function: Callable[..., Any]) -> bool:

@@ -55,14 +55,6 @@ UNHASHABLE: tuple[Any, ...] = (list, dict, set, bytearray, collections.deque, *O
 PATHS = (PurePath, PurePosixPath, PureWindowsPath, Path, PosixPath, WindowsPath)
 
 NUMBER: Schema = {"type": "number"}
-FORMATTED: Mapping[Any, tuple[Schema, Callable[[str], Any], str]] = {
-    datetime: ({"type": "string", "format": "date-time"}, as_date_time, "moment"),
-    date: ({"type": "string", "format": "date"}, as_date, "moment"),
-    time: ({"type": "string", "format": "time"}, as_time, "moment"),
-    UUID: ({"type": "string", "format": "uuid"}, UUID, ""),
-    **{kind: ({"type": "string"}, kind, "") for kind in PATHS},
-}
-"""Types that are formatted strings: schema, constructor, and the sort of bounds that they accept."""
 
 KNOWN = (
     "str, int, float, bool, None, Decimal, datetime, date, time, UUID, Path, Literal, an Enum, list, tuple, set, dict, "
@@ -93,7 +85,7 @@ class Shape:
     def plain(self) -> type | None:
         """The scalar type whose every value is valid and needs no conversion; None if a value needs either."""
         for kind in () if self.tests else PLAIN:
-            if self.schema == {"type": SCALARS[kind]} and self.make is SCALARS_MADE[kind][0]:
+            if self.schema == FORMS[kind][0] and self.make is FORMS[kind][1]:
                 return kind
         return None
 
@@ -151,13 +143,10 @@ class Shapes:
         origin, arguments = get_origin(kind), get_args(kind)
         if origin is Annotated:
             return self._annotated(kind, path)
-        if kind is Any or kind is inspect.Parameter.empty:
-            return Shape({}, _return_unchanged)
         if kind is object or not isinstance(kind, Hashable):
             raise ConfigError(f"{path}: {_name(kind)} has no form in JSON; use {KNOWN}, or Any for whatever it is")
-        if kind is None or kind in SCALARS_MADE:
-            name = type(None) if kind is None else kind
-            return Shape({"type": SCALARS[name]}, *SCALARS_MADE[name])
+        if kind in FORMS:
+            return Shape(*FORMS[kind])
         if isinstance(kind, TypeVar):
             constraints = kind.__constraints__
             bound = kind.__bound__ or (Union[constraints] if constraints else Any)  # noqa: UP007 - of a tuple
@@ -168,11 +157,6 @@ class Shapes:
             return _choice(arguments, path)
         if origin in UNIONS:
             return union_of(tuple(self._of(member, path) for member in arguments), self.definitions)
-        if kind in FORMATTED:
-            return Shape(*FORMATTED[kind])
-        if kind is Decimal:
-            text: Schema = {"type": "string", "pattern": DECIMAL}
-            return Shape({"anyOf": [NUMBER, text]}, _decimal, "decimal")
         if isinstance(kind, type) and issubclass(kind, Enum):
             return _choice(list(kind), path)
         return self._container(kind, origin or kind, arguments, path) or self._class(kind, path)
@@ -280,14 +264,21 @@ class Shapes:
         return Shape(schema, make, told=told, tests=tuple((words, lambda _: True) for words in checks))
 
 
-SCALARS_MADE: Mapping[Any, tuple[Callable[[Any], Any], str]] = {
-    str: (_return_unchanged, "text"),
-    int: (int, "number"),
-    float: (_number, "number"),
-    bool: (_return_unchanged, ""),
-    type(None): (_return_unchanged, ""),
+FORMS: Mapping[Any, tuple[Schema, Callable[[Any], Any], str]] = {
+    **dict.fromkeys((Any, inspect.Parameter.empty), ({}, _return_unchanged, "")),
+    **dict.fromkeys((None, type(None)), ({"type": "null"}, _return_unchanged, "")),
+    str: ({"type": "string"}, _return_unchanged, "text"),
+    int: ({"type": "integer"}, int, "number"),
+    float: (NUMBER, _number, "number"),
+    bool: ({"type": "boolean"}, _return_unchanged, ""),
+    Decimal: ({"anyOf": [NUMBER, {"type": "string", "pattern": DECIMAL}]}, _decimal, "decimal"),
+    datetime: ({"type": "string", "format": "date-time"}, as_date_time, "moment"),
+    date: ({"type": "string", "format": "date"}, as_date, "moment"),
+    time: ({"type": "string", "format": "time"}, as_time, "moment"),
+    UUID: ({"type": "string", "format": "uuid"}, UUID, ""),
+    **{kind: ({"type": "string"}, kind, "") for kind in PATHS},
 }
-"""Scalar types: constructor, and the sort of bounds that they accept."""
+"""Types without parts: schema, constructor, and the sort of bounds that they accept."""
 
 PLAIN = (str, int, bool)
 """Types whose every value is valid JSON. For floats, infinity is not."""

@@ -55,13 +55,6 @@ class BackgroundCommand:
             if context is not None:
                 context.check()
 
-    @property
-    def status(self) -> str:
-        """Its status in a few words."""
-        if self.ended.is_set():
-            return "which has ended already"
-        return f"running for {time.monotonic() - self.command.begun:.0f} s"
-
     def read(self) -> str:
         """Return the output since the last read, and its status."""
         over = self.ended.is_set()  # asked first: what comes after this is for the next time
@@ -105,17 +98,6 @@ class BackgroundCommands:
             known = ", ".join(list(self._jobs)) or "none was started"
             raise ToolError(f"no command runs in the background as {name!r}; known are: {known}")
         return job
-
-    def kill(self, name: str) -> str:
-        """End a command, wait for it, and return its output since the last read and its status.
-
-        Raises:
-            ToolError: there is no such command.
-        """
-        job = self.job(name)
-        job.command.end("KillShell ended it")
-        job.wait(2 * LATE)
-        return job.read()
 
     def end(self) -> None:
         """Ask all commands to end, without waiting."""
@@ -386,12 +368,17 @@ def shell_tools(
 
     def preview_end(id: str) -> Preview:
         job = shell.jobs.job(id)
-        return Preview(job.text, sort="command", note=f"ends {id}, in {format_path(str(shell.root))}, {job.status}")
+        running = f"running for {time.monotonic() - job.command.begun:.0f} s"
+        status = "which has ended already" if job.ended.is_set() else running
+        return Preview(job.text, sort="command", note=f"ends {id}, in {format_path(str(shell.root))}, {status}")
 
     @tool(name="KillShell", preview=preview_end)
     def kill_shell(id: Annotated[str, "What Bash named the command, such as shell-1."]) -> str:
         """End a command in the background with all its processes."""
-        return shell.jobs.kill(id)
+        job = shell.jobs.job(id)
+        job.command.end("KillShell ended it")
+        job.wait(2 * LATE)
+        return job.read()
 
     usual = timeout
     made = ShellTools((bash, bash_output, kill_shell))
