@@ -17,7 +17,7 @@ from interpreters.tools.tool import ToolError
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 NO_END = re.compile(r"\\ ")
 ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
-ESCAPE = re.compile(r'\\([0-7]{3}|[abtnvfr"\\])')
+ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 QUOTED = re.compile(r'("(?:[^"\\]|\\.)*") ')
 """Matches a quoted path at the start, and the blank after it."""
 NOTHING = "/dev/null"
@@ -278,15 +278,13 @@ def _unquote(text: str) -> str:
     text = text.split("\t")[0]
     if not (text.startswith('"') and text.endswith('"') and len(text) > 1):
         return text
-    parts: list[bytes] = []
-    at = 1
-    for escape in ESCAPE.finditer(text, 1, len(text) - 1):
-        value = escape[1]
-        parts.append(text[at : escape.start()].encode("utf-8", "surrogateescape"))
-        parts.append(bytes([int(value, 8) & 255 if len(value) == 3 else ESCAPES[value]]))
-        at = escape.end()
-    parts.append(text[at:-1].encode("utf-8", "surrogateescape"))
-    return b"".join(parts).decode("utf-8", "surrogateescape")
+    path = ESCAPE.sub(_unescape, text[1:-1].encode("utf-8", "surrogateescape"))
+    return path.decode("utf-8", "surrogateescape")
+
+
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    value = escape[1].decode()
+    return bytes([int(value, 8) & 255 if len(value) == 3 else ESCAPES[value]])
 
 
 def _names_both(names: str, old: str | None, new: str | None) -> bool:

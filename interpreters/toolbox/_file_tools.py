@@ -265,7 +265,7 @@ def _edit(
     desk: EditSession, path: str, changes: Sequence[Change], context: ToolContext[Any]
 ) -> tuple[ChangedFile, list[int]]:
     """Return the change, and the numbers of the changed lines."""
-    file = desk.file_to_change(path)
+    file = desk.file(path, changing=True)
     if file.content is None:
         raise MissingError(f"no such file: {path}; make it with Write")
     text = file.text

@@ -116,7 +116,7 @@ def _work_out(desk: EditSession, diff: FileDiff, context: ToolContext[Any]) -> P
         if diff.old is None:
             new = apply_hunks(Text("", ""), diff.hunks).kept
             return PatchedFile(diff, None, new.encode(), f": {format_lines(len(Lines(new)))}")
-        file = desk.file_to_change(diff.old)
+        file = desk.file(diff.old, changing=True)
         if file.content is None:
             raise MissingError(f"no such file; to make it, write '--- /dev/null' and '+++ b/{diff.old}'")
         desk.check_read(context, file, needed=False)

@@ -217,7 +217,7 @@ def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tup
     """
     path = query.path
     explicit, folder = 0, ""
-    if path in (None, "", ".", "./"):
+    if not path or path in (".", "./"):
         parts: tuple[str, ...] = ("**", "*")
     else:
         try:

@@ -107,23 +107,12 @@ class EditSession:
         with suppress(OSError):  # a directory that can't be written has nothing left half done
             self.changes.settle()
 
-    def file(self, path: str) -> File:
-        """Return the existing file at a path.
+    def file(self, path: str, *, changing: bool = False) -> File:
+        """Return the existing file at a path. One to change may be missing, but its path must not lead through links.
 
         Raises:
-            ToolError: it does not exist or can't be read; the message has the reason.
+            ToolError: it does not exist, or can't be read or changed; the message has the reason.
         """
-        return self._look_up(path, changing=False)
-
-    def file_to_change(self, path: str) -> File:
-        """Return the file at a path, which may be missing. The path must not lead through links.
-
-        Raises:
-            ToolError: it can't be changed; the message has the reason.
-        """
-        return self._look_up(path, changing=True)
-
-    def _look_up(self, path: str, *, changing: bool) -> File:
         for _ in range(TRIES):
             with report_errors(path), suppress(SwappedError), self.wall.at(path) as place:
                 if changing:
@@ -171,7 +160,7 @@ class EditSession:
             ToolError: it can't be changed or created; the message has the reason.
         """
         try:
-            return self.file_to_change(path)
+            return self.file(path, changing=True)
         except MissingError:
             named = self.wall.parts_of(os.path.join(self.wall.root, path))
             if named is None or ".." in path.split("/") or "\0" in path:

@@ -74,8 +74,6 @@ class PreviewFunction:
     """The names of the arguments that it takes. None if it takes all of them as one dictionary."""
     context: str | None
     defaults: Mapping[str, Any] = field(factory=dict)
-    every: bool = False
-    """Whether it takes all arguments (``**arguments``)."""
     unbound: bool = False
     """Whether it is a method without its object."""
 
@@ -83,8 +81,7 @@ class PreviewFunction:
         more = {} if self.context is None else {self.context: context}
         if self.names is None:
             return self.function(dict(given), **more)
-        given = {**self.defaults, **given}
-        taken = {name: value for name, value in given.items() if self.every or name in self.names}
+        taken = {name: value for name, value in {**self.defaults, **given}.items() if name in self.names}
         return self.function(**taken, **more)
 
     def of(self, instance: object) -> PreviewFunction:
@@ -114,10 +111,10 @@ def read_preview_function(
     context = context_name(function)
     if parameters is None:
         return PreviewFunction(function, None, context)
-    taken, every = set[str](), False
+    taken = set[str]()
     for one in declarations(function, where):
         if one.kind is one.VAR_KEYWORD:
-            every = True
+            taken |= parameters.keys()
         elif one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
             raise ConfigError(f"{where}: it is called with the arguments by their names; *args and '/' get none")
         elif one.name in parameters:
@@ -127,7 +124,7 @@ def read_preview_function(
                 f"{where} takes {one.name!r}, which is no argument of the tool{nearest(one.name, parameters)}"
             )
     defaults = {name: item.default for name, item in parameters.items() if not item.required}
-    return PreviewFunction(function, frozenset(taken), context, defaults, every, is_method(function))
+    return PreviewFunction(function, frozenset(taken), context, defaults, is_method(function))
 
 
 def make_preview(make: Callable[[], Any], name: str) -> Preview | None:

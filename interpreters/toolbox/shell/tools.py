@@ -61,56 +61,6 @@ class BackgroundCommand:
         return format_result(self.command, *self.command.output.take(last=over))
 
 
-class BackgroundCommands:
-    """The background commands of one shell, by name: ``shell-1``, ``shell-2``, ..."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[str, BackgroundCommand] = {}
-        self._numbers = count(1)
-
-    def check_room(self) -> None:
-        """Check that another command may run.
-
-        Raises:
-            ToolError: too many are running.
-        """
-        running = [name for name, job in list(self._jobs.items()) if not job.ended.is_set()]
-        if len(running) >= AT_ONCE:
-            raise ToolError(f"{AT_ONCE} commands run in the background already; end one first: {', '.join(running)}")
-
-    def add(self, text: str, command: Command, limit: float | None) -> str:
-        """Let it run in the background, and return its name. ``text`` is the command line."""
-        name = f"shell-{next(self._numbers)}"
-        self._jobs[name] = BackgroundCommand(text, command, limit)
-        ended = [one for one, job in list(self._jobs.items()) if job.ended.is_set()]
-        for one in ended[:-REMEMBERED]:
-            self._jobs.pop(one, None)
-        return name
-
-    def job(self, name: str) -> BackgroundCommand:
-        """Return the command with this name.
-
-        Raises:
-            ToolError: there is no such command.
-        """
-        job = self._jobs.get(name)
-        if job is None:
-            known = ", ".join(list(self._jobs)) or "none was started"
-            raise ToolError(f"no command runs in the background as {name!r}; known are: {known}")
-        return job
-
-    def end(self) -> None:
-        """Ask all commands to end, without waiting."""
-        for job in list(self._jobs.values()):
-            job.command.end("the shell was closed")
-
-    def close(self) -> None:
-        """End all commands and wait for them."""
-        self.end()
-        for job in list(self._jobs.values()):
-            job.wait(2 * LATE)
-
-
 TIMEOUT = 120.0
 """Seconds for a command whose call sets no timeout."""
 LONGEST = 600.0
@@ -178,7 +128,9 @@ class Shell:
             seen.append(self.folder.path)
         self.shown = shown
         self.confinement: Confinement = confinement(sandbox, self.root, program, seen, given)
-        self.jobs: BackgroundCommands = BackgroundCommands()
+        self.jobs: dict[str, BackgroundCommand] = {}
+        """The commands in the background by name: ``shell-1``, ``shell-2``, ..."""
+        self._numbers = count(1)
         self._given = dict(given)
         self._running: set[Command] = set()
         self._closed = False
@@ -214,13 +166,31 @@ class Shell:
         Raises:
             ToolError: it can't be started, or too many are running.
         """
-        self.jobs.check_room()
+        at_work = [name for name, job in list(self.jobs.items()) if not job.ended.is_set()]
+        if len(at_work) >= AT_ONCE:
+            raise ToolError(f"{AT_ONCE} commands run in the background already; end one first: {', '.join(at_work)}")
         running = self._start(command, background=True)
-        name = self.jobs.add(command, running, limit)
+        name = f"shell-{next(self._numbers)}"
+        self.jobs[name] = BackgroundCommand(command, running, limit)
+        ended = [one for one, job in list(self.jobs.items()) if job.ended.is_set()]
+        for one in ended[:-REMEMBERED]:
+            self.jobs.pop(one, None)
         if self._closed:
             running.end("the shell was closed")
         whole = f" All that it prints goes to {running.output.path}." if running.output.path else ""
         return f"It runs in the background as {name}. BashOutput reads what it prints, KillShell ends it.{whole}"
+
+    def job(self, name: str) -> BackgroundCommand:
+        """Return the command in the background with this name.
+
+        Raises:
+            ToolError: there is no such command.
+        """
+        job = self.jobs.get(name)
+        if job is None:
+            known = ", ".join(list(self.jobs)) or "none was started"
+            raise ToolError(f"no command runs in the background as {name!r}; known are: {known}")
+        return job
 
     def check(self, command: str) -> None:
         """Check that a command can be started.
@@ -256,14 +226,18 @@ class Shell:
             return
         for running in list(self._running):
             running.end("the shell was closed")
-        self.jobs.close()
+        _end(self.jobs, self._process)
+        for job in list(self.jobs.values()):
+            job.wait(2 * LATE)
         if self.folder is not None and not self._running:  # else it goes with the last of them
             self.folder.close()
 
 
-def _end(jobs: BackgroundCommands, process: int) -> None:
+def _end(jobs: Mapping[str, BackgroundCommand], process: int) -> None:
+    """Ask all commands to end, without waiting. A process that was forked off leaves them to its parent."""
     if process == os.getpid():
-        jobs.end()
+        for job in list(jobs.values()):
+            job.command.end("the shell was closed")
 
 
 def _directory(what: str, path: str | os.PathLike[str]) -> Path:
@@ -362,12 +336,12 @@ def shell_tools(
         """Read what a command in the background has printed since the last time, and whether it still runs."""
         if not 0 <= wait <= LONGEST_WAIT:
             raise ToolError(f"wait is in seconds, at most {LONGEST_WAIT:g}")
-        job = shell.jobs.job(id)
+        job = shell.job(id)
         job.wait(wait, context)
         return job.read()
 
     def preview_end(id: str) -> Preview:
-        job = shell.jobs.job(id)
+        job = shell.job(id)
         running = f"running for {time.monotonic() - job.command.begun:.0f} s"
         status = "which has ended already" if job.ended.is_set() else running
         return Preview(job.text, sort="command", note=f"ends {id}, in {format_path(str(shell.root))}, {status}")
@@ -375,7 +349,7 @@ def shell_tools(
     @tool(name="KillShell", preview=preview_end)
     def kill_shell(id: Annotated[str, "What Bash named the command, such as shell-1."]) -> str:
         """End a command in the background with all its processes."""
-        job = shell.jobs.job(id)
+        job = shell.job(id)
         job.command.end("KillShell ended it")
         job.wait(2 * LATE)
         return job.read()
