@@ -91,7 +91,10 @@ def _spans(shown: str, change: Change) -> list[tuple[int, int]]:
     check_writable(change.new)
     found = _find(shown, change.old, overlapping=not change.replace_all)
     if not found:
-        raise ToolError(_nothing(shown, change.old))
+        similar = near_misses(shown, change.old)
+        if not similar:
+            raise ToolError("old does not stand in the file; Read it, and copy the text to replace from there")
+        raise ToolError("\n".join(["old does not stand in the file exactly so. Similar lines are:", *similar]))
     if len(found) > 1 and not change.replace_all:
         count = f"{len(found)} places" if len(found) <= COUNTED else f"more than {COUNTED} places"
         lines = name_lines([shown.count("\n", 0, start) + 1 for start, _ in found[: NAMED + 1]])
@@ -152,13 +155,6 @@ def _replace(
 
 
 # -------------------------------------------------------------------------------------------------------- near misses
-
-
-def _nothing(shown: str, old: str) -> str:
-    found = near_misses(shown, old)
-    if not found:
-        return "old does not stand in the file; Read it, and copy the text to replace from there"
-    return "\n".join(["old does not stand in the file exactly so. Similar lines are:", *found])
 
 
 def near_misses(shown: str, old: str) -> list[str]:

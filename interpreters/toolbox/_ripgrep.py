@@ -26,6 +26,7 @@ from interpreters.toolbox.line_search import OPTIONS, below, open_directory
 from interpreters.toolbox.root_directory import EVERYTHING, RootDirectory, SearchScope, Walk
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
+from runtime.files import closing
 
 SECONDS = 5.0
 """Seconds after which ripgrep is killed and the search runs without it."""
@@ -184,20 +185,20 @@ def read_output(
     """
     deadline = time.monotonic() + seconds
     too_slow = False
-    while True:
-        try:
-            output, errors = process.communicate(request, timeout=LOOK)
-            break
-        except subprocess.TimeoutExpired:
-            request = None  # it is on its way
-            too_slow = time.monotonic() > deadline
-            if too_slow or context.cancelled:
-                process.kill()
-        except BaseException:  # an interrupt: don't leave it behind
-            process.kill()
-            raise
-    context.check()
-    return output, errors, too_slow
+    try:
+        while True:
+            try:
+                output, errors = process.communicate(request, timeout=LOOK)
+                return output, errors, too_slow
+            except subprocess.TimeoutExpired:
+                context.check()
+                request = None  # it is on its way
+                too_slow = time.monotonic() > deadline
+                if too_slow:
+                    process.kill()
+    except BaseException:  # a cancellation, or an interrupt: don't leave it behind
+        process.kill()
+        raise
 
 
 # ----------------------------------------------------------------------------------------------------------- the filter
@@ -238,7 +239,7 @@ class SearchFilter:
             root = open_directory(self._root)
         except OSError:
             return
-        try:
+        with closing(root):
             for path in paths:
                 *folders, name = path.split("/")
                 if not self.fits(path):
@@ -246,8 +247,6 @@ class SearchFilter:
                 reached = self._reach(root, folders)
                 if reached is not None and self._is_reached(path, name, reached):
                     yield path
-        finally:
-            os.close(root)
 
     def _is_reached(self, path: str, name: str, folder: Reached) -> bool:
         places, level = folder
@@ -280,11 +279,9 @@ class SearchFilter:
             folder = below(os.dup(root), folders)
         except OSError:  # it is a link by now, or has gone
             return None
-        try:
+        with closing(folder):
             there = {name for name in (".git", IGNORE_FILE) if _exists(name, folder)}
             return places, enter_folder(folder, prefix, above, there)
-        finally:
-            os.close(folder)
 
 
 def _exists(name: str, folder: int) -> bool:

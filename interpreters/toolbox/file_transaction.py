@@ -155,11 +155,8 @@ class FileTransaction:
         """
         with closing(open_directory(self._root)) as root:
             with closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)) as listed:
-                names = [name for name in os.listdir(listed) if NOTE.fullmatch(name)]
+                names = [name for name in os.listdir(listed) if NOTE.fullmatch(name) and _is_regular(root, name)]
             for name in names:
-                named = _stat(root, name)
-                if named is None or not stat.S_ISREG(named.st_mode):
-                    continue
                 with suppress(FileNotFoundError), closing(os.open(name, READ, dir_fd=root)) as note:
                     about = os.fstat(note)
                     if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
@@ -387,9 +384,13 @@ def _stat(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _digest(folder: int, name: str) -> str | None:
+def _is_regular(folder: int, name: str) -> bool:
     about = _stat(folder, name)
-    if about is None or not stat.S_ISREG(about.st_mode):
+    return about is not None and stat.S_ISREG(about.st_mode)
+
+
+def _digest(folder: int, name: str) -> str | None:
+    if not _is_regular(folder, name):
         return None
     try:
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:

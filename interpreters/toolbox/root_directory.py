@@ -118,7 +118,7 @@ class RootDirectory:
         """
         parts = self.parts(pattern)
         walk = Walk(self, parts, context, asked, explicit=count_plain(parts))
-        found = sorted(walk)
+        found = sorted(path for path, _ in walk.find())
         end = (offset or 0) + LISTED
         lines = list(map(format_path, found[offset or 0 : end]))
         if len(found) > end:
@@ -168,10 +168,6 @@ class Walk:
     explicit: int = field(default=0, kw_only=True)
     notes: list[str] = field(factory=list, init=False)
     _left: int = field(factory=lambda: VISITED, init=False)
-
-    def __iter__(self) -> Iterator[str]:
-        for path, _real in self.find():
-            yield path
 
     def find(self) -> Iterator[tuple[str, str]]:
         """Yield each file's path and its path without links. They differ if the last name is a link."""

@@ -24,21 +24,13 @@ class Field:
     """Its name in the constructor."""
 
 
-@frozen
-class ClassFields:
-    """A class with its fields."""
-
-    fields: tuple[Field, ...]
-    make: Callable[..., Any]
-    """The constructor, which takes the fields by ``argument``."""
-
-
 def is_named_tuple(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def record_of(kind: Any, path: str) -> ClassFields | None:
-    """Return the fields of a class, also of a generic class with arguments (``Box[int]``). None for other types.
+def record_of(kind: Any, path: str) -> tuple[list[Field], Callable[..., Any]] | None:
+    """Return the fields of a class, also of a generic class with arguments (``Box[int]``), and its constructor, which
+    takes the fields by ``argument``. None for other types.
 
     Raises:
         ConfigError: an annotation in it can't be read.
@@ -58,7 +50,7 @@ def record_of(kind: Any, path: str) -> ClassFields | None:
     fields = _fields(made, hints)
     if variables := dict(zip(getattr(made, "__parameters__", ()), get_args(kind), strict=False)):
         fields = [attrs.evolve(field, kind=_replace_variables(field.kind, variables)) for field in fields]
-    return ClassFields(tuple(fields), made)
+    return fields, made
 
 
 def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:

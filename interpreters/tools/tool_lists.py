@@ -152,12 +152,10 @@ def read_listing(data: Any) -> tuple[ListedDefinition, ...]:
 
 
 def _read_entry(place: int, item: Any) -> ListedDefinition:
-    if isinstance(item, Mapping):
-        item = item.get("function", item)
-    name = item.get("name") if isinstance(item, Mapping) else None
-    schema: Any = None
-    if isinstance(item, Mapping):
-        schema = next((item[key] for key in SCHEMAS if item.get(key) is not None), {})
+    item = item.get("function", item) if isinstance(item, Mapping) else None
+    item = item if isinstance(item, Mapping) else {}
+    name = item.get("name")
+    schema: Any = next((item[key] for key in SCHEMAS if item.get(key) is not None), {})
     if not isinstance(schema, dict) or not isinstance(name, str):
         return ListedDefinition(place, "", None, "it has to be an object with a name and, as parameters, a JSON Schema")
     if why := unreadable([schema, item.get("description")]):

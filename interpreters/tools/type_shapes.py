@@ -34,7 +34,7 @@ from attrs import evolve, field, frozen
 from cognition import ConfigError
 from interpreters.tools._bounds import Test, TypeNotes, apply_bounds, find_failures, has_effect, read_notes
 from interpreters.tools._pydantic_models import free_name, is_pydantic, read_model
-from interpreters.tools._records import ClassFields, record_of
+from interpreters.tools._records import Field, record_of
 from interpreters.tools._value_checks import as_date, as_date_time, as_key, as_time
 from interpreters.tools.failures import RefusedError, gather
 from interpreters.tools.schema import DECIMAL, SCALARS, Schema, accepts
@@ -224,7 +224,7 @@ class Shapes:
             return self._reference(kind)
         self._parents.append(kind)
         try:
-            shape = self._record(record, path) if record is not None else self._of(alias, path)
+            shape = self._record(*record, path) if record is not None else self._of(alias, path)
         finally:
             self._parents.pop()
         if kind not in self._names:
@@ -241,10 +241,10 @@ class Shapes:
         name = self._names[kind]
         return Shape({"$ref": f"#/$defs/{name}"}, lambda data: self._made[name].value(data))
 
-    def _record(self, record: ClassFields, path: str) -> Shape:
-        shapes = {one.name: self._of(one.kind, f"{path}.{one.name}") for one in record.fields}
-        arguments = {one.name: one.argument for one in record.fields}
-        required = [one.name for one in record.fields if one.required]
+    def _record(self, fields: list[Field], constructor: Callable[..., Any], path: str) -> Shape:
+        shapes = {one.name: self._of(one.kind, f"{path}.{one.name}") for one in fields}
+        arguments = {one.name: one.argument for one in fields}
+        required = [one.name for one in fields if one.required]
         schema: Schema = {
             "type": "object",
             "properties": {name: shape.described() for name, shape in shapes.items()},
@@ -254,7 +254,7 @@ class Shapes:
 
         def make(data: dict[str, Any]) -> Any:
             values = gather((f".{name}", shapes[name].value, one) for name, one in data.items())
-            return record.make(**{arguments[name]: one for name, one in zip(data, values, strict=True)})
+            return constructor(**{arguments[name]: one for name, one in zip(data, values, strict=True)})
 
         return Shape(schema, make)
 

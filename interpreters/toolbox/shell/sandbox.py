@@ -62,11 +62,6 @@ class Confinement:
     def confined(self) -> bool:
         return bool(self.words)
 
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """The variables that are different in the sandbox."""
-        return ELSEWHERE if self.words else {}
-
 
 def confinement(
     choice: Choice, root: Path, shell: ShellProgram, readable: Sequence[Path] = (), environ: Mapping[str, str] = {}

@@ -17,7 +17,7 @@ from interpreters.toolbox.root_directory import format_path
 from interpreters.toolbox.shell._command import LATE, LOOK, Command
 from interpreters.toolbox.shell._output import SHOWN, CommandOutput, OutputFolder
 from interpreters.toolbox.shell.environment import check_environment, environment, shell_program
-from interpreters.toolbox.shell.sandbox import Choice, Confinement, confinement
+from interpreters.toolbox.shell.sandbox import ELSEWHERE, Choice, Confinement, confinement
 from interpreters.tools.context import ToolContext
 from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool, ToolError, tool
@@ -211,7 +211,7 @@ class Shell:
 
     def _start(self, command: str, *, background: bool) -> Command:
         self.check(command)
-        environ = {**environment(self._given), "PWD": str(self.root), **self.confinement.variables}
+        environ = {**environment(self._given), "PWD": str(self.root)} | (ELSEWHERE if self.confinement.confined else {})
         words = (*self.confinement.words, *self.program.words(command))
         output = CommandOutput(self.shown, self.folder, at_once=background)
         try:
