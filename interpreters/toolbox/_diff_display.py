@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate, takewhile
+from itertools import accumulate
 
 from attrs import frozen
 
+from interpreters.toolbox._texts import count_common
 from interpreters.tools.previews import Preview
 
 CONTEXT = 3
@@ -74,7 +75,7 @@ def diff_lines(before: str, after: str, *, whole: bool = False) -> Iterator[str]
     lines and after them all new lines.
     """
     old, new = _visible_lines(before), _visible_lines(after)
-    same, below = _count_common(old, new)
+    same, below = count_common(old, new)
     first, last = max(0, same - CONTEXT), max(0, below - CONTEXT)
     old_part, new_part = old[first : len(old) - last], new[first : len(new) - last]
     groups: Iterable[Sequence[tuple[str, int, int, int, int]]]
@@ -102,7 +103,7 @@ def diff_lines(before: str, after: str, *, whole: bool = False) -> Iterator[str]
 def count_changes(before: str, after: str) -> tuple[int, int]:
     """Return the numbers of added and removed lines."""
     old, new = _visible_lines(before), _visible_lines(after)
-    same, below = _count_common(old, new)
+    same, below = count_common(old, new)
     old, new = old[same : len(old) - below], new[same : len(new) - below]
     kept = 0
     if max(len(old), len(new)) <= COMPARED:
@@ -114,16 +115,6 @@ def _visible_lines(text: str) -> list[str]:
     r"""Return the lines of a text, with ``\n`` for both line endings. Only the last line may have none."""
     *ended, last = text.replace("\r\n", "\n").split("\n")
     return [*(f"{line}\n" for line in ended), *([last] if last else [])]
-
-
-def _count_common(old: list[str], new: list[str]) -> tuple[int, int]:
-    """Return how many lines both have in common at the beginning, and how many of the others at the end."""
-    same = _count_same(old, new)
-    return same, _count_same(old[same:][::-1], new[same:][::-1])
-
-
-def _count_same(old: list[str], new: list[str]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _range(start: int, length: int) -> str:

@@ -198,9 +198,7 @@ def _within(parts: list[str]) -> str:
 
 
 def _next(parts: list[str], at: int, wanted: tuple[str, ...]) -> int:
-    while at < len(parts) and parts[at] not in wanted:
-        at += 1
-    return at
+    return next((place for place in range(at, len(parts)) if parts[place] in wanted), len(parts))
 
 
 def _parts(glob: str, anchored: bool) -> list[str]:

@@ -131,7 +131,10 @@ class _Walk:
         while self._todo:
             name = self._todo.pop()
             if name == "..":
-                self._up()
+                if self._parts:
+                    self._back(len(self._parts) - 1)
+                else:
+                    self._go("/".join([str(self._wall.root.parent), *reversed(self._todo)]), ())
                 continue
             directory = self._open[-1]
             try:
@@ -177,13 +180,6 @@ class _Walk:
             self._back(0)
             names = inside
         self._todo = [*names, *then][::-1]
-
-    def _up(self) -> None:
-        if self._parts:
-            self._back(len(self._parts) - 1)
-            return
-        beyond = "/".join([str(self._wall.root.parent), *reversed(self._todo)])
-        self._go(beyond, ())
 
     def _back(self, depth: int) -> None:
         """Close all folders deeper than ``depth`` below the root."""

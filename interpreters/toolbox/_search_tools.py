@@ -255,8 +255,7 @@ def _child() -> Iterator[subprocess.Popen[str]]:
         try:
             yield child
         finally:
-            if child.poll() is None:
-                child.kill()
+            child.kill()
 
 
 def _ask_child(

@@ -19,6 +19,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import overload
 
 from attrs import frozen
@@ -197,6 +198,16 @@ def usual_end(text: str) -> str:
     return "\r\n" if carriage > text.count("\n") - carriage else "\n"
 
 
+def count_common(old: list[str], new: list[str]) -> tuple[int, int]:
+    """Return how many lines both have in common at the beginning, and how many of the others at the end."""
+    same = _count_same(old, new)
+    return same, _count_same(old[same:][::-1], new[same:][::-1])
+
+
+def _count_same(old: list[str], new: list[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+
+
 def with_ends(new: str, old: str, otherwise: str) -> str:
     r"""Return ``new`` with the line endings of ``old``, which it replaces.
 
@@ -210,12 +221,7 @@ def with_ends(new: str, old: str, otherwise: str) -> str:
     there = [line for line in lines_of(old) if line.end]
     wanted = new.split("\n")
     lines, last = wanted[:-1], wanted[-1]
-    same = 0
-    while same < min(len(lines), len(there)) and lines[same] == there[same].text:
-        same += 1
-    below = 0
-    while below < min(len(lines), len(there)) - same and lines[-1 - below] == there[-1 - below].text:
-        below += 1
+    _, below = count_common(lines, [line.text for line in there])
     ends = [line.end for line in there] or [otherwise]
     parts = []
     for index, line in enumerate(lines):

@@ -45,10 +45,7 @@ async def run_in_thread(function: Callable[[], Result]) -> Result:
     Cancelling this does not stop the thread.
     """
     loop = asyncio.get_running_loop()
-    gate = _gates.get(loop)
-    if gate is None:
-        gate = _gates[loop] = asyncio.Semaphore(AT_ONCE)
-    async with gate:
+    async with _gates.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
         answer = _start(loop, function)
         try:
             return await answer

@@ -264,10 +264,9 @@ def _matches(pattern: str, text: str) -> bool:
     if own is not None:
         return own.match(text) is not None
     try:
-        found: bool = compile_pattern(pattern).matches(text, PATTERN_SECONDS)
+        return bool(compile_pattern(pattern).matches(text, PATTERN_SECONDS))
     except TimeoutError:  # what can't be told in time does not fit
         return False
-    return found
 
 
 @cache

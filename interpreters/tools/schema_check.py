@@ -62,10 +62,10 @@ class FullCheck:
         for package in ("jsonschema", "regex"):
             if find_spec(package) is None:
                 raise ConfigError(f"{subject} need the package {package} to be checked: pip install 'cogstep[schemas]'")
-        look_over(schema, subject)
         from jsonschema import Draft202012Validator
         from jsonschema_specifications import REGISTRY
 
+        look_over(schema, subject)
         self._patterns: dict[str, Pattern] = {}
         draft, registry = Draft202012Validator, REGISTRY
         if not is_plain(schema):
@@ -116,13 +116,8 @@ class FullCheck:
                         else:
                             waiting.append((specification.create_resource(found.contents), found.resolver))
                 waiting += [(within, resolver.in_subresource(within)) for within in one.subresources()]
-        except (
-            ValueError,
-            TypeError,
-            AttributeError,
-            KeyError,
-            RecursionError,
-        ) as error:  # broken addresses and the like
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            # Broken addresses and the like.
             problems.append(f"its parts can't be told apart ({type(error).__name__}: {error})")
         if problems:
             listed = "; ".join(problem[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS])
