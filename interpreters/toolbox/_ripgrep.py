@@ -229,9 +229,8 @@ class SearchFilter:
         if not self._globs:
             return True
         names = path.split("/")
-        return any(fnmatchcase(names[-1], one) for one in self._named) or any(
-            one.leads_to(names) for one in self._pathed
-        )
+        is_named = any(fnmatchcase(names[-1], one) for one in self._named)
+        return is_named or any(one.leads_to(names) for one in self._pathed)
 
     def of(self, paths: Iterable[str]) -> Iterator[str]:
         """Yield the paths that a walk would reach. The paths must not contain links."""

@@ -144,9 +144,8 @@ class EditSession:
             raise ToolError(f"{path or '.'} is a directory")
         named = self.wall.parts_of(os.path.join(self.wall.root, path))
         if named is None or tuple(named) != place.parts:
-            raise ToolError(
-                f"{path} leads through a link to {format_path('/'.join(place.parts))}; name that file itself"
-            )
+            real = format_path("/".join(place.parts))
+            raise ToolError(f"{path} leads through a link to {real}; name that file itself")
         for part in place.parts:
             if part.lower() in LEFT_OUT:
                 raise ToolError(f"no tool changes what is in {part}: {path}")
@@ -170,9 +169,8 @@ class EditSession:
                 if place.about is None:
                     continue
                 if not stat.S_ISDIR(place.mode):
-                    raise ToolError(
-                        f"{format_path('/'.join(place.parts))} is no directory, so nothing can be made in it"
-                    )
+                    real = format_path("/".join(place.parts))
+                    raise ToolError(f"{real} is no directory, so nothing can be made in it")
                 self._check_no_link("/".join(named[: depth + 1]), named[depth], place)
                 parts = (*place.parts, *named[depth:])
                 self._check_own_name(path, SandboxedPath(place.directory, parts[-1], parts, None))

@@ -47,6 +47,7 @@ TRIES = 16
 """Attempts to create a note, if other processes delete it immediately."""
 
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -154,7 +155,7 @@ class FileTransaction:
             OSError: a rollback failed.
         """
         with closing(open_directory(self._root)) as root:
-            with closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)) as listed:
+            with closing(os.open(".", LISTED, dir_fd=root)) as listed:
                 names = [name for name in os.listdir(listed) if NOTE.fullmatch(name) and _is_regular(root, name)]
             for name in names:
                 with suppress(FileNotFoundError), closing(os.open(name, READ, dir_fd=root)) as note:
@@ -408,10 +409,7 @@ def _unlink(name: str, folder: int) -> None:
 
 def _force(folder: int) -> None:
     """Force a folder's entries to disk, if it can be opened."""
-    with (
-        suppress(OSError),
-        closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)) as opened,
-    ):
+    with suppress(OSError), closing(os.open(".", LISTED, dir_fd=folder)) as opened:
         os.fsync(opened)
 
 

@@ -30,6 +30,8 @@ ORDER: Mapping[str, tuple[str, str, Callable[[Any, Any], bool], str]] = {
 }
 """Maps an order bound to its keyword, its annotated-types class, its comparison, and the words for dates and times."""
 
+BOUNDS = (*ORDER, "multiple_of", "min_length", "max_length")
+
 SIZES: Mapping[str, Mapping[str, str]] = {
     "text": {"min_length": "minLength", "max_length": "maxLength"},
     "array": {"min_length": "minItems", "max_length": "maxItems"},
@@ -83,9 +85,7 @@ def _read(note: Any, notes: TypeNotes, path: str) -> None:
 
 def _read_annotated_types(note: Any, notes: TypeNotes, path: str) -> None:
     name = type(note).__name__
-    given = {
-        one: getattr(note, one) for one in (*ORDER, "multiple_of", "min_length", "max_length") if hasattr(note, one)
-    }
+    given = {one: getattr(note, one) for one in BOUNDS if hasattr(note, one)}
     if name == "Predicate":
         words = getattr(note.func, "__name__", "")
         told = words if words.isidentifier() else "a condition of the program's"
@@ -103,7 +103,8 @@ def _read_annotated_types(note: Any, notes: TypeNotes, path: str) -> None:
         raise ConfigError(f"{path}: {name} can't be told in a JSON Schema, and would not be checked; leave it out")
 
 
-PYDANTIC_BOUNDS = frozenset({*ORDER, "multiple_of", "min_length", "max_length", "pattern"})
+PYDANTIC_BOUNDS = frozenset({*BOUNDS, "pattern"})
+FOREIGN = ("discriminator", "validation_alias", "json_schema_extra")
 SAYS_LITTLE = frozenset({"strict", "allow_inf_nan", "union_mode", "regex_engine"})
 """Pydantic options without effect here: nothing is coerced, and JSON has no infinite numbers."""
 
@@ -114,16 +115,10 @@ def _read_pydantic(note: Any, notes: TypeNotes, path: str) -> None:
         notes.description = notes.description or note.description or ""
         for one in note.metadata:
             _read(one, notes, path)
-        if any(
-            getattr(note, one, None) is not None for one in ("discriminator", "validation_alias", "json_schema_extra")
-        ):
-            notes.foreign = True
+        notes.foreign = notes.foreign or any(getattr(note, one, None) is not None for one in FOREIGN)
         return
-    said = {
-        one: value
-        for one, value in getattr(note, "__dict__", {"slots": note}).items()
-        if value is not None and not one.startswith("_")
-    }
+    given = getattr(note, "__dict__", {"slots": note})
+    said = {one: value for one, value in given.items() if value is not None and not one.startswith("_")}
     known = name in ("PydanticGeneralMetadata", "_PydanticGeneralMetadata", "StringConstraints", "Strict")
     more = {one for one, value in said.items() if one not in PYDANTIC_BOUNDS | SAYS_LITTLE and value is not False}
     if not known or more:

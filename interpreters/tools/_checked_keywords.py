@@ -154,9 +154,8 @@ def _additional_properties(validator: Any, additional: Any, instance: Any, schem
 def _unevaluated_properties(validator: Any, unevaluated: Any, instance: Any, schema: Any) -> Iterator[Any]:
     if not isinstance(instance, dict):
         return
-    known = _evaluated(
-        validator, instance, {key: value for key, value in schema.items() if key != "unevaluatedProperties"}
-    )
+    rest = {key: value for key, value in schema.items() if key != "unevaluatedProperties"}
+    known = _evaluated(validator, instance, rest)
     for key, value in instance.items():
         if key not in known and any(True for _ in validator.descend(value, unevaluated, path=key)):
             yield _error(f"{key} is not expected here")

@@ -120,9 +120,7 @@ class ToolContext(Generic[Deps]):
         Raises:
             ToolError: on entry, if a file can't be saved or tools may not change it.
         """
-        if self.keeper is None:
-            return nullcontext()
-        return self.keeper.keep_files(root, paths, self.call_id)
+        return nullcontext() if self.keeper is None else self.keeper.keep_files(root, paths, self.call_id)
 
     def show(self, image: Image) -> None:
         """Send the model an image with the result. The result's text should describe the image.

@@ -86,9 +86,7 @@ class PreviewFunction:
 
     def of(self, instance: object) -> PreviewFunction:
         """Bind it to an object, if it is a method."""
-        if not self.unbound:
-            return self
-        return evolve(self, function=self.function.__get__(instance), unbound=False)
+        return evolve(self, function=self.function.__get__(instance), unbound=False) if self.unbound else self
 
 
 def read_preview_function(

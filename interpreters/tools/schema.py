@@ -157,9 +157,8 @@ def _of_options(value: Any, options: list[Any], path: str, known: _Known, *, alo
         return
     same_kind = [option for option in options if _has_type(value, _resolve(option, known).get("type"))]
     if len(same_kind) == 1 or (same_kind and isinstance(value, dict | list)):  # one wrong field, say: name the field
-        yield from min(
-            (_measure_distance(value, option, path, known) for option in same_kind), key=lambda one: one[:2]
-        )[2]
+        distances = [_measure_distance(value, option, path, known) for option in same_kind]
+        yield from min(distances, key=lambda one: one[:2])[2]
     else:
         words = dict.fromkeys(_expectation(option, known) for option in options)
         yield _format_expected(path, " or ".join(words), value)
@@ -298,9 +297,8 @@ def _expectation(schema: Schema, known: Mapping[str, Schema]) -> str:
     schema = _resolve(schema, known)
     if "enum" in schema or "const" in schema:
         choices = schema.get("enum", [schema.get("const")])
-        return ("one of " if len(choices) > 1 else "") + ", ".join(
-            json.dumps(choice, ensure_ascii=False) for choice in choices
-        )
+        words = ", ".join(json.dumps(choice, ensure_ascii=False) for choice in choices)
+        return f"one of {words}" if len(choices) > 1 else words
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             return " or ".join(dict.fromkeys(_expectation(option, known) for option in schema[keyword]))

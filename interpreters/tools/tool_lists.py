@@ -345,12 +345,8 @@ def _read_spec(data: Mapping[str, Any]) -> ToolSpec | str:
 def _is_deeper(data: Any) -> bool:
     level = [data]
     for _ in range(DEEPEST):
-        level = [
-            inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
+        holders = [one for one in level if isinstance(one, dict | list)]
+        level = [inner for one in holders for inner in (one.values() if isinstance(one, dict) else one)]
         if not level:
             return False
     return True

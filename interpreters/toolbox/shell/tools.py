@@ -101,7 +101,6 @@ class Shell:
     def __init__(
         self,
         root: str | os.PathLike[str],
-        *,
         shown: int,
         output_folder: str | os.PathLike[str] | None,
         given: Mapping[str, str],
@@ -285,9 +284,7 @@ def shell_tools(
         raise ConfigError(f"timeout is {timeout:g} s, and longest allows {longest:g} s at most")
     if shown < LEAST_SHOWN:
         raise ConfigError(f"shown is a number of characters, {LEAST_SHOWN} or more")
-    shell = Shell(
-        root, shown=shown, output_folder=output_folder, given=environ or {}, sandbox=sandbox, readable=readable
-    )
+    shell = Shell(root, shown, output_folder, environ or {}, sandbox, readable)
     name = Path(shell.program.path).name
     rights = (
         "It can write in that directory only, and has no network."
