@@ -1,4 +1,4 @@
-"""Use ripgrep, if installed, to find the files that may match, so that the other files are not opened.
+"""The query of a search, and ripgrep, if installed, to find the files that may match: the others are not opened then.
 
 Only its list of files is used, filtered exactly as a walk through the folders would. The files are opened behind the
 wall and searched by the same code as without ripgrep, and our own reading of ``.gitignore`` applies. So the results are
