@@ -11,7 +11,7 @@ from cognition import AgentConfig, CogstepError, ModelReplied
 from cognition.base.strict_json import DECODER
 from cognition.parsing.text_protocol import read_text
 from interpreters.agents.results import RunResult
-from interpreters.tools.refusals import problems_of
+from interpreters.tools.failures import problems_of
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
 from interpreters.tools.type_shapes import Shapes
 from runtime.constrained.schema import read_checked

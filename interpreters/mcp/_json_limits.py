@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from interpreters.tools.tool_listing import DEEPEST, shallow
+from interpreters.tools.tool_lists import DEEPEST, shallow
 
 LONGEST_MESSAGE = 16 * 2**20
 """Maximum bytes of a message; a longer message is not read."""

@@ -13,7 +13,7 @@ from interpreters.mcp._json_limits import TOO_DEEP
 from interpreters.mcp._listing import ListedTool, MCPProblem
 from interpreters.mcp.server_config import MCPServer, matches
 from interpreters.tools.context import ToolContext
-from interpreters.tools.schema_repair import OPEN, LeftOut, repair_schema
+from interpreters.tools.schema_check import OPEN, LeftOut, repair_schema
 from interpreters.tools.tool import Tool
 
 RETRIES = (0.5, 2.0)

@@ -14,13 +14,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from interpreters.toolbox._arithmetic import evaluate
-from interpreters.toolbox._read import brief_read_tool
 from interpreters.toolbox._search_tools import search_tools as search_tools
 from interpreters.toolbox.root_directory import RootDirectory
 from interpreters.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
-    from interpreters.toolbox._changing_tools import file_tools as file_tools
+    from interpreters.toolbox._file_tools import file_tools as file_tools
     from interpreters.toolbox.shell.tools import ShellTools as ShellTools, shell_tools as shell_tools
 
 
@@ -32,6 +31,7 @@ def standard_tools(
     Raises:
         ConfigError: ``root`` is not a directory.
     """
+    files = RootDirectory(root)
 
     @tool(read_only=True, idempotent=True)
     def calculate(expression: str) -> str:
@@ -43,13 +43,18 @@ def standard_tools(
         """Get the current date and time."""
         return now().strftime("%Y-%m-%d %H:%M:%S")
 
-    return (calculate, current_time, brief_read_tool(RootDirectory(root)), *search_tools(root, brief=True))
+    @tool(name="Read", read_only=True, idempotent=True)
+    def read(path: str) -> str:
+        """Read a text file."""
+        return files.read(path)
+
+    return (calculate, current_time, read, *search_tools(root, brief=True))
 
 
 def __getattr__(name: str) -> Any:
     """Import the tools that change files or run commands, and their parts, on first use."""
     if name == "file_tools":
-        from interpreters.toolbox._changing_tools import file_tools
+        from interpreters.toolbox._file_tools import file_tools
 
         return file_tools
     if name not in ("ShellTools", "shell_tools"):

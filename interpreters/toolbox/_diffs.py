@@ -17,7 +17,7 @@ from interpreters.tools.tool import ToolError
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 NO_END = re.compile(r"\\ ")
 ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
-ESCAPE = re.compile(r'\\([0-7]{3}|[abtnvfr"\\])')
+ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 QUOTED = re.compile(r'("(?:[^"\\]|\\.)*") ')
 """Matches a quoted path at the start, and the blank after it."""
 NOTHING = "/dev/null"
@@ -65,10 +65,6 @@ class FileDiff:
     hunks: tuple[Hunk, ...] = ()
     executable: bool | None = None
 
-    @property
-    def name(self) -> str:
-        return self.new or self.old or ""
-
 
 def read_diff(text: str) -> list[FileDiff]:
     """Return the changes in a diff, one per file.
@@ -92,35 +88,37 @@ def read_diff(text: str) -> list[FileDiff]:
 
 class _DiffReader:
     def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
+        self._lines = [*lines, "\0"]  # an end that looks like no line of a diff
         self._at = 0
 
+    @property
+    def _line(self) -> str:
+        return self._lines[self._at]
+
     def files(self) -> Iterator[FileDiff]:
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            if line.startswith("diff --git "):
+        while self._at < len(self._lines) - 1:
+            if self._line.startswith("diff --git "):
                 yield self._git()
-            elif self._is_header(self._at):
-                yield self._plain()
-            elif line.startswith("@@"):
+            elif self._is_header():
+                yield self._hunks(*self._of_one_file(self._readings())[0])
+            elif self._line.startswith("@@"):
                 raise self._wrong("a hunk stands before the names of its file ('--- a/PATH' and '+++ b/PATH')")
             else:
                 self._at += 1  # what people write between files
 
-    def _is_header(self, at: int) -> bool:
-        return (
-            at + 1 < len(self._lines) and self._lines[at].startswith("--- ") and self._lines[at + 1].startswith("+++ ")
-        )
+    def _is_header(self) -> bool:
+        return self._line.startswith("--- ") and self._lines[self._at + 1].startswith("+++ ")
 
     def _wrong(self, what: str) -> ToolError:
         return ToolError(f"line {self._at + 1} of the diff: {what}")
 
     def _git(self) -> FileDiff:
         """Parse a file that begins with ``diff --git``. That line is ambiguous, and the following lines decide."""
-        names, found, kinds = self._lines[self._at][len("diff --git ") :], FileDiff(None, None), set()
-        self._at += 1
-        while self._at < len(self._lines):
-            line = self._lines[self._at].rstrip("\r")
+        names = self._line.removeprefix("diff --git ").rstrip("\r")
+        found, kinds = FileDiff(None, None), set()
+        while True:
+            self._at += 1
+            line = self._line.rstrip("\r")
             key, _, value = line.rpartition(" ")
             if line.startswith(("rename from ", "rename to ")):
                 path = _unquote(line.split(" ", 2)[2])
@@ -138,8 +136,6 @@ class _DiffReader:
                 raise self._wrong("only text files can be patched")
             elif not line.startswith(IGNORED):
                 break
-            self._at += 1
-        names = names.rstrip("\r")
         renamed = "rename" in kinds
         if renamed:
             if found.old is None or found.new is None:
@@ -149,7 +145,7 @@ class _DiffReader:
                     f"'diff --git' names other files than 'rename from {found.old}' and 'rename to {found.new}'; write "
                     f"'diff --git a/{found.old} b/{found.new}'"
                 )
-        if self._is_header(self._at):
+        if self._is_header():
             readings = self._readings()
             if renamed:
                 fits = [one for one in readings if one == (found.old, found.new)]
@@ -173,9 +169,6 @@ class _DiffReader:
         if "new mode" in kinds:
             return evolve(found, old=name, new=name)
         raise self._wrong(f"nothing is said of what happens to {name}")
-
-    def _plain(self) -> FileDiff:
-        return self._hunks(*self._of_one_file(self._readings())[0])
 
     def _readings(self) -> list[tuple[str | None, str | None]]:
         """Return the possible names after ``---`` and ``+++``, most likely first: with and without prefixes."""
@@ -208,7 +201,7 @@ class _DiffReader:
     def _hunks(self, old: str | None, new: str | None, *, renamed: bool = False) -> FileDiff:
         self._at += 2
         hunks = []
-        while self._at < len(self._lines) and self._lines[self._at].startswith("@@"):
+        while self._line.startswith("@@"):
             hunks.append(self._hunk())
         if not hunks and not renamed:
             raise self._wrong("a hunk was expected, which begins with '@@ -1,3 +1,4 @@'")
@@ -216,62 +209,53 @@ class _DiffReader:
 
     def _hunk(self) -> Hunk:
         """Parse a hunk. Uses its line counts if they are right, or else reads to the start of the next part."""
-        header = HUNK.match(self._lines[self._at])
-        if header is None and self._lines[self._at].startswith("@@ -"):
+        header = HUNK.match(self._line)
+        if header is None and self._line.startswith("@@ -"):
             raise self._wrong("a hunk begins with '@@ -FIRST,COUNT +FIRST,COUNT @@'")
         self._at += 1
         first = self._at
-        if header is not None:
-            old_left, new_left = int(header[2] or 1), int(header[4] or 1)
-            while (old_left or new_left) and self._at < len(self._lines):
-                sign = self._sign(self._at)
-                if sign is None:
-                    break
-                old_left -= sign in " -"
-                new_left -= sign in " +"
-                self._at += 1
-            if self._at < len(self._lines) and NO_END.match(self._lines[self._at]):
-                self._at += 1
-            more = self._at < len(self._lines) and self._lines[self._at][:1] in ("+", "-", " ")
-            more = more and self._lines[self._at] != SIGNATURE
-            counted = old_left == 0 == new_left and not (more and not self._begins(self._at))
-        else:
-            counted = False
+        counted = header is not None and self._skip(int(header[2] or 1), int(header[4] or 1))
         if not counted:
             self._at = first
-            while self._at < len(self._lines) and self._sign(self._at) is not None and not self._begins(self._at):
+            while _sign(self._line) is not None and not self._begins_part():
                 self._at += 1
-            end = self._at
-            while end > first and not self._lines[end - 1].rstrip("\r"):
-                end -= 1  # blank lines between files
-        else:
-            end = self._at
-        lines = self._hunk_lines(first, end)
+        end = self._at
+        while not counted and end > first and not self._lines[end - 1].rstrip("\r"):
+            end -= 1  # blank lines between files
+        lines: list[HunkLine] = []
+        for line in self._lines[first:end]:
+            sign = _sign(line)
+            if sign == "\\" and lines:
+                lines[-1] = evolve(lines[-1], ended=False)
+            elif sign is not None and sign != "\\":
+                lines.append(HunkLine(sign, line[1:] if line[:1] in ("+", "-", " ") else line))
         if not any(line.sign != " " for line in lines):
             raise self._wrong("this hunk adds and removes nothing: lines begin with '+', '-' or a blank")
         start = None if header is None else int(header[1]) + (int(header[2] or 1) == 0)
         return Hunk(start, tuple(lines))
 
-    def _begins(self, at: int) -> bool:
-        return self._lines[at].startswith(("@@", "diff --git ")) or self._is_header(at)
+    def _skip(self, old: int, new: int) -> bool:
+        """Skip a hunk's lines by their numbers in the old and the new file. Returns whether the numbers are right."""
+        while (old or new) and (sign := _sign(self._line)) is not None:
+            old -= sign in " -"
+            new -= sign in " +"
+            self._at += 1
+        if NO_END.match(self._line):
+            self._at += 1
+        goes_on = self._line[:1] in ("+", "-", " ") and self._line != SIGNATURE and not self._begins_part()
+        return old == 0 == new and not goes_on
 
-    def _sign(self, at: int) -> str | None:
-        line = self._lines[at]
-        if NO_END.match(line):
-            return "\\"
-        if line in ("", "\r"):  # what is left of a blank at the end of a line
-            return " "
-        return line[0] if line[0] in "+- " else None
+    def _begins_part(self) -> bool:
+        return self._line.startswith(("@@", "diff --git ")) or self._is_header()
 
-    def _hunk_lines(self, first: int, end: int) -> list[HunkLine]:
-        found: list[HunkLine] = []
-        for at in range(first, end):
-            line, sign = self._lines[at], self._sign(at)
-            if sign == "\\" and found:
-                found[-1] = evolve(found[-1], ended=False)
-            elif sign is not None and sign != "\\":
-                found.append(HunkLine(sign, line[1:] if line[:1] in ("+", "-", " ") else line))
-        return found
+
+def _sign(line: str) -> str | None:
+    """Return the sign of a hunk's line; None for any other line."""
+    if NO_END.match(line):
+        return "\\"
+    if line in ("", "\r"):  # what is left of a blank at the end of a line
+        return " "
+    return line[0] if line[0] in "+- " else None
 
 
 def _paths(text: str) -> list[str | None]:
@@ -294,15 +278,13 @@ def _unquote(text: str) -> str:
     text = text.split("\t")[0]
     if not (text.startswith('"') and text.endswith('"') and len(text) > 1):
         return text
-    parts: list[bytes] = []
-    at = 1
-    for escape in ESCAPE.finditer(text, 1, len(text) - 1):
-        value = escape[1]
-        parts.append(text[at : escape.start()].encode("utf-8", "surrogateescape"))
-        parts.append(bytes([int(value, 8) & 255 if len(value) == 3 else ESCAPES[value]]))
-        at = escape.end()
-    parts.append(text[at:-1].encode("utf-8", "surrogateescape"))
-    return b"".join(parts).decode("utf-8", "surrogateescape")
+    path = ESCAPE.sub(_unescape, text[1:-1].encode("utf-8", "surrogateescape"))
+    return path.decode("utf-8", "surrogateescape")
+
+
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    value = escape[1].decode()
+    return bytes([int(value, 8) & 255 if len(value) == 3 else ESCAPES[value]])
 
 
 def _names_both(names: str, old: str | None, new: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -66,9 +67,7 @@ def apply_edits(text: Text, changes: Sequence[Change]) -> EditResult:
     made = []
     for number, change in enumerate(changes, 1):
         try:
-            _check(change)
-            spans = _spans(shown, change)
-            kept, shown, lines = _replace(text, kept, shown, change, spans)
+            kept, shown, lines = _replace(text, kept, shown, change, _spans(shown, change))
         except ToolError as error:
             if len(changes) == 1:
                 raise
@@ -79,76 +78,59 @@ def apply_edits(text: Text, changes: Sequence[Change]) -> EditResult:
     return EditResult(kept, tuple(made))
 
 
-def _check(change: Change) -> None:
+def _spans(shown: str, change: Change) -> list[tuple[int, int]]:
+    """Return the start and end of each place to change.
+
+    Raises:
+        ToolError: there is nothing to change; or there is no place, or more than one without ``replace_all``.
+    """
     if not change.old:
         raise ToolError("old is empty; give the text that is to be replaced, or use Write for a new file")
     if change.old == change.new:
         raise ToolError("old and new are the same, so nothing would change")
     check_writable(change.new)
-
-
-def _spans(shown: str, change: Change) -> list[tuple[int, int]]:
-    """Return the start and end of each place to change.
-
-    Raises:
-        ToolError: there is no place, or more than one without ``replace_all``.
-    """
-    view = ModelView(shown, exact="\r\n" in change.old)
-    if change.replace_all:
-        spans = view.find_separate(change.old)
-        if not spans:
-            raise ToolError(_nothing(shown, change.old))
-        return spans
-    found = view.find_all(change.old)
+    found = _find(shown, change.old, overlapping=not change.replace_all)
     if not found:
-        raise ToolError(_nothing(shown, change.old))
-    if len(found) > 1:
+        similar = near_misses(shown, change.old)
+        if not similar:
+            raise ToolError("old does not stand in the file; Read it, and copy the text to replace from there")
+        raise ToolError("\n".join(["old does not stand in the file exactly so. Similar lines are:", *similar]))
+    if len(found) > 1 and not change.replace_all:
         count = f"{len(found)} places" if len(found) <= COUNTED else f"more than {COUNTED} places"
-        lines = [str(shown.count("\n", 0, start) + 1) for start, _ in found[:NAMED]]
-        more = ", ..." if len(found) > NAMED else ""
+        lines = name_lines([shown.count("\n", 0, start) + 1 for start, _ in found[: NAMED + 1]])
         raise ToolError(
-            f"old stands in {count}: lines {', '.join(lines)}{more}. Give more of the text around the one that is "
-            "meant, or set replace_all"
+            f"old stands in {count}: lines {lines}. Give more of the text around the one that is meant, or set "
+            "replace_all"
         )
     return found
 
 
-class ModelView:
-    r"""A text with ``\n`` line endings, as a model reads it, with a mapping to the original positions."""
+def name_lines(numbers: Sequence[int]) -> str:
+    """Return the first line numbers as text."""
+    return ", ".join(map(str, numbers[:NAMED])) + (", ..." if len(numbers) > NAMED else "")
 
-    def __init__(self, shown: str, *, exact: bool) -> None:
-        self._text = shown
-        self._gone: list[int] = []
-        """Positions of the omitted carriage returns."""
-        if exact or "\r\n" not in shown:
-            return
-        pieces = shown.split("\r\n")
-        self._text, at = "\n".join(pieces), 0
-        for piece in pieces[:-1]:
-            at += len(piece)
-            self._gone.append(at)
-            at += 1
 
-    def _real(self, at: int) -> int:
-        return at + bisect_left(self._gone, at)
+def _find(shown: str, old: str, *, overlapping: bool) -> list[tuple[int, int]]:
+    r"""Return the occurrences of a text, from the left.
 
-    def find_all(self, old: str) -> list[tuple[int, int]]:
-        """Return every occurrence, including overlapping ones; not many more than ``COUNTED``."""
-        found: list[tuple[int, int]] = []
-        at = self._text.find(old)
-        while at >= 0 and len(found) <= COUNTED:
-            found.append((self._real(at), self._real(at + len(old))))
-            at = self._text.find(old, at + 1)
-        return found
+    A text without ``\r\n`` is found as a model reads the file, with ``\n`` line endings.
 
-    def find_separate(self, old: str) -> list[tuple[int, int]]:
-        """Return the occurrences from the left, without overlaps."""
-        found = []
-        at = self._text.find(old)
-        while at >= 0:
-            found.append((self._real(at), self._real(at + len(old))))
-            at = self._text.find(old, at + len(old))
-        return found
+    Args:
+        shown: the file's text.
+        old: the text to find.
+        overlapping: include overlapping occurrences, and stop not far beyond ``COUNTED``.
+    """
+    breaks = () if "\r\n" in old else re.finditer("\r\n", shown)
+    gone = [found.start() - number for number, found in enumerate(breaks)]
+    """The positions of the omitted carriage returns, in the text without them."""
+    read = shown.replace("\r\n", "\n") if gone else shown
+    spans: list[tuple[int, int]] = []
+    at = read.find(old)
+    while at >= 0 and not (overlapping and len(spans) > COUNTED):
+        end = at + len(old)
+        spans.append((at + bisect_left(gone, at), end + bisect_left(gone, end)))
+        at = read.find(old, at + 1 if overlapping else end)
+    return spans
 
 
 def _replace(
@@ -175,13 +157,6 @@ def _replace(
 # -------------------------------------------------------------------------------------------------------- near misses
 
 
-def _nothing(shown: str, old: str) -> str:
-    found = near_misses(shown, old)
-    if not found:
-        return "old does not stand in the file; Read it, and copy the text to replace from there"
-    return "\n".join(["old does not stand in the file exactly so. Similar lines are:", *found])
-
-
 def near_misses(shown: str, old: str) -> list[str]:
     """Return the places most similar to a missing text, as numbered lines.
 
@@ -205,9 +180,8 @@ def near_misses(shown: str, old: str) -> list[str]:
         if (ratio := matcher.ratio()) >= SIMILAR:
             scored.append((ratio, number))
     best = sorted(scored, key=lambda item: (-item[0], item[1]))[:NEAR_MISSES]
-    shown_lines: dict[int, str] = {}
+    near: set[int] = set()
     for _, number in best:
         first = max(0, number - key)
-        for near in range(first, min(len(lines), first + min(len(wanted), NAMED))):
-            shown_lines[near] = f"{near + 1:>6}\t{shown_name(lines[near].removesuffix(chr(13)))}"
-    return [shown_lines[number] for number in sorted(shown_lines)]
+        near.update(range(first, min(len(lines), first + min(len(wanted), NAMED))))
+    return [f"{number + 1:>6}\t{shown_name(lines[number].removesuffix(chr(13)))}" for number in sorted(near)]

@@ -21,8 +21,10 @@ from functools import lru_cache
 
 from attrs import frozen
 
+from interpreters.toolbox.line_search import open_below
+
 IGNORE_FILE = ".gitignore"
-EXCLUDE_FILE = (".git", "info", "exclude")
+EXCLUDE_FILE = ".git/info/exclude"
 LONGEST = 1_000_000
 """Bytes read from a file of patterns."""
 
@@ -40,6 +42,8 @@ CLASSES = {
     "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }
+
+NAMED_CLASS = re.compile(r"\[:([^\]]*):\]")
 
 SPECIAL = re.compile(r"[*?\[\\]")
 """Ends the literal prefix of a pattern. Git compares the prefix separately, so for git the pattern begins after it:
@@ -99,28 +103,19 @@ def enter_folder(folder: int, prefix: str, above: Level | None, names: frozenset
         names: the names in the folder, to avoid useless opens.
     """
     if ".git" in names:
-        above = None
         excluded = _parse_file(_content(folder, EXCLUDE_FILE))
-        if excluded:
-            above = Level(prefix, excluded)
-    own = _parse_file(_content(folder, (IGNORE_FILE,))) if IGNORE_FILE in names else ()
+        above = Level(prefix, excluded) if excluded else None
+    own = _parse_file(_content(folder, IGNORE_FILE)) if IGNORE_FILE in names else ()
     if own:
         return Level(prefix, own, above)
-    return above if above is not None else TOP
+    return above or TOP
 
 
-def _content(folder: int, names: tuple[str, ...]) -> bytes:
-    held = os.dup(folder)
+def _content(folder: int, path: str) -> bytes:
     try:
-        for name in names[:-1]:
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=held)
-            os.close(held)
-            held = inner
-        file = os.open(names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=held)
+        file = open_below(folder, path)
     except OSError:
         return b""
-    finally:
-        os.close(held)
     with open(file, "rb") as opened:
         return opened.read(LONGEST) if stat.S_ISREG(os.fstat(file).st_mode) else b""
 
@@ -154,16 +149,9 @@ def parse_line(line: str) -> IgnorePattern | None:
 
 def _trim(line: str) -> str:
     """Strip blanks at the end, except after a backslash."""
-    end = at = 0
-    while at < len(line):
-        if line[at] == "\\":
-            at += 2
-            end = min(at, len(line))
-            continue
-        at += 1
-        if line[at - 1] != " ":
-            end = at
-    return line[:end]
+    trimmed = line.rstrip(" ")
+    backslashes = len(trimmed) - len(trimmed.rstrip("\\"))
+    return line[: len(trimmed) + backslashes % 2]
 
 
 class _UnfitError(Exception):
@@ -210,9 +198,7 @@ def _within(parts: list[str]) -> str:
 
 
 def _next(parts: list[str], at: int, wanted: tuple[str, ...]) -> int:
-    while at < len(parts) and parts[at] not in wanted:
-        at += 1
-    return at
+    return next((place for place in range(at, len(parts)) if parts[place] in wanted), len(parts))
 
 
 def _parts(glob: str, anchored: bool) -> list[str]:
@@ -238,65 +224,42 @@ def _parts(glob: str, anchored: bool) -> list[str]:
         elif sign == "[":
             found, at = _bracket(glob, at + 1)
             parts.append(found)
-        elif sign == "\\":
-            if at + 1 == len(glob):
-                raise _UnfitError
-            parts.append(re.escape(glob[at + 1]))
-            at += 2
         else:
+            sign, at = _sign(glob, at)
             parts.append(re.escape(sign))
-            at += 1
     return parts
 
 
 def _bracket(glob: str, at: int) -> tuple[str, int]:
     """Convert a bracket expression, and return the index after it."""
     negated = glob[at : at + 1] in ("!", "^")
-    at += negated
+    begin = at = at + negated
     found: list[str] = []
     before = ""
-    first = True
-    while first or glob[at : at + 1] != "]":
-        first = False
-        if at >= len(glob):
-            raise _UnfitError
-        sign = glob[at]
-        if sign == "\\":
-            at += 1
-            if at == len(glob):
+    while at == begin or glob[at : at + 1] != "]":
+        if (named := NAMED_CLASS.match(glob, at)) is not None:
+            if named[1] not in CLASSES:
                 raise _UnfitError
-            before = glob[at]
-            found.append(_escape(before))
-        elif sign == "-" and before and glob[at + 1 : at + 2] not in ("", "]"):
-            at += 1
-            last = glob[at]
-            if last == "\\":
-                at += 1
-                if at == len(glob):
-                    raise _UnfitError
-                last = glob[at]
+            found.append(CLASSES[named[1]])
+            at, before = named.end(), ""
+        elif before and glob[at : at + 1] == "-" and glob[at + 1 : at + 2] not in ("", "]"):
+            last, at = _sign(glob, at + 1)
             if before <= last:
                 found.append(f"{_escape(before)}-{_escape(last)}")
             before = ""
-        elif sign == "[" and glob[at + 1 : at + 2] == ":":
-            end = glob.find("]", at + 2)
-            if end < 0:
-                raise _UnfitError
-            if end > at + 2 and glob[end - 1] == ":":
-                name = glob[at + 2 : end - 1]
-                if name not in CLASSES:
-                    raise _UnfitError
-                found.append(CLASSES[name])
-                at, before = end, ""
-            else:
-                found.append(_escape("["))
-                before = "["
         else:
-            before = sign
-            found.append(_escape(sign))
-        at += 1
+            before, at = _sign(glob, at)
+            found.append(_escape(before))
     inside = "".join(found)
     return (f"(?!/)[^{inside}]" if negated else f"(?!/)[{inside}]"), at + 1
+
+
+def _sign(glob: str, at: int) -> tuple[str, int]:
+    """Return the character at an index or after a backslash there, and the index after it."""
+    at += glob[at : at + 1] == "\\"
+    if at >= len(glob):
+        raise _UnfitError
+    return glob[at], at + 1
 
 
 def _escape(sign: str) -> str:

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 from attrs import frozen
 
 from cognition.base.display import shown_name
-from interpreters.toolbox._change_preview import DisplayedChange, diff_of, fingerprint
-from interpreters.toolbox._diff_display import count_changes
+from interpreters.toolbox._diff_display import DisplayedChange, count_changes, diff_of
 from interpreters.toolbox._diffs import FileDiff, Hunk, HunkLine, read_diff
-from interpreters.toolbox._edits import NAMED
-from interpreters.toolbox._texts import Line, Text, check_writable, lines_of, read_text, usual_end
-from interpreters.toolbox.edit_session import EditSession, File
+from interpreters.toolbox._edits import name_lines
+from interpreters.toolbox._texts import Line, Lines, Text, check_writable, format_lines, lines_of, read_text, usual_end
+from interpreters.toolbox.edit_session import EditSession, File, Parts, fingerprint
 from interpreters.toolbox.file_transaction import FileStep
 from interpreters.toolbox.root_directory import MissingError, format_path
 from interpreters.tools.context import ToolContext
@@ -33,9 +32,6 @@ class PatchResult:
 
     kept: str
     offsets: tuple[int | None, ...]
-
-
-Parts = tuple[str, ...]
 
 
 def patch_tool(desk: EditSession) -> Tool[..., Any]:
@@ -67,28 +63,36 @@ class PatchedFile:
         diff: the diff.
         file: the present file; None if the file is created.
         after: the new content; None if the file is deleted.
-        told: the line about this file for the model.
+        note: further words about this file for the model.
     """
 
     diff: FileDiff
     file: File | None
     after: bytes | None
-    told: str
+    note: str = ""
+
+    @property
+    def sign(self) -> str:
+        """As in ``DisplayedChange``."""
+        old, new = self.diff.old, self.diff.new
+        return "A" if old is None else "D" if new is None else "M" if old == new else "R"
+
+    @property
+    def name(self) -> str:
+        return " -> ".join(format_path(path) for path in dict.fromkeys((self.diff.old, self.diff.new)) if path)
+
+    @property
+    def told(self) -> str:
+        """The line about this file for the model."""
+        return f"{self.sign} {self.name}{self.note}"
 
     @property
     def shown(self) -> DisplayedChange:
         """The change as shown to the approving user."""
-        diff = self.diff
         before = "" if self.file is None else self.file.text.shown
         after = "" if self.after is None else read_text(self.after).shown
-        name = format_path(diff.name) if None in (diff.old, diff.new) else _format_name(diff)
         remark = {None: "", True: "; it can be executed then", False: "; it can not be executed then"}
-        return DisplayedChange(self.told[0], name, before, after, remark[diff.executable])
-
-
-def _format_name(diff: FileDiff) -> str:
-    old, new = format_path(diff.old or ""), format_path(diff.new or "")
-    return new if diff.old == diff.new else f"{old} -> {new}"
+        return DisplayedChange(self.sign, self.name, before, after, remark[self.diff.executable])
 
 
 def _work_out_all(
@@ -110,45 +114,33 @@ def _work_out_all(
 def _work_out(desk: EditSession, diff: FileDiff, context: ToolContext[Any]) -> PatchedFile:
     try:
         if diff.old is None:
-            after = apply_hunks(Text("", ""), diff.hunks).kept
-            lines = after.count("\n") + (after[-1:] not in ("", "\n"))
-            return PatchedFile(
-                diff, None, after.encode(), f"A {format_path(diff.name)}: {lines} line{'s' * (lines != 1)}"
-            )
-        file = desk.file_to_change(diff.old)
+            new = apply_hunks(Text("", ""), diff.hunks).kept
+            return PatchedFile(diff, None, new.encode(), f": {format_lines(len(Lines(new)))}")
+        file = desk.file(diff.old, changing=True)
         if file.content is None:
             raise MissingError(f"no such file; to make it, write '--- /dev/null' and '+++ b/{diff.old}'")
         desk.check_read(context, file, needed=False)
         text = file.text
         made = apply_hunks(text, diff.hunks)
+        if diff.new is None and made.kept:
+            left = len(Lines(made.kept))
+            raise ToolError(f"the diff deletes the file, and {left} lines of it stand in no hunk; remove all of them")
     except ToolError as error:
-        raise ToolError(f"{diff.old or diff.name}: {error}\nNothing was changed.") from error
+        path = diff.new if diff.old is None else diff.old
+        raise ToolError(f"{path}: {error}\nNothing was changed.") from error
     if diff.new is None:
-        if made.kept:
-            lines = made.kept.count("\n") + (made.kept[-1] != "\n")
-            raise ToolError(
-                f"{diff.old}: the diff deletes the file, and {lines} lines of it stand in no hunk; remove all of them"
-                "\nNothing was changed."
-            )
-        return PatchedFile(diff, file, None, f"D {format_path(diff.old)}")
-    after_bytes = text.bytes_of(made.kept)
-    added, removed = count_changes(text.shown, read_text(after_bytes).shown)
-    sign = "M" if diff.old == diff.new else "R"
-    return PatchedFile(
-        diff,
-        file,
-        after_bytes,
-        f"{sign} {_format_name(diff)}: +{added} -{removed} lines{_describe_offsets(diff.hunks, made.offsets)}",
+        return PatchedFile(diff, file, None)
+    after = text.bytes_of(made.kept)
+    added, removed = count_changes(text.shown, read_text(after).shown)
+    return PatchedFile(diff, file, after, f": +{added} -{removed} lines{_describe_offsets(made.offsets)}")
+
+
+def _describe_offsets(offsets: tuple[int | None, ...]) -> str:
+    return "".join(
+        f"; hunk {number} stood {format_lines(abs(offset))} further {'down' if offset > 0 else 'up'} than it said"
+        for number, offset in enumerate(offsets, 1)
+        if offset
     )
-
-
-def _describe_offsets(hunks: tuple[Hunk, ...], offsets: tuple[int | None, ...]) -> str:
-    found = []
-    for number, offset in enumerate(offsets, 1):
-        if offset:
-            count = f"{abs(offset)} line{'s' * (abs(offset) != 1)}"
-            found.append(f"hunk {number} stood {count} further {'down' if offset > 0 else 'up'} than it said")
-    return "".join(f"; {one}" for one in found)
 
 
 def _steps(desk: EditSession, work: list[PatchedFile]) -> tuple[list[FileStep], list[File]]:
@@ -191,20 +183,21 @@ def _steps(desk: EditSession, work: list[PatchedFile]) -> tuple[list[FileStep], 
         end = ends.get(parts)
         source = None if end is None else end.file
         like = None if source is None or source.parts == parts else source.about
-        mode = None if end is None else _mode(end, source)
+        mode = None if end is None else _mode(end)
         after = None if end is None else end.after
         if after != file.content or mode is not None or like is not None:
             steps.append(FileStep(parts, file.before, after, mode, like))
     return steps, list(files.values())
 
 
-def _mode(end: PatchedFile, source: File | None) -> int | None:
-    if end.diff.executable is None:
+def _mode(end: PatchedFile) -> int | None:
+    executable, about = end.diff.executable, None if end.file is None else end.file.about
+    if executable is None:
         return None
-    if source is None or source.about is None:
-        return 0o777 if end.diff.executable else None  # of which the umask takes what others may not
-    now = stat.S_IMODE(source.about.st_mode)
-    wanted = now | (now & 0o444) >> 2 if end.diff.executable else now & ~0o111
+    if about is None:
+        return 0o777 if executable else None  # of which the umask takes what others may not
+    now = stat.S_IMODE(about.st_mode)
+    wanted = now | (now & 0o444) >> 2 if executable else now & ~0o111
     return None if wanted == now else wanted
 
 
@@ -248,7 +241,7 @@ def _place(lines: list[Line], hunk: Hunk, first: int) -> int:
         return found[0]
     said = "" if stated is None else f" at line {stated + 1}"
     if found:
-        numbers = ", ".join(str(place + 1) for place in found[:NAMED]) + (", ..." if len(found) > NAMED else "")
+        numbers = name_lines([place + 1 for place in found])
         raise ToolError(
             f"its lines do not stand{said or ' in one place only'}, and do at {len(found)} others: lines {numbers}. "
             "Give more lines of context, or the right line number"

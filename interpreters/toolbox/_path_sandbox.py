@@ -17,7 +17,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from attrs import frozen
@@ -100,11 +100,8 @@ class PathSandbox:
             OSError: it can't be followed: a folder is missing or not permitted, or the links form a circle.
             ValueError: it is not a valid path.
         """
-        walk = _Walk(self)
-        try:
+        with closing(_Walk(self)) as walk:
             yield walk.to(path)
-        finally:
-            walk.close()
 
     def parts_of(self, absolute: str) -> list[str] | None:
         """Return the names after the root in an absolute path, or None if it leads elsewhere. Does not access files."""
@@ -134,7 +131,10 @@ class _Walk:
         while self._todo:
             name = self._todo.pop()
             if name == "..":
-                self._up()
+                if self._parts:
+                    self._back(len(self._parts) - 1)
+                else:
+                    self._go("/".join([str(self._wall.root.parent), *reversed(self._todo)]), ())
                 continue
             directory = self._open[-1]
             try:
@@ -180,13 +180,6 @@ class _Walk:
             self._back(0)
             names = inside
         self._todo = [*names, *then][::-1]
-
-    def _up(self) -> None:
-        if self._parts:
-            self._back(len(self._parts) - 1)
-            return
-        beyond = "/".join([str(self._wall.root.parent), *reversed(self._todo)])
-        self._go(beyond, ())
 
     def _back(self, depth: int) -> None:
         """Close all folders deeper than ``depth`` below the root."""

@@ -1,15 +1,39 @@
 """``Glob`` and ``Grep`` for source code: by default without ignored and hidden files.
 
 Both report how to get further results. In brief, both have no options and include hidden files.
+
+If ripgrep is installed, it names the files that may match (``_ripgrep.py``). Otherwise all files are searched. Then
+each file is opened behind the wall and searched here: for a plain text, or for an expression that is always fast. A
+child process that can be killed searches for other expressions (``line_search.py``).
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from glob import escape
+from pathlib import Path
 from typing import Annotated, Any, Literal
+from warnings import catch_warnings, simplefilter
 
-from interpreters.toolbox._grep import Query, grep_files
-from interpreters.toolbox.root_directory import RootDirectory, SearchScope
+from cognition.base.display import shown_name
+from interpreters.toolbox import line_search as search
+from interpreters.toolbox._ripgrep import Mode, Query, SearchFilter, candidates, read_output
+from interpreters.toolbox.root_directory import (
+    WILD,
+    MissingError,
+    RootDirectory,
+    SearchScope,
+    Walk,
+    count_plain,
+    format_path,
+)
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
 
@@ -17,6 +41,19 @@ AROUND = 20
 """Lines before and after a match that a call may request."""
 SHOWN = 1_000
 """Lines that a call may request."""
+PATTERN_LIMIT = 1_000
+GRACE = 2.0
+"""Seconds beyond ``line_search.SECONDS`` for a child process to start and to end."""
+
+LINE_BREAK = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""Characters that other programs treat as the end of a line. They are escaped, so that a file's text can't forge a
+line of the result.
+"""
+TAME = re.compile(r"(?:\\[^1-9]|\[\^?\]?(?:[^\]\\]|\\.)*\]|\((?!\?)|\)(?![*+?{])|[^\\\[()])*", re.DOTALL)
+REPEATS = re.compile(r"[*+{?]")
+ESCAPED = re.compile(r"\\.", re.DOTALL)
+BRANCHES = 8
+"""An expression may try 2 to this power alternatives at each place."""
 
 
 def search_tools(root: str | os.PathLike[str], *, brief: bool = False) -> tuple[Tool[..., Any], ...]:
@@ -101,3 +138,135 @@ def _tools(files: RootDirectory) -> tuple[Tool[..., Any], ...]:
 def _within(name: str, value: int, low: int, high: int | None) -> None:
     if value < low or (high is not None and value > high):
         raise ToolError(f"{name} is {value}, and has to be {low} or more" + (f", {high} at most" if high else ""))
+
+
+# ----------------------------------------------------------------------------------------------------------- the search
+
+
+def grep_files(files: RootDirectory, query: Query, context: ToolContext[Any]) -> str:
+    """Return matching lines as ``path:line: text``, context lines as ``path-line- text``, and notes on omitted parts.
+
+    Raises:
+        ToolError: the pattern is invalid, or the path does not exist.
+    """
+    pattern = query.pattern
+    if not pattern:
+        raise ToolError("invalid pattern: it is empty; to see what is in a file, read it")
+    if len(pattern) > PATTERN_LIMIT:
+        raise ToolError(f"invalid pattern: {pattern[:80]}... (it is longer than {PATTERN_LIMIT} characters)")
+    find_match = search.finder(_compile(pattern, query.ignore_case))
+
+    def find(line: str) -> tuple[int, int] | None:
+        context.check()
+        return find_match(line)
+
+    with nullcontext() if query.text is not None or is_tame(pattern) else _child() as child:
+        found, notes = _paths(files, query, context)
+        root, paths = str(files.root), _while_wanted(found, context)
+        if child is not None:
+            items: Iterable[Any] = _ask_child(child, root, list(paths), query, context)
+        else:
+            items = search.search(root, paths, find, query.output_options)
+    lines: list[str] = []
+    for item in items:
+        context.check()
+        if isinstance(item, dict):
+            notes.append(item["note"])
+        else:
+            lines.append(_line(item, query.mode))
+    nothing = "No lines match." if query.mode == "content" else "No files match."
+    return "\n".join([*(lines or [nothing]), *notes])
+
+
+def is_tame(pattern: str) -> bool:
+    """Return whether a pattern is fast on every line: its repetitions can't match a text in many ways."""
+    plain = ESCAPED.sub("x", pattern)
+    repeats = REPEATS.findall(plain)
+    few = len(repeats) <= 2 and len(repeats) - repeats.count("?") <= 1
+    return few and plain.count("|") <= BRANCHES and TAME.fullmatch(pattern) is not None
+
+
+def _compile(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+    try:
+        with catch_warnings():  # of what may mean something else in a later Python, which no model needs to know
+            simplefilter("ignore")
+            return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ToolError(f"invalid pattern: {pattern} ({error})") from error
+
+
+def _while_wanted(paths: Iterable[str], context: ToolContext[Any]) -> Iterator[str]:
+    for path in paths:
+        context.check()
+        yield path
+
+
+def _line(item: list[Any], mode: Mode) -> str:
+    path = format_path(item[0])
+    if mode == "files":
+        return path
+    if mode == "count":
+        return f"{path}:{item[1]}"
+    text = LINE_BREAK.sub(lambda found: shown_name(found[0]), item[2])
+    return f"{path}:{item[1]}: {text}" if len(item) == 3 else f"{path}-{item[1]}- {text}"
+
+
+def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tuple[Iterable[str], list[str]]:
+    """Return the files to search, in order and without links, and notes on omitted parts. The notes are complete at the
+    end.
+    """
+    path = query.path
+    explicit, folder = 0, ""
+    if not path or path in (".", "./"):
+        parts: tuple[str, ...] = ("**", "*")
+    else:
+        try:
+            with files.at(path) as place:
+                if stat.S_ISREG(place.mode):
+                    return ["/".join(place.parts)], []
+                if not stat.S_ISDIR(place.mode):
+                    return [], []
+                explicit = len(place.parts)
+                parts = (*map(escape, place.parts), "**", "*")
+                folder = "/".join(place.parts)
+        except MissingError:
+            if not WILD.search(path):
+                raise
+            parts = files.parts(path)
+            explicit = count_plain(parts)
+            folder = "/".join(parts[:explicit])
+    walk = Walk(files, parts, context, query.asked, explicit=explicit)
+    chosen = SearchFilter(files, walk, query.glob)
+    found = candidates(str(files.root), folder, query, context)
+    if found is not None:
+        return chosen.of(sorted(found, key=lambda name: name.split("/"))), []
+    return (name for name, real in walk.find() if name == real and chosen.fits(name)), walk.notes
+
+
+@contextmanager
+def _child() -> Iterator[subprocess.Popen[str]]:
+    """Start a child process that searches with a regular expression, and kill it at the end of the block."""
+    if not sys.executable:
+        raise ToolError("invalid pattern: only plain texts and simple expressions can be searched for here")
+    command = [sys.executable, "-I", "-S", "-W", "ignore", str(Path(search.__file__))]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
+    ) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def _ask_child(
+    child: subprocess.Popen[str], root: str, paths: list[str], query: Query, context: ToolContext[Any]
+) -> list[Any]:
+    asked = {"root": root, "paths": paths, "pattern": query.pattern, "ignore_case": query.ignore_case}
+    request = json.dumps({**asked, "shown": query.output_options})
+    output, _, too_slow = read_output(child, request, search.SECONDS + GRACE, context)
+    items = [json.loads(line) for line in output.splitlines()]
+    if too_slow and not items:
+        raise ToolError(f"the pattern takes too long: {query.pattern}; use a simpler one")
+    if too_slow:
+        items.append({"note": "[stopped: this pattern takes too long; use a simpler one]"})
+    return items

@@ -19,6 +19,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import overload
 
 from attrs import frozen
@@ -179,6 +180,10 @@ def lines_of(text: str) -> list[Line]:
     return Lines(text)[:]
 
 
+def format_lines(count: int) -> str:
+    return f"{count} line{'s' * (count != 1)}"
+
+
 def end_near(text: str, start: int) -> str:
     """Return the ending of the line at a position; for the last line, the ending of the line before it."""
     found = text.find("\n", start)
@@ -191,6 +196,16 @@ def usual_end(text: str) -> str:
     """Return the most frequent line ending of a text."""
     carriage = text.count("\r\n")
     return "\r\n" if carriage > text.count("\n") - carriage else "\n"
+
+
+def count_common(old: list[str], new: list[str]) -> tuple[int, int]:
+    """Return how many lines both have in common at the beginning, and how many of the others at the end."""
+    same = _count_same(old, new)
+    return same, _count_same(old[same:][::-1], new[same:][::-1])
+
+
+def _count_same(old: list[str], new: list[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def with_ends(new: str, old: str, otherwise: str) -> str:
@@ -206,19 +221,10 @@ def with_ends(new: str, old: str, otherwise: str) -> str:
     there = [line for line in lines_of(old) if line.end]
     wanted = new.split("\n")
     lines, last = wanted[:-1], wanted[-1]
-    same = 0
-    while same < min(len(lines), len(there)) and lines[same] == there[same].text:
-        same += 1
-    below = 0
-    while below < min(len(lines), len(there)) - same and lines[-1 - below] == there[-1 - below].text:
-        below += 1
+    _, below = count_common(lines, [line.text for line in there])
+    ends = [line.end for line in there] or [otherwise]
     parts = []
     for index, line in enumerate(lines):
-        if not there:
-            end = otherwise
-        elif index >= len(lines) - below:
-            end = there[index - len(lines)].end
-        else:
-            end = there[min(index, len(there) - 1)].end
-        parts.append(line + end)
+        place = min(index, len(ends) - 1) if index < len(lines) - below else index - len(lines)
+        parts.append(line + ends[place])
     return "".join(parts) + last

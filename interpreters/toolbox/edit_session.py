@@ -1,12 +1,17 @@
-"""Shared state of the tools that change files: resolving paths, and checking that a file has not changed since it was
-read.
+"""Shared state of the tools that change files: resolving paths, checking that a file has not changed since it was read,
+and holding changes to their previews.
 
 An existing file may be changed only by a session that has read its present content, with ``Read`` or through its own
 last change. A digest of the whole file identifies the content, even if only a part was shown.
+
+A preview is a promise, which the tool's own code computes. The session remembers the digests of every file before and
+after the change. The call then makes exactly this change or none: if a file has changed by the time of the answer, the
+call does not make a change that the user has not seen. A call whose preview showed a failure must fail too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections import OrderedDict
@@ -17,12 +22,18 @@ from typing import Any
 
 from attrs import frozen
 
-from interpreters.toolbox._change_preview import ShownPreviews
 from interpreters.toolbox._path_sandbox import TRIES, PathSandbox, SandboxedPath, SwappedError
 from interpreters.toolbox._texts import NoTextError, Text, read_text
 from interpreters.toolbox.file_transaction import OURS, ChangedError, FileState, FileStep, FileTransaction, digest_of
 from interpreters.toolbox.line_search import DIRECTORY
-from interpreters.toolbox.root_directory import LEFT_OUT, MissingError, format_path, report_errors, suggest_path
+from interpreters.toolbox.root_directory import (
+    LEFT_OUT,
+    MissingError,
+    format_path,
+    open_regular,
+    report_errors,
+    suggest_path,
+)
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 from interpreters.tools.undo_hook import FileChange
@@ -33,7 +44,13 @@ LARGEST = 16 * 1024 * 1024
 REMEMBERED = 10_000
 """Files whose read content is remembered. Beyond that, the files read longest ago have to be read again."""
 
+PREVIEWS = 1_000
+"""Previews remembered. An older preview no longer binds its call."""
+
 Context = ToolContext[Any]
+Parts = tuple[str, ...]
+Outcome = list[tuple[Parts, str, str, int | None]]
+"""For each file: its path, the digests before and after, and its mode."""
 
 
 @frozen
@@ -59,6 +76,11 @@ class File:
         return FileState(digest_of(self.content), self.about)
 
     @property
+    def name(self) -> str:
+        """The path to display."""
+        return format_path("/".join(self.parts))
+
+    @property
     def text(self) -> Text:
         """The decoded content.
 
@@ -77,33 +99,20 @@ class EditSession:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.wall: PathSandbox = PathSandbox(root)
         self.changes: FileTransaction = FileTransaction(str(self.wall.root))
-        self._read: OrderedDict[tuple[str, tuple[str, ...]], str] = OrderedDict()
+        self._read: OrderedDict[tuple[str, Parts], str] = OrderedDict()
         self.alone: Lock = Lock()
         """Held during a change: one process makes its changes one after another."""
-        self._promises = ShownPreviews()
+        self._promises: OrderedDict[tuple[str, str, str], Outcome] = OrderedDict()
+        """The changes in the previews of calls, by session, call and fingerprint of the arguments."""
         with suppress(OSError):  # a directory that can't be written has nothing left half done
             self.changes.settle()
 
-    def file(self, path: str) -> File:
-        """Return the existing file at a path.
+    def file(self, path: str, *, changing: bool = False) -> File:
+        """Return the existing file at a path. One to change may be missing, but its path must not lead through links.
 
         Raises:
-            ToolError: it does not exist or can't be read; the message has the reason.
+            ToolError: it does not exist, or can't be read or changed; the message has the reason.
         """
-        found = self._look_up(path, changing=False)
-        if found.content is None:
-            raise ToolError(f"no such file: {path}")
-        return found
-
-    def file_to_change(self, path: str) -> File:
-        """Return the file at a path, which may be missing. The path must not lead through links.
-
-        Raises:
-            ToolError: it can't be changed; the message has the reason.
-        """
-        return self._look_up(path, changing=True)
-
-    def _look_up(self, path: str, *, changing: bool) -> File:
         for _ in range(TRIES):
             with report_errors(path), suppress(SwappedError), self.wall.at(path) as place:
                 if changing:
@@ -116,16 +125,10 @@ class EditSession:
         raise ToolError(f"it is being changed all the time: {path}")
 
     def _content(self, path: str, place: SandboxedPath, changing: bool) -> File:
-        if stat.S_ISDIR(place.mode):
-            raise ToolError(f"{path or '.'} is a directory")
-        if not stat.S_ISREG(place.mode):
-            raise ToolError(f"not a text file: {path}")
-        if changing and not place.mode & 0o222:
+        if changing and stat.S_ISREG(place.mode) and not place.mode & 0o222:
             raise ToolError(f"write-protected (mode {stat.S_IMODE(place.mode):o}): {path}")
-        with open(place.open(os.O_RDONLY), "rb") as file:
+        with open_regular(path, place) as file:
             about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise ToolError(f"not a text file: {path}")
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise ToolError(f"too large: {path} has {about.st_size} bytes, and at most {LARGEST} are opened")
@@ -141,9 +144,8 @@ class EditSession:
             raise ToolError(f"{path or '.'} is a directory")
         named = self.wall.parts_of(os.path.join(self.wall.root, path))
         if named is None or tuple(named) != place.parts:
-            raise ToolError(
-                f"{path} leads through a link to {format_path('/'.join(place.parts))}; name that file itself"
-            )
+            real = format_path("/".join(place.parts))
+            raise ToolError(f"{path} leads through a link to {real}; name that file itself")
         for part in place.parts:
             if part.lower() in LEFT_OUT:
                 raise ToolError(f"no tool changes what is in {part}: {path}")
@@ -157,7 +159,7 @@ class EditSession:
             ToolError: it can't be changed or created; the message has the reason.
         """
         try:
-            return self.file_to_change(path)
+            return self.file(path, changing=True)
         except MissingError:
             named = self.wall.parts_of(os.path.join(self.wall.root, path))
             if named is None or ".." in path.split("/") or "\0" in path:
@@ -167,9 +169,8 @@ class EditSession:
                 if place.about is None:
                     continue
                 if not stat.S_ISDIR(place.mode):
-                    raise ToolError(
-                        f"{format_path('/'.join(place.parts))} is no directory, so nothing can be made in it"
-                    )
+                    real = format_path("/".join(place.parts))
+                    raise ToolError(f"{real} is no directory, so nothing can be made in it")
                 self._check_no_link("/".join(named[: depth + 1]), named[depth], place)
                 parts = (*place.parts, *named[depth:])
                 self._check_own_name(path, SandboxedPath(place.directory, parts[-1], parts, None))
@@ -197,12 +198,10 @@ class EditSession:
     def remember(self, context: Context, parts: tuple[str, ...], content: bytes | None) -> None:
         """Record the content that a session has read or written; None if the file was deleted."""
         key = context.session, parts
-        self._read.pop(key, None)
-        if content is not None:
-            self._read[key] = digest_of(content)
-            while len(self._read) > REMEMBERED:
-                with suppress(KeyError):
-                    self._read.popitem(last=False)
+        if content is None:
+            self._read.pop(key, None)
+        else:
+            _keep(self._read, key, digest_of(content), REMEMBERED)
 
     def check_read(self, context: Context, file: File, *, needed: bool = True) -> None:
         """Check that a file has not changed since this session read it.
@@ -225,7 +224,7 @@ class EditSession:
         try:
             yield
         except ToolError:
-            self._promises.keep(context.session, context.call_id, about, ())
+            self._promise(context, about, ())
             raise
 
     def show(self, context: Context, about: str, steps: Sequence[FileStep]) -> None:
@@ -235,7 +234,10 @@ class EditSession:
             ToolError: the steps would write too much.
         """
         _check_sizes(steps)
-        self._promises.keep(context.session, context.call_id, about, steps)
+        self._promise(context, about, steps)
+
+    def _promise(self, context: Context, about: str, steps: Sequence[FileStep]) -> None:
+        _keep(self._promises, (context.session, context.call_id, about), _outcome(steps), PREVIEWS)
 
     def change(self, context: Context, steps: Sequence[FileStep], files: Iterable[File], about: str = "") -> None:
         """Make all changes or none. ``files`` are the files as they were read.
@@ -245,7 +247,13 @@ class EditSession:
                 steps.
         """
         _check_sizes(steps)
-        self._promises.check(context.session, context.call_id, about, steps)
+        promised = self._promises.get((context.session, context.call_id, about))
+        if promised is not None and promised != _outcome(steps):
+            names = ", ".join(dict.fromkeys(step.path for step in steps))
+            raise ToolError(
+                f"{names} is not what it was when this change was shown and approved, so that it would be another "
+                "one; nothing was changed. Read it again"
+            )
         try:
             with self._keep_undo(context, steps, files):
                 self.changes.make(steps)
@@ -272,6 +280,32 @@ class EditSession:
             mode_too = step.mode is not None or step.like is not None
             changes.append(FileChange(step.parts, file.content, file.about, step.after, mode_too))
         return context.keeper.keep_changes(str(self.wall.root), changes, context.call_id)
+
+
+def fingerprint(*arguments: object) -> str:
+    """Return a digest of a call's arguments, to find its preview again."""
+    return hashlib.sha256(repr(arguments).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _outcome(steps: Iterable[FileStep]) -> Outcome:
+    return sorted(
+        (
+            step.parts,
+            "" if step.before is None else step.before.digest,
+            "" if step.after is None else digest_of(step.after),
+            step.mode,
+        )
+        for step in steps
+    )
+
+
+def _keep(known: OrderedDict[Any, Any], key: object, value: object, most: int) -> None:
+    """Record a value, and forget the oldest ones beyond ``most``. Another thread may do the same."""
+    known.pop(key, None)
+    known[key] = value
+    while len(known) > most:
+        with suppress(KeyError):
+            known.popitem(last=False)
 
 
 def _check_sizes(steps: Sequence[FileStep]) -> None:

@@ -47,6 +47,7 @@ TRIES = 16
 """Attempts to create a note, if other processes delete it immediately."""
 
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -154,12 +155,9 @@ class FileTransaction:
             OSError: a rollback failed.
         """
         with closing(open_directory(self._root)) as root:
-            with closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)) as listed:
-                names = [name for name in os.listdir(listed) if NOTE.fullmatch(name)]
+            with closing(os.open(".", LISTED, dir_fd=root)) as listed:
+                names = [name for name in os.listdir(listed) if NOTE.fullmatch(name) and _is_regular(root, name)]
             for name in names:
-                named = _stat(root, name)
-                if named is None or not stat.S_ISREG(named.st_mode):
-                    continue
                 with suppress(FileNotFoundError), closing(os.open(name, READ, dir_fd=root)) as note:
                     about = os.fstat(note)
                     if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
@@ -170,7 +168,8 @@ class FileTransaction:
                         continue
                     try:
                         if os.fstat(note).st_nlink:  # else somebody was faster
-                            self._settle(name, _read_all(note, LONGEST_NOTE))
+                            with open(os.dup(note), "rb") as file:
+                                self._settle(name, file.read(LONGEST_NOTE))
                             _unlink(name, root)
                     finally:
                         fcntl.flock(note, fcntl.LOCK_UN)
@@ -305,17 +304,12 @@ def _write(step: FileStep, content: bytes, folder: int, name: str) -> None:
     usual = 0o600 if like is not None else 0o666 if step.mode is None else step.mode
     with closing(os.open(name, flags, usual, dir_fd=folder)) as file:
         _write_all(file, content)
-        if like is not None:
-            _copy_attributes(file, like, step.mode)
+        if like is not None:  # the owner first, since changing it resets some bits of the mode
+            now = os.fstat(file)
+            if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
+                os.fchown(file, like.st_uid, like.st_gid)
+            os.fchmod(file, stat.S_IMODE(like.st_mode) if step.mode is None else step.mode)
         os.fsync(file)
-
-
-def _copy_attributes(descriptor: int, before: os.stat_result, mode: int | None) -> None:
-    """Copy owner and mode of the replaced file. The owner first, since changing it resets some mode bits."""
-    now = os.fstat(descriptor)
-    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        os.fchown(descriptor, before.st_uid, before.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(before.st_mode) if mode is None else mode)
 
 
 def _take_step(step: FileStep, folder: int, new: str, old: str) -> None:
@@ -391,9 +385,13 @@ def _stat(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _digest(folder: int, name: str) -> str | None:
+def _is_regular(folder: int, name: str) -> bool:
     about = _stat(folder, name)
-    if about is None or not stat.S_ISREG(about.st_mode):
+    return about is not None and stat.S_ISREG(about.st_mode)
+
+
+def _digest(folder: int, name: str) -> str | None:
+    if not _is_regular(folder, name):
         return None
     try:
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:
@@ -411,10 +409,7 @@ def _unlink(name: str, folder: int) -> None:
 
 def _force(folder: int) -> None:
     """Force a folder's entries to disk, if it can be opened."""
-    with (
-        suppress(OSError),
-        closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)) as opened,
-    ):
+    with suppress(OSError), closing(os.open(".", LISTED, dir_fd=folder)) as opened:
         os.fsync(opened)
 
 
@@ -466,11 +461,6 @@ def _write_all(descriptor: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(descriptor, left) :]
-
-
-def _read_all(descriptor: int, longest: int) -> bytes:
-    with open(os.dup(descriptor), "rb") as file:
-        return file.read(longest)
 
 
 @cache

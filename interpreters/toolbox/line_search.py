@@ -36,7 +36,7 @@ BEFORE_IT, MATCH, AFTER = "before", "match", "after"
 
 FindMatch = Callable[[str], "tuple[int, int] | None"]
 
-SHOWN: dict[str, Any] = {"mode": "content", "before": 0, "after": 0, "offset": None, "limit": None, "text": None}
+OPTIONS = ("mode", "before", "after", "offset", "limit", "text")
 """The output options.
 
 - ``mode``: ``content`` for the lines, with ``before`` and ``after`` lines of context; ``files`` for the matching files;
@@ -71,6 +71,16 @@ def below(directory: int, names: list[str]) -> int:
     return directory
 
 
+def open_below(directory: int, path: str) -> int:
+    """Open a file for reading by its path below a directory, without links."""
+    *folders, name = path.split("/")
+    folder = below(os.dup(directory), folders)
+    try:  # not blocking, so that a named pipe doesn't wait for a writer
+        return os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
 def search(root: str, paths: Iterable[str], found: FindMatch, shown: dict[str, Any]) -> Iterator[Any]:
     """Yield the matches in files under ``root``, then notes on omitted parts.
 
@@ -78,14 +88,14 @@ def search(root: str, paths: Iterable[str], found: FindMatch, shown: dict[str, A
         root: an absolute path without links.
         paths: the files, relative to the root and without links.
         found: returns the span of a match in a line, or None.
-        shown: overrides for ``SHOWN``.
+        shown: the values of ``OPTIONS``.
     """
     try:
         directory = open_directory(root)
     except OSError:  # it has gone, or is a link by now
         return
     try:
-        yield from _search(directory, paths, found, {**SHOWN, **shown})
+        yield from _search(directory, paths, found, shown)
     finally:
         os.close(directory)
 
@@ -183,12 +193,7 @@ def _cut(line: str, at: int) -> str:
 def read(root: int, path: str) -> str | None:
     """Return a file's text. A text with a NUL if it is not a text file; None if it is too large."""
     try:
-        *folders, name = path.split("/")
-        folder = below(os.dup(root), folders)
-        try:  # not blocking, so that a named pipe doesn't wait for a writer
-            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        finally:
-            os.close(folder)
+        descriptor = open_below(root, path)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

@@ -14,9 +14,9 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from cognition.base.display import shown_json, shown_name
 from interpreters.toolbox._gitignore import Level, enter_folder
@@ -85,11 +85,12 @@ class RootDirectory:
         Raises:
             ToolError: it does not exist, is not a text, or can't be read; the message has the reason.
         """
-        with report_errors(path), open(self._open_file(path), "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise ToolError(f"not a text file: {path}")
-            content, size = file.read(READ_LIMIT), about.st_size
+        for _ in range(TRIES):
+            with self.at(path) as place, suppress(SwappedError), open_regular(path, place) as file:
+                content, size = file.read(READ_LIMIT), os.fstat(file.fileno()).st_size
+                break
+        else:
+            raise ToolError(f"it is being changed all the time: {path}")
         if b"\0" in content:
             raise ToolError(f"not a text file: {path}")
         try:
@@ -100,17 +101,6 @@ class RootDirectory:
         if size > READ_LIMIT:
             return f"{text}\n[cut here: {READ_LIMIT} of {size} bytes]"
         return text
-
-    def _open_file(self, path: str) -> int:
-        """Open a file that was a regular file a moment ago, and return its descriptor."""
-        for _ in range(TRIES):
-            with self.at(path) as place, suppress(SwappedError):
-                if stat.S_ISDIR(place.mode):
-                    raise ToolError(f"{path or '.'} is a directory")
-                if not stat.S_ISREG(place.mode):
-                    raise ToolError(f"not a text file: {path}")
-                return place.open(os.O_RDONLY)
-        raise ToolError(f"it is being changed all the time: {path}")
 
     def glob(
         self, pattern: str, context: ToolContext[Any], asked: SearchScope = EVERYTHING, offset: int | None = None
@@ -127,8 +117,8 @@ class RootDirectory:
             ToolError: the pattern is invalid, or leads out of the directory.
         """
         parts = self.parts(pattern)
-        walk = Walk(self, parts, context, asked, explicit=_plain_parts(parts))
-        found = sorted(walk)
+        walk = Walk(self, parts, context, asked, explicit=count_plain(parts))
+        found = sorted(path for path, _ in walk.find())
         end = (offset or 0) + LISTED
         lines = list(map(format_path, found[offset or 0 : end]))
         if len(found) > end:
@@ -157,38 +147,27 @@ class RootDirectory:
         return tuple(parts)
 
 
-def _plain_parts(parts: tuple[str, ...]) -> int:
+def count_plain(parts: tuple[str, ...]) -> int:
+    """Return the number of leading parts that are plain names."""
     return next((place for place, part in enumerate(parts) if WILD.search(part)), len(parts))
 
 
+@define(eq=False)
 class Walk:
     """The files of a workspace that match a pattern, as relative paths. Skips directories that can't match.
 
     Attributes:
+        explicit: number of leading parts that are plain names and always included.
         notes: omitted parts, one line each; complete after the iteration.
     """
 
-    def __init__(
-        self,
-        workspace: RootDirectory,
-        parts: tuple[str, ...],
-        context: ToolContext[Any],
-        asked: SearchScope = EVERYTHING,
-        *,
-        explicit: int = 0,
-    ) -> None:
-        """``explicit``: number of leading parts that are plain names and always included."""
-        self.asked = asked
-        self._explicit = explicit
-        self.notes: list[str] = []
-        self._workspace = workspace
-        self._parts = parts
-        self._context = context
-        self._left = VISITED
-
-    def __iter__(self) -> Iterator[str]:
-        for path, _real in self.find():
-            yield path
+    _workspace: RootDirectory
+    _parts: tuple[str, ...]
+    context: ToolContext[Any]
+    asked: SearchScope = EVERYTHING
+    explicit: int = field(default=0, kw_only=True)
+    notes: list[str] = field(factory=list, init=False)
+    _left: int = field(factory=lambda: VISITED, init=False)
 
     def find(self) -> Iterator[tuple[str, str]]:
         """Yield each file's path and its path without links. They differ if the last name is a link."""
@@ -204,9 +183,9 @@ class Walk:
                 entries = sorted(scanned, key=lambda entry: entry.name)
             names = {entry.name for entry in entries}
             level = None if self.asked.ignored else enter_folder(directory, prefix, above, names)
-            explicit = prefix.count("/") < self._explicit
+            explicit = prefix.count("/") < self.explicit
             for entry in entries:
-                self._context.check()
+                self.context.check()
                 if self._left == 0:
                     if not self.notes:
                         self.notes.append(f"[stopped after {VISITED} files and directories; narrow the search]")
@@ -291,13 +270,28 @@ class Walk:
 
     def _closed(self, places: set[int]) -> frozenset[int]:
         """Add the positions after each ``**``, which may match zero directories."""
-        todo = list(places)
-        while todo:
-            place = todo.pop()
-            if place < len(self._parts) and self._parts[place] == "**" and place + 1 not in places:
+        for place, part in enumerate(self._parts):
+            if part == "**" and place in places:
                 places.add(place + 1)
-                todo.append(place + 1)
         return frozenset(places)
+
+
+@contextmanager
+def open_regular(path: str, place: SandboxedPath) -> Iterator[BinaryIO]:
+    """Open the regular file at a place, for reading.
+
+    Raises:
+        ToolError: it is something else.
+        SwappedError, OSError: as ``SandboxedPath.open``.
+    """
+    if stat.S_ISDIR(place.mode):
+        raise ToolError(f"{path or '.'} is a directory")
+    if not stat.S_ISREG(place.mode):
+        raise ToolError(f"not a text file: {path}")
+    with open(place.open(os.O_RDONLY), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it is another one by now
+            raise ToolError(f"not a text file: {path}")
+        yield file
 
 
 @contextmanager

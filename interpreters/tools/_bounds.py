@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
+from itertools import product
 from math import isfinite, isnan
 from typing import Any
 
@@ -28,6 +29,8 @@ ORDER: Mapping[str, tuple[str, str, Callable[[Any, Any], bool], str]] = {
     "le": ("maximum", "Le", operator.le, "not after"),
 }
 """Maps an order bound to its keyword, its annotated-types class, its comparison, and the words for dates and times."""
+
+BOUNDS = (*ORDER, "multiple_of", "min_length", "max_length")
 
 SIZES: Mapping[str, Mapping[str, str]] = {
     "text": {"min_length": "minLength", "max_length": "maxLength"},
@@ -82,9 +85,7 @@ def _read(note: Any, notes: TypeNotes, path: str) -> None:
 
 def _read_annotated_types(note: Any, notes: TypeNotes, path: str) -> None:
     name = type(note).__name__
-    given = {
-        one: getattr(note, one) for one in (*ORDER, "multiple_of", "min_length", "max_length") if hasattr(note, one)
-    }
+    given = {one: getattr(note, one) for one in BOUNDS if hasattr(note, one)}
     if name == "Predicate":
         words = getattr(note.func, "__name__", "")
         told = words if words.isidentifier() else "a condition of the program's"
@@ -102,7 +103,8 @@ def _read_annotated_types(note: Any, notes: TypeNotes, path: str) -> None:
         raise ConfigError(f"{path}: {name} can't be told in a JSON Schema, and would not be checked; leave it out")
 
 
-PYDANTIC_BOUNDS = frozenset({*ORDER, "multiple_of", "min_length", "max_length", "pattern"})
+PYDANTIC_BOUNDS = frozenset({*BOUNDS, "pattern"})
+FOREIGN = ("discriminator", "validation_alias", "json_schema_extra")
 SAYS_LITTLE = frozenset({"strict", "allow_inf_nan", "union_mode", "regex_engine"})
 """Pydantic options without effect here: nothing is coerced, and JSON has no infinite numbers."""
 
@@ -113,16 +115,10 @@ def _read_pydantic(note: Any, notes: TypeNotes, path: str) -> None:
         notes.description = notes.description or note.description or ""
         for one in note.metadata:
             _read(one, notes, path)
-        if any(
-            getattr(note, one, None) is not None for one in ("discriminator", "validation_alias", "json_schema_extra")
-        ):
-            notes.foreign = True
+        notes.foreign = notes.foreign or any(getattr(note, one, None) is not None for one in FOREIGN)
         return
-    said = {
-        one: value
-        for one, value in getattr(note, "__dict__", {"slots": note}).items()
-        if value is not None and not one.startswith("_")
-    }
+    given = getattr(note, "__dict__", {"slots": note})
+    said = {one: value for one, value in given.items() if value is not None and not one.startswith("_")}
     known = name in ("PydanticGeneralMetadata", "_PydanticGeneralMetadata", "StringConstraints", "Strict")
     more = {one for one, value in said.items() if one not in PYDANTIC_BOUNDS | SAYS_LITTLE and value is not False}
     if not known or more:
@@ -131,48 +127,43 @@ def _read_pydantic(note: Any, notes: TypeNotes, path: str) -> None:
     notes.bounds += [(one, value) for one, value in said.items() if one in PYDANTIC_BOUNDS]
 
 
-@define
-class BoundKeywords:
-    """The keywords and tests that bounds add to one type."""
-
-    keywords: Schema = field(factory=dict)
-    tests: list[tuple[str, Test]] = field(factory=list)
-
-
 def has_effect(bound: str, sort: str) -> bool:
-    """Return whether a bound applies to a ``number``, ``text``, ``array``, ``object`` or ``moment``."""
-    if bound in ORDER:
-        return sort in ("number", "moment")
-    return sort == "number" if bound == "multiple_of" else sort == "text" if bound == "pattern" else sort in SIZES
+    """Return whether a bound applies to a ``number``, ``decimal``, ``text``, ``array``, ``object`` or ``moment``."""
+    if bound in ORDER or bound == "multiple_of":
+        return sort in ("number", "decimal") or (sort == "moment" and bound in ORDER)
+    return sort == "text" if bound == "pattern" else sort in SIZES
 
 
-def apply_bounds(bounds: Iterable[tuple[str, Any]], sort: str, before: Schema, path: str) -> BoundKeywords:
+def apply_bounds(
+    bounds: Iterable[tuple[str, Any]], sort: str, before: Schema, path: str
+) -> tuple[Schema, list[tuple[str, Test]]]:
     """Return the keywords and tests for these bounds. ``before`` contains the keywords that the type already has.
 
     Raises:
         ConfigError: a bound's value has the wrong type, or the bounds allow no value.
     """
-    made = BoundKeywords()
+    keywords: Schema = {}
+    tests: list[tuple[str, Test]] = []
     for bound, value in bounds:
         if bound == "pattern":
             text = value if isinstance(value, str) else value.pattern
-            if "pattern" in made.keywords or "pattern" in before:
-                made.keywords["allOf"] = [*made.keywords.get("allOf", ()), {"pattern": text}]
+            if "pattern" in keywords or "pattern" in before:
+                keywords["allOf"] = [*keywords.get("allOf", ()), {"pattern": text}]
             else:
-                made.keywords["pattern"] = text
+                keywords["pattern"] = text
             _check_pattern(text, path)
         elif sort == "moment":
             _, name, compare, word = ORDER[bound]
             if not isinstance(value, MOMENTS):
                 raise ConfigError(f"{path}: {name} needs a date or time, not {value!r}")
-            made.tests.append((f"{word} {value.isoformat()}", partial(_compares, compare, value)))
+            tests.append((f"{word} {value.isoformat()}", partial(_compares, compare, value)))
+        elif sort in SIZES:
+            _tighten(keywords, SIZES[sort][bound], _size(value, path), before)
         else:
-            keyword = SIZES[sort][bound] if sort in SIZES else ORDER[bound][0] if bound in ORDER else "multipleOf"
-            _tighten(
-                made.keywords, keyword, _size(value, path) if sort in SIZES else _number(value, bound, path), before
-            )
-    _check_room({**before, **made.keywords}, path)
-    return made
+            keyword = ORDER[bound][0] if bound in ORDER else "multipleOf"
+            _tighten(keywords, keyword, _number(value, bound, path), before)
+    _check_room({**before, **keywords}, path)
+    return keywords, tests
 
 
 def _compares(compare: Callable[[Any, Any], bool], to: Any, value: Any) -> bool:
@@ -222,14 +213,18 @@ def _check_pattern(pattern: str, path: str) -> None:
         raise ConfigError(f"{path}: the pattern {pattern[:80]!r} can't be read: {error}") from error
 
 
+ROOM = (
+    *((sizes["min_length"], sizes["max_length"]) for sizes in SIZES.values()),
+    *product(("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")),
+)
+"""Lower and upper bounds that must leave a value between them."""
+
+
 def _check_room(schema: Schema, path: str) -> None:
-    pairs = [("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties")]
-    pairs += [("minimum", "maximum"), ("exclusiveMinimum", "maximum"), ("minimum", "exclusiveMaximum")]
-    pairs.append(("exclusiveMinimum", "exclusiveMaximum"))
-    for low, high in pairs:
+    for low, high in ROOM:
         if low in schema and high in schema:
-            none = schema[low] >= schema[high] if "exclusive" in low + high else schema[low] > schema[high]
-            if none:
+            none = operator.ge if "exclusive" in low + high else operator.gt
+            if none(schema[low], schema[high]):
                 raise ConfigError(f"{path}: nothing is left between {low} {schema[low]} and {high} {schema[high]}")
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from attrs import define, field
@@ -21,6 +23,9 @@ from interpreters.tools._value_checks import OTHER_RULES, RULES, has_duplicates,
 
 MOST_STEPS = 50_000
 """Keywords that one check evaluates at most (about 0.25 s)."""
+
+MOST_SCHEMA_STEPS = 2_000_000
+"""Keywords evaluated to validate a schema itself (some seconds)."""
 
 PATTERN_SECONDS = 0.5
 """Seconds for all patterns of one check."""
@@ -65,6 +70,27 @@ class Budget:
 
 
 BUDGET: ContextVar[Budget] = ContextVar("budget")
+
+
+@contextmanager
+def spending(budget: Budget) -> Iterator[None]:
+    """Limit the check within the block."""
+    token = BUDGET.set(budget)
+    try:
+        yield
+    finally:
+        BUDGET.reset(token)
+
+
+def find_schema_errors(draft: Any, schema: Any, most: int | None = None) -> list[Any]:
+    """Return the errors of a schema itself in its draft.
+
+    Raises:
+        SpentError, RecursionError: it is nested too deeply, or has too many parts.
+    """
+    with spending(Budget({}, steps=MOST_SCHEMA_STEPS)):
+        return list(islice(guarded(draft)(draft.META_SCHEMA, format_checker=None).iter_errors(schema), most))
+
 
 # ----------------------------------------------------------------------------------------------------------- keywords
 
@@ -128,9 +154,8 @@ def _additional_properties(validator: Any, additional: Any, instance: Any, schem
 def _unevaluated_properties(validator: Any, unevaluated: Any, instance: Any, schema: Any) -> Iterator[Any]:
     if not isinstance(instance, dict):
         return
-    known = _evaluated(
-        validator, instance, {key: value for key, value in schema.items() if key != "unevaluatedProperties"}
-    )
+    rest = {key: value for key, value in schema.items() if key != "unevaluatedProperties"}
+    known = _evaluated(validator, instance, rest)
     for key, value in instance.items():
         if key not in known and any(True for _ in validator.descend(value, unevaluated, path=key)):
             yield _error(f"{key} is not expected here")
@@ -162,9 +187,8 @@ def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[
 
 
 def _multiple_of(validator: Any, step: Any, instance: Any, _schema: Any) -> Iterator[Any]:
-    if isinstance(instance, bool) or not isinstance(instance, int | float):
-        return
-    if not is_multiple(instance, step):
+    is_number = isinstance(instance, int | float) and not isinstance(instance, bool)
+    if is_number and not is_multiple(instance, step):
         yield _error(f"{instance!r} is not a multiple of {step!r}")
 
 

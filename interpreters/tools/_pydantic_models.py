@@ -8,14 +8,12 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from attrs import frozen
-
 from cognition import ConfigError
-from interpreters.tools.refusals import RefusedError
+from interpreters.tools.failures import RefusedError
 from interpreters.tools.schema import Schema
 
 PLACE = "#/$defs/"
@@ -39,35 +37,12 @@ def default_of(info: Any) -> Any:
     return inspect.Parameter.empty if info.is_required() else info.get_default(call_default_factory=True)
 
 
-@frozen(eq=False)
-class ModelShape:
-    """A type as pydantic reads it."""
+def read_model(kind: Any, path: str, beside: dict[str, Schema]) -> tuple[Schema, Callable[[Any], Any], tuple[str, ...]]:
+    """Read a type with pydantic. Adds its definitions to ``beside``, renamed where necessary.
 
-    schema: Schema
-    definitions: dict[str, Schema]
-    make: Callable[[Any], Any]
-    """Validates data. Raises RefusedError with every problem."""
-    words: tuple[str, ...] = ()
-    """Checks of the outermost type that have no schema keyword, in words. Inner types have them in their descriptions.
-    """
-
-    def place_definitions(self, beside: dict[str, Schema]) -> Schema:
-        """Add the definitions to ``beside``, renamed where necessary, and return the schema."""
-        names: dict[str, str] = {}
-        for name, schema in self.definitions.items():
-            free, number = name, 1
-            while free in beside and beside[free] != schema:
-                number += 1
-                free = f"{name}-{number}"
-            names[name] = free
-        for name, schema in self.definitions.items():
-            beside[names[name]] = _rename(schema, names)
-        placed: Schema = _rename(self.schema, names)
-        return placed
-
-
-def read_model(kind: Any, path: str) -> ModelShape:
-    """Read a type with pydantic.
+    Returns:
+        The schema. A function that validates data, and raises RefusedError with every problem. The checks of the
+        outermost type that have no schema keyword, in words; inner types have them in their descriptions.
 
     Raises:
         ConfigError: pydantic has no JSON Schema for it.
@@ -79,19 +54,27 @@ def read_model(kind: Any, path: str) -> ModelShape:
         written = adapter.json_schema(ref_template=f"{PLACE}{{model}}", schema_generator=_generator())
     except Exception as error:  # of many kinds, such as a name that can't be resolved
         raise ConfigError(f"{path}: pydantic has no JSON Schema for {kind!r}: {error}") from error
-    words = _digits(written)
     schema = _describe_digits({keyword: value for keyword, value in written.items() if keyword not in DIGITS})
     definitions = schema.pop("$defs", {})
+    names = {name: free_name(name, beside, definition) for name, definition in definitions.items()}
+    beside.update({names[name]: _rename(definition, names) for name, definition in definitions.items()})
 
     def make(data: Any) -> Any:
         try:
             return adapter.validate_json(json.dumps(data))
         except pydantic.ValidationError as error:
-            raise RefusedError(
-                ("".join(_step(one) for one in problem["loc"]), problem["msg"]) for problem in error.errors()
-            ) from error
+            raise RefusedError((_format_place(one["loc"]), one["msg"]) for one in error.errors()) from error
 
-    return ModelShape(schema, definitions, make, words)
+    return _rename(schema, names), make, _digits(written)
+
+
+def free_name(wanted: str, beside: Mapping[str, Schema], own: Schema | None = None) -> str:
+    """Return the wanted name of a definition, with a number if another one has it."""
+    name, number = wanted, 1
+    while name in beside and beside[name] != own:
+        number += 1
+        name = f"{wanted}-{number}"
+    return name
 
 
 DIGITS = {
@@ -148,8 +131,8 @@ def _digits(part: Schema) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _step(one: int | str) -> str:
-    return f"[{one}]" if isinstance(one, int) else f".{one}"
+def _format_place(steps: Iterable[int | str]) -> str:
+    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in steps)
 
 
 def _rename(part: Any, names: dict[str, str]) -> Any:

@@ -24,21 +24,13 @@ class Field:
     """Its name in the constructor."""
 
 
-@frozen
-class ClassFields:
-    """A class with its fields."""
-
-    fields: tuple[Field, ...]
-    make: Callable[..., Any]
-    """The constructor, which takes the fields by ``argument``."""
-
-
 def is_named_tuple(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def record_of(kind: Any, path: str) -> ClassFields | None:
-    """Return the fields of a class, also of a generic class with arguments (``Box[int]``). None for other types.
+def record_of(kind: Any, path: str) -> tuple[list[Field], Callable[..., Any]] | None:
+    """Return the fields of a class, also of a generic class with arguments (``Box[int]``), and its constructor, which
+    takes the fields by ``argument``. None for other types.
 
     Raises:
         ConfigError: an annotation in it can't be read.
@@ -48,19 +40,17 @@ def record_of(kind: Any, path: str) -> ClassFields | None:
         is_typeddict(made) or attrs.has(made) or dataclasses.is_dataclass(made) or is_named_tuple(made)
     ):
         return None
-    hints = _hints(made, path)
-    variables = dict(zip(getattr(made, "__parameters__", ()), get_args(kind), strict=False))
-    return ClassFields(tuple(_with(field, variables) for field in _fields(made, hints)), made)
-
-
-def _hints(made: type, path: str) -> dict[str, Any]:
     try:
-        return get_type_hints(made, localns={made.__name__: made}, include_extras=True)
+        hints = get_type_hints(made, localns={made.__name__: made}, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{path}: an annotation of {made.__name__} can't be read ({error}); names in it have to be importable from "
             "its module"
         ) from error
+    fields = _fields(made, hints)
+    if variables := dict(zip(getattr(made, "__parameters__", ()), get_args(kind), strict=False)):
+        fields = [attrs.evolve(field, kind=_replace_variables(field.kind, variables)) for field in fields]
+    return fields, made
 
 
 def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:
@@ -68,9 +58,8 @@ def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:
         needed: frozenset[str] = getattr(made, "__required_keys__", frozenset())
         return [_key(name, hint, name in needed) for name, hint in hints.items()]
     if attrs.has(made):
-        nothing = attrs.NOTHING
         return [
-            Field(item.name, hints.get(item.name, Any), item.default is nothing, item.alias or item.name)
+            Field(item.name, hints.get(item.name, Any), item.default is attrs.NOTHING, item.alias or item.name)
             for item in attrs.fields(made)
             if item.init
         ]
@@ -78,22 +67,14 @@ def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:
         defaults = made._field_defaults
         return [Field(name, hints.get(name, Any), name not in defaults, name) for name in made._fields]
     missing = dataclasses.MISSING
-    listed = [item for item in made.__dataclass_fields__.values() if item.init]
-    return [
-        Field(
-            item.name,
-            _unwrap_init_var(hints[item.name]),
-            item.default is missing and item.default_factory is missing,
-            item.name,
-        )
-        for item in listed
-        if ClassVar not in (hints[item.name], get_origin(hints[item.name]))
-    ]
-
-
-def _unwrap_init_var(hint: Any) -> Any:
-    """Return the type of an ``InitVar``, which only the constructor receives."""
-    return hint.type if isinstance(hint, dataclasses.InitVar) else hint
+    fields = []
+    for item in made.__dataclass_fields__.values():
+        hint = hints[item.name]
+        if item.init and ClassVar not in (hint, get_origin(hint)):
+            kind = hint.type if isinstance(hint, dataclasses.InitVar) else hint  # which only the constructor receives
+            required = item.default is missing and item.default_factory is missing
+            fields.append(Field(item.name, kind, required, item.name))
+    return fields
 
 
 def _key(name: str, hint: Any, needed: bool) -> Field:
@@ -104,11 +85,7 @@ def _key(name: str, hint: Any, needed: bool) -> Field:
     return Field(name, hint, needed, name)
 
 
-def _with(field: Field, variables: Mapping[Any, Any]) -> Field:
-    return attrs.evolve(field, kind=replace_variables(field.kind, variables)) if variables else field
-
-
-def replace_variables(kind: Any, variables: Mapping[Any, Any]) -> Any:
+def _replace_variables(kind: Any, variables: Mapping[Any, Any]) -> Any:
     if isinstance(kind, TypeVar):
         return variables.get(kind, kind)
     inner = getattr(kind, "__parameters__", ())

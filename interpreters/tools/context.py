@@ -1,4 +1,4 @@
-"""``ToolContext``, the parameter that a running tool receives beside its arguments, and the exceptions of tools."""
+"""The parameter that a running tool receives beside its arguments, the exceptions of tools, and ``LATER``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Generic, TypeVar
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+from attrs import define, field
 
 from cognition.base.display import shown_name
 from cognition.values.content import LARGEST_IMAGES, Image, format_size
@@ -38,6 +41,7 @@ class ToolCancelled(BaseException):
     """
 
 
+@define(eq=False, repr=False)
 class ToolContext(Generic[Deps]):
     """One call, as its tool sees it. A parameter annotated with this class is not part of the tool's schema.
 
@@ -50,51 +54,24 @@ class ToolContext(Generic[Deps]):
     ['name']
     """
 
-    __slots__ = (
-        "_begins",
-        "_cancelled",
-        "_report",
-        "_when_cancelled",
-        "call_id",
-        "deps",
-        "effect_id",
-        "error",
-        "images",
-        "keeper",
-        "session",
-        "tool",
-    )
-
-    def __init__(
-        self,
-        deps: Deps,
-        *,
-        session: str = "",
-        call_id: str = "",
-        tool: str = "",
-        report: Callable[[str], object] | None = None,
-        begins: Callable[[], bool] | None = None,
-        keeper: UndoHook | None = None,
-        effect_id: str = "",
-    ) -> None:
-        self.deps: Deps = deps
-        """The ``deps`` of the ``Agent``: a database, a client, a user."""
-        self.session: str = session
-        self.call_id: str = call_id
-        """The id of the call: the same for every attempt and after a crash. Together with ``session`` it is unique."""
-        self.effect_id: str = effect_id
-        """The id of this attempt (``turn.step.index``)."""
-        self.tool: str = tool
-        self.keeper: UndoHook | None = keeper
-        """Saves the undo data of file changes, for ``keeping``. None without a recording."""
-        self.error: BaseException | None = None
-        """The exception that the tool raised, if it failed."""
-        self.images: tuple[Image, ...] = ()
-        """The images passed to ``show``."""
-        self._report = report
-        self._begins = begins
-        self._cancelled = False
-        self._when_cancelled: Callable[[], object] | None = None
+    deps: Deps
+    """The ``deps`` of the ``Agent``: a database, a client, a user."""
+    session: str = field(default="", kw_only=True)
+    call_id: str = field(default="", kw_only=True)
+    """The id of the call: the same for every attempt and after a crash. Together with ``session`` it is unique."""
+    tool: str = field(default="", kw_only=True)
+    _report: Callable[[str], object] | None = field(default=None, kw_only=True)
+    _begins: Callable[[], bool] | None = field(default=None, kw_only=True)
+    keeper: UndoHook | None = field(default=None, kw_only=True)
+    """Saves the undo data of file changes, for ``keeping``. None without a recording."""
+    effect_id: str = field(default="", kw_only=True)
+    """The id of this attempt (``turn.step.index``)."""
+    error: BaseException | None = field(default=None, init=False)
+    """The exception that the tool raised, if it failed."""
+    images: tuple[Image, ...] = field(default=(), init=False)
+    """The images passed to ``show``."""
+    _cancelled: bool = field(default=False, init=False)
+    _when_cancelled: Callable[[], object] | None = field(default=None, init=False)
 
     @property
     def cancelled(self) -> bool:
@@ -143,9 +120,7 @@ class ToolContext(Generic[Deps]):
         Raises:
             ToolError: on entry, if a file can't be saved or tools may not change it.
         """
-        if self.keeper is None:
-            return nullcontext()
-        return self.keeper.keep_files(root, paths, self.call_id)
+        return nullcontext() if self.keeper is None else self.keeper.keep_files(root, paths, self.call_id)
 
     def show(self, image: Image) -> None:
         """Send the model an image with the result. The result's text should describe the image.
@@ -175,3 +150,20 @@ class ToolContext(Generic[Deps]):
             end()
         except Exception:  # it is the tool's, and whoever cancels has other tools to tell, and a turn to end
             LOG.exception("what %s wanted called at its cancellation has failed", shown_name(self.tool))
+
+
+class Later(Enum):
+    """The type of ``LATER``, its only value."""
+
+    LATER = "LATER"
+
+    def __repr__(self) -> str:
+        return "LATER"
+
+
+LATER: Final = Later.LATER
+"""A program returns it to answer later: see ``interpreters.loop.program.pending``.
+
+Return this from ``approve``, ``ask``, ``review`` or your own performer of tool calls to hand in the answer later
+with ``answer``. The turn waits until then, across ``close()``, a crash and a restart. Only ``cancel`` ends the wait.
+"""

@@ -1,4 +1,4 @@
-"""Exceptions of tools: whether the tool caused them, and their text for a model or a log."""
+"""Exceptions of tools, of types and of validators: who caused them, and their text for a model or a log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import errno
 import signal
 import socket
 import threading
+from collections.abc import Callable, Iterable
+from traceback import walk_tb
+from typing import Any
 
 from interpreters.tools.context import ToolError, ToolRetry
 
@@ -94,12 +97,7 @@ def _running() -> asyncio.Task[object] | None:
 
 def _is_of_a_handler(error: BaseException) -> bool:
     handlers = [_code(signal.getsignal(number)) for number in signal.valid_signals()]
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code in handlers:
-            return True
-        trace = trace.tb_next
-    return False
+    return any(frame.f_code in handlers for frame, _ in walk_tb(error.__traceback__))
 
 
 def _code(handler: object) -> object:
@@ -129,3 +127,47 @@ def may_pass(error: BaseException) -> bool:
         reason = getattr(one, "reason", None) if isinstance(one, OSError) else None
         one = reason if isinstance(reason, BaseException) else one.__cause__
     return False
+
+
+# ------------------------------------------------------------------------------ values of data that fits the schema
+
+
+class RefusedError(ValueError):
+    """A type or validator refuses a value.
+
+    Attributes:
+        problems: pairs of a place (``.points[0]``, or empty) and a description of the problem.
+    """
+
+    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
+        self.problems: tuple[tuple[str, str], ...] = tuple(problems)
+        super().__init__("; ".join(f"{place} {text}".strip() for place, text in self.problems))
+
+
+def gather(parts: Iterable[tuple[str, Callable[[Any], Any], Any]]) -> list[Any]:
+    """Make one value per part: a triple of place, constructor and data.
+
+    Raises:
+        RefusedError: some parts were refused; lists all of them.
+    """
+    values: list[Any] = []
+    wrong: list[tuple[str, str]] = []
+    for place, make, data in parts:
+        try:
+            values.append(make(data))
+        except RecursionError:
+            raise
+        except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
+            wrong += [(place + inner, text) for inner, text in problems_of(error)]
+    if wrong:
+        raise RefusedError(wrong)
+    return values
+
+
+def problems_of(error: BaseException) -> list[tuple[str, str]]:
+    """Return the problems of an exception: pairs of a place within the value and a text."""
+    if isinstance(error, RefusedError):
+        return list(error.problems)
+    if isinstance(error, BaseExceptionGroup):
+        return [one for inner in error.exceptions for one in problems_of(inner)]
+    return [("", describe(error))]

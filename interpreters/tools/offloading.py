@@ -11,6 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
+from operator import call
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -44,10 +45,7 @@ async def run_in_thread(function: Callable[[], Result]) -> Result:
     Cancelling this does not stop the thread.
     """
     loop = asyncio.get_running_loop()
-    gate = _gates.get(loop)
-    if gate is None:
-        gate = _gates[loop] = asyncio.Semaphore(AT_ONCE)
-    async with gate:
+    async with _gates.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
         answer = _start(loop, function)
         try:
             return await answer
@@ -80,11 +78,11 @@ class _UncancellableFuture(asyncio.Future[Result]):
 
 async def run_in_new_thread(function: Callable[[], Result]) -> Result:
     """Call ``function`` on a new thread that ends with the call: for the last action of a session."""
-    return await _start(asyncio.get_running_loop(), function, _once)
 
+    def start(job: Callable[[], object]) -> None:
+        threading.Thread(target=job, name="cogstep close", daemon=True).start()
 
-def _once(job: Callable[[], object]) -> None:
-    threading.Thread(target=job, name="cogstep close", daemon=True).start()
+    return await _start(asyncio.get_running_loop(), function, start)
 
 
 def _start(
@@ -131,11 +129,7 @@ def _drop(result: object) -> None:
         result.close()
 
 
-def _at_once(ask: Callable[[], Any]) -> Any:
-    return ask()
-
-
-async def await_answer(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
+async def await_answer(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = call) -> Any:
     """Call a function of the program and await its answer. An ``async def`` runs in the loop, others on a thread.
 
     Args:

@@ -23,7 +23,7 @@ from cognition import ConfigError
 from cognition.base.checking import checked, nearest, show
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.failures import is_fault, message_of
-from interpreters.tools.signature import Parameter, context_name, is_async, is_method
+from interpreters.tools.signature import Parameter, context_name, declarations, is_async, is_method
 
 LOG = logging.getLogger("cogstep")
 
@@ -65,12 +65,6 @@ class Preview:
     """One line about the circumstances, such as the directory; or the reason why the call would fail."""
 
 
-def failure_preview(error: ToolError) -> Preview:
-    """Return the preview of a call that would currently fail."""
-    first = message_of(error, error).strip().partition("\n")[0].rstrip(":")
-    return Preview(note=f"this call would fail: {first}")
-
-
 @frozen
 class PreviewFunction:
     """The preview function of a tool, and the arguments that it takes."""
@@ -80,8 +74,6 @@ class PreviewFunction:
     """The names of the arguments that it takes. None if it takes all of them as one dictionary."""
     context: str | None
     defaults: Mapping[str, Any] = field(factory=dict)
-    every: bool = False
-    """Whether it takes all arguments (``**arguments``)."""
     unbound: bool = False
     """Whether it is a method without its object."""
 
@@ -89,15 +81,12 @@ class PreviewFunction:
         more = {} if self.context is None else {self.context: context}
         if self.names is None:
             return self.function(dict(given), **more)
-        given = {**self.defaults, **given}
-        taken = {name: value for name, value in given.items() if self.every or name in self.names}
+        taken = {name: value for name, value in {**self.defaults, **given}.items() if name in self.names}
         return self.function(**taken, **more)
 
     def of(self, instance: object) -> PreviewFunction:
         """Bind it to an object, if it is a method."""
-        if not self.unbound:
-            return self
-        return evolve(self, function=self.function.__get__(instance), unbound=False)
+        return evolve(self, function=self.function.__get__(instance), unbound=False) if self.unbound else self
 
 
 def read_preview_function(
@@ -120,14 +109,10 @@ def read_preview_function(
     context = context_name(function)
     if parameters is None:
         return PreviewFunction(function, None, context)
-    try:
-        declared = list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"{where}: its parameters can't be read ({error}); write a function for it") from error
-    unbound, taken, every = is_method(function), set[str](), False
-    for one in declared[1:] if unbound else declared:
+    taken = set[str]()
+    for one in declarations(function, where):
         if one.kind is one.VAR_KEYWORD:
-            every = True
+            taken |= parameters.keys()
         elif one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
             raise ConfigError(f"{where}: it is called with the arguments by their names; *args and '/' get none")
         elif one.name in parameters:
@@ -137,7 +122,7 @@ def read_preview_function(
                 f"{where} takes {one.name!r}, which is no argument of the tool{nearest(one.name, parameters)}"
             )
     defaults = {name: item.default for name, item in parameters.items() if not item.required}
-    return PreviewFunction(function, frozenset(taken), context, defaults, every, unbound)
+    return PreviewFunction(function, frozenset(taken), context, defaults, is_method(function))
 
 
 def make_preview(make: Callable[[], Any], name: str) -> Preview | None:
@@ -153,7 +138,8 @@ def make_preview(make: Callable[[], Any], name: str) -> Preview | None:
             raise TypeError("a preview is shown at once, and never awaited")
         return Preview(given)
     except ToolError as error:
-        return failure_preview(error)
+        first = message_of(error, error).strip().partition("\n")[0].rstrip(":")
+        return Preview(note=f"this call would fail: {first}")
     except BaseException as error:  # of any kind, as with tools: who is asked sees the arguments then
         if not is_fault(error):
             raise

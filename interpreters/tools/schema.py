@@ -7,8 +7,9 @@ The arguments are checked with the schema that the model sees, before values are
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib.util import find_spec
@@ -154,11 +155,10 @@ def _of_options(value: Any, options: list[Any], path: str, known: _Known, *, alo
     if fits:
         yield f"{path or 'the value'} may be only one of the things that it could be"
         return
-    same_kind = [option for option in options if _has_type(value, _type_of(option, known))]
+    same_kind = [option for option in options if _has_type(value, _resolve(option, known).get("type"))]
     if len(same_kind) == 1 or (same_kind and isinstance(value, dict | list)):  # one wrong field, say: name the field
-        yield from min(
-            (_measure_distance(value, option, path, known) for option in same_kind), key=lambda one: one[:2]
-        )[2]
+        distances = [_measure_distance(value, option, path, known) for option in same_kind]
+        yield from min(distances, key=lambda one: one[:2])[2]
     else:
         words = dict.fromkeys(_expectation(option, known) for option in options)
         yield _format_expected(path, " or ".join(words), value)
@@ -182,11 +182,6 @@ def _resolve(schema: Schema, known: Mapping[str, Schema]) -> Schema:
     return known[schema["$ref"].removeprefix("#/$defs/")] if schema.keys() == {"$ref"} else schema
 
 
-def _type_of(schema: Schema, known: Mapping[str, Schema]) -> str | None:
-    kind: str | None = _resolve(schema, known).get("type")
-    return kind
-
-
 def _has_type(value: Any, kind: str | None) -> bool:
     match kind:
         case "integer":
@@ -204,17 +199,11 @@ def _has_type(value: Any, kind: str | None) -> bool:
 
 
 def _is_chosen(value: Any, schema: Schema) -> bool:
-    choices: list[Any] = schema.get("enum", [])
-    if "const" in schema:
-        choices = [*choices, schema["const"]]
-    elif "enum" not in schema:
-        return True
-    return is_one_of(value, choices)
-
-
-def is_one_of(value: Any, choices: Iterable[Any]) -> bool:
     """Return whether a value is among the choices, compared as in JSON."""
+    if "enum" not in schema and "const" not in schema:
+        return True
     key = as_key(value)
+    choices = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
     return any(as_key(choice) == key for choice in choices)
 
 
@@ -274,10 +263,9 @@ def _matches(pattern: str, text: str) -> bool:
     if own is not None:
         return own.match(text) is not None
     try:
-        found: bool = compile_pattern(pattern).matches(text, PATTERN_SECONDS)
+        return bool(compile_pattern(pattern).matches(text, PATTERN_SECONDS))
     except TimeoutError:  # what can't be told in time does not fit
         return False
-    return found
 
 
 @cache
@@ -288,30 +276,29 @@ def compile_pattern(pattern: str) -> Any:
     return Pattern(pattern)
 
 
+LIMITS: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
+    ("minimum", operator.ge, "at least"),
+    ("exclusiveMinimum", operator.gt, "above"),
+    ("maximum", operator.le, "at most"),
+    ("exclusiveMaximum", operator.lt, "below"),
+    ("multipleOf", is_multiple, "a multiple of"),
+)
+"""Keywords for numbers, each with its comparison of the number and the limit, and its words."""
+
+
 def _number_problems(value: float, schema: Schema, path: str) -> Iterator[str]:
-    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
-    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
-    wanted = [
-        (low is not None and value < low, f"at least {low}"),
-        (above is not None and value <= above, f"above {above}"),
-        (high is not None and value > high, f"at most {high}"),
-        (below is not None and value >= below, f"below {below}"),
-    ]
-    step = schema.get("multipleOf")
-    if step is not None and not is_multiple(value, step):
-        wanted.append((True, f"a multiple of {step}"))
-    for missed, words in wanted:
-        if missed:
-            yield _format_expected(path, words, value)
+    for keyword, holds, words in LIMITS:
+        limit = schema.get(keyword)
+        if limit is not None and not holds(value, limit):
+            yield _format_expected(path, f"{words} {limit}", value)
 
 
 def _expectation(schema: Schema, known: Mapping[str, Schema]) -> str:
     schema = _resolve(schema, known)
     if "enum" in schema or "const" in schema:
         choices = schema.get("enum", [schema.get("const")])
-        return ("one of " if len(choices) > 1 else "") + ", ".join(
-            json.dumps(choice, ensure_ascii=False) for choice in choices
-        )
+        words = ", ".join(json.dumps(choice, ensure_ascii=False) for choice in choices)
+        return f"one of {words}" if len(choices) > 1 else words
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             return " or ".join(dict.fromkeys(_expectation(option, known) for option in schema[keyword]))

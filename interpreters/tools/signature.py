@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from math import isfinite
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -50,11 +50,8 @@ def parameters(
     parameters: dict[str, Parameter] = {}
     shapes = Shapes()
     context_name = None
-    try:
-        declarations = list(inspect.signature(function).parameters.items())
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"tool {label!r}: its parameters can't be read ({error}); write a function for it") from error
-    for name, declared in declarations[1:] if is_method(function) else declarations:
+    for declared in declarations(function, f"tool {label!r}"):
+        name = declared.name
         where = f"tool {label!r}, parameter {name!r}"
         kind = hints.get(name)
         if get_origin(kind) is ToolContext or kind is ToolContext:
@@ -66,6 +63,19 @@ def parameters(
             raise ConfigError(f"{where} has no type; write {name}: str, say")
         parameters[name] = _parameter(shapes, name, kind, declared.default, where, described.get(name))
     return parameters, context_name, shapes.definitions
+
+
+def declarations(function: Callable[..., Any], where: str) -> list[inspect.Parameter]:
+    """Return the declared parameters of a function, without the object of a method.
+
+    Raises:
+        ConfigError: they can't be read.
+    """
+    try:
+        declared = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{where}: its parameters can't be read ({error}); write a function for it") from error
+    return declared[1:] if is_method(function) else declared
 
 
 def is_method(function: Callable[..., Any]) -> bool:
@@ -120,11 +130,10 @@ def _without_none(kind: Any) -> Any:
     return functools.reduce(lambda left, right: left | right, members)
 
 
-def object_schema(parameters: Any, definitions: Mapping[str, Schema]) -> Schema:
-    listed: list[Parameter] = list(parameters)
-    schema: Schema = {"type": "object", "properties": {item.name: item.schema for item in listed}}
-    required = [item.name for item in listed if item.required]
-    schema = {**schema, "required": required} if required else schema
+def object_schema(parameters: Collection[Parameter], definitions: Mapping[str, Schema]) -> Schema:
+    schema: Schema = {"type": "object", "properties": {item.name: item.schema for item in parameters}}
+    if required := [item.name for item in parameters if item.required]:
+        schema["required"] = required
     return {**schema, "$defs": dict(definitions)} if definitions else schema
 
 

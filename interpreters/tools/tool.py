@@ -40,15 +40,14 @@ from cognition.base.strict_json import DEEPEST as DEEPEST_JSON
 from cognition.values.tools import ToolClass
 from interpreters.tools._records import is_named_tuple
 from interpreters.tools.context import (
+    LATER,
     ToolCancelled,
     ToolContext,
     ToolError as ToolError,
     ToolRetry as ToolRetry,
 )
-from interpreters.tools.deferred import LATER
-from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, may_pass, message_of
+from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, may_pass, message_of, problems_of
 from interpreters.tools.previews import Preview, PreviewFunction, make_preview, read_preview_function
-from interpreters.tools.refusals import problems_of
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
 from interpreters.tools.signature import (
     context_name,
@@ -129,11 +128,9 @@ class Tool(Generic[P, R]):
         }
         self._derived = self.spec.parameters
         """The schema that the checks are for. It differs from ``spec.parameters`` if ``spec`` was replaced."""
-        self._full: FullCheck | None = None
         self._is_within = is_within(schema)
         """Whether the signature's schema can be checked without ``schema_check``."""
-        if not self._is_within:
-            self._full = self._full_check()
+        self._full: FullCheck | None = None if self._is_within else self._full_check()
         functools.update_wrapper(self, function)
 
     @staticmethod
@@ -211,11 +208,9 @@ class Tool(Generic[P, R]):
         For a call that would fail, it contains the reason. None if the tool has no preview, or the preview failed.
         """
         shown = self._previewing
-        return (
-            None
-            if shown is None
-            else make_preview(lambda: shown.call(self._structured(arguments), context), self.spec.name)
-        )
+        if shown is None:
+            return None
+        return make_preview(lambda: shown.call(self._structured(arguments), context), self.spec.name)
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Check and convert the arguments, call the function, and return its result as text.
@@ -273,21 +268,19 @@ class Tool(Generic[P, R]):
         if self._full is None and self._is_plain(arguments):  # the usual case, in a tenth of the time
             return {**self._defaults, **arguments}
         check_finite(arguments, self.spec.name)
-        found: list[str] = [] if self._full is None else self._full.problems(_drop_nulls(arguments, self._parameters))
+        found: list[str] = []
+        if self._full is not None:
+            omitted = {name for name, item in self._parameters.items() if item.optional and arguments.get(name) is None}
+            found = self._full.problems({name: value for name, value in arguments.items() if name not in omitted})
         values: dict[str, Any] = dict(self._defaults)
+        definitions = self.spec.parameters.get("$defs", {})
         try:
             for name, value in arguments.items():
                 parameter = self._parameters.get(name)
                 if parameter is None or (value is None and parameter.optional) or (found and not self._is_within):
                     values[name] = value
                     continue
-                wrong = (
-                    []
-                    if not self._is_within
-                    else list(
-                        problems(value, parameter.schema, name, self.spec.parameters.get("$defs", NO_DEFINITIONS))
-                    )
-                )
+                wrong = list(problems(value, parameter.schema, name, definitions)) if self._is_within else []
                 if wrong:
                     found += wrong
                     continue
@@ -334,11 +327,8 @@ class SchemaTool(Tool[..., Any]):
         read_tool(spec)
 
     def _call(self, given: dict[str, Any], context: ToolContext[Any]) -> Any:
-        return (
-            self.function(given)
-            if self._context_name is None
-            else self.function(given, **{self._context_name: context})
-        )
+        more = {} if self._context_name is None else {self._context_name: context}
+        return self.function(given, **more)
 
     def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self.prepare()
@@ -348,18 +338,6 @@ class SchemaTool(Tool[..., Any]):
         if wrong := self._full.problems(given):
             raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(wrong)}")
         return given
-
-
-NO_DEFINITIONS: Mapping[str, Schema] = {}
-
-
-def _drop_nulls(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop each null that may mean an omitted argument."""
-    return {
-        name: value
-        for name, value in arguments.items()
-        if value is not None or name not in parameters or not parameters[name].optional
-    }
 
 
 HARMLESS = frozenset({str, int, bool, type(None)})

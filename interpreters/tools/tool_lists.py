@@ -1,18 +1,25 @@
-"""Split tool lists in OpenAI's form into tools that the program runs and tools whose calls it hands out.
+"""Read tool lists from other programs.
 
-::
+``read_listing`` reads them into the specifications that a model receives::
+
+    {"tools": [{"name": "search", "description": "...", "inputSchema": {...}}]}           MCP, the result of tools/list
+    [{"type": "function", "function": {"name": "search", "parameters": {...}}}]           OpenAI
+    [{"name": "search", "input_schema": {...}}]                                           Anthropic
+
+``read_tools`` splits a list in OpenAI's form into tools that the program runs and tools whose calls it hands out::
 
     [{"type": "function", "function": {"name": "search", "parameters": {...}}}]           chat completions
     [{"type": "function", "name": "search", "parameters": {...}}]                         responses
 
 A program between a client and a model receives such a list with every request. The program's own tools are *internal*:
 it runs them itself. All others are *external*: their calls are handed out, and their results handed in. Each unusable
-definition is reported with its place, and no data makes this module raise.
+definition is reported with its place, and no data makes ``read_tools`` raise.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,7 +29,145 @@ from cognition import ConfigError, ToolSpec
 from cognition.base.checking import show
 from interpreters.tools.external import ExternalTool, Usable, as_tools
 from interpreters.tools.tool import Tool
-from interpreters.tools.tool_listing import DEEPEST, Unreadable, decode_listing, unreadable
+
+# ------------------------------------------------------------------------------------------------------------- decoding
+
+
+@frozen
+class Unreadable:
+    """Replaces unreadable data in decoded JSON, so that only the tool with that data is lost."""
+
+    why: str
+
+
+DEEPEST = 150
+"""Nesting depth at which a text is no longer decoded. Schemas are limited to fewer levels."""
+
+MOST_DIGITS = 1000
+"""Digits of a whole number at most. Python itself reads four times as many."""
+
+SIGNS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]|[\]}]', re.DOTALL)
+"""Matches brackets. Also matches whole strings, to skip the brackets in them."""
+
+TOO_DEEP = "-Infinity"
+"""Replaces data that is nested too deeply. It is not JSON, but Python's decoder passes it to a hook."""
+
+
+def decode_listing(text: str, *, twice: bool = True) -> Any:
+    """Decode JSON, with ``Unreadable`` in place of unusable parts.
+
+    Unusable are values that are nested too deeply, integers that are too long, and constants such as ``NaN``. With
+    ``twice=False``, so are objects with a repeated key, since other readers may choose the other value.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    pairs = None if twice else _object
+    return json.loads(shallow(text, TOO_DEEP), parse_int=_int, parse_constant=_constant, object_pairs_hook=pairs)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Unreadable:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            return Unreadable(f"it has the key {name[:80]!r} twice")
+        found[name] = value
+    return found
+
+
+def _int(digits: str) -> int | Unreadable:
+    if len(digits) > MOST_DIGITS:
+        return Unreadable(f"it holds a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _constant(text: str) -> Unreadable:
+    return Unreadable("it is nested too deeply" if text == TOO_DEEP else f"it holds {text}, which is no JSON")
+
+
+def shallow(text: str, stand_in: str) -> str:
+    """Replace everything nested ``DEEPEST`` brackets deep or deeper by ``stand_in``."""
+    kept, depth, begun = [], 0, 0
+    for sign in SIGNS.finditer(text):
+        if sign[0] in "[{":
+            depth += 1
+            if depth == DEEPEST:
+                kept.append(text[begun : sign.start()])
+        elif sign[0] in "]}":
+            depth -= 1
+            if depth == DEEPEST - 1:
+                kept.append(stand_in)
+                begun = sign.end()
+    return "".join([*kept, text[begun:]]) if depth < DEEPEST else text
+
+
+def unreadable(data: Any) -> str:
+    """Return why a part of decoded data could not be read, or an empty text."""
+    waiting, seen = [data], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Unreadable):
+            return one.why
+        if isinstance(one, dict | list) and id(one) not in seen:  # what a program decoded may hold itself
+            seen.add(id(one))
+            waiting += one.values() if isinstance(one, dict) else one
+    return ""
+
+
+# ------------------------------------------------------------------------------------------------------- specifications
+
+
+SCHEMAS = ("inputSchema", "input_schema", "parameters")
+"""The keys that may contain a tool's schema."""
+
+
+@frozen
+class ListedDefinition:
+    """One tool of a list."""
+
+    place: int
+    """Its index in the list, from 0."""
+    name: str
+    """Empty if the tool has no name."""
+    spec: ToolSpec | None
+    problem: str = ""
+    """The reason if ``spec`` is None."""
+
+
+def read_listing(data: Any) -> tuple[ListedDefinition, ...]:
+    """Return the tools of a list, including the unusable ones.
+
+    Args:
+        data: decoded JSON: a list, or an object with the list under ``tools``, possibly within ``result``.
+
+    Raises:
+        ConfigError: the data does not contain a list of tools.
+    """
+    if isinstance(data, Mapping) and isinstance(data.get("result"), Mapping):
+        data = data["result"]
+    items = data.get("tools") if isinstance(data, Mapping) else data
+    if not isinstance(items, list):
+        raise ConfigError('no list of tools; one is {"name": ..., "inputSchema": JSON Schema}')
+    return tuple(_read_entry(place, item) for place, item in enumerate(items))
+
+
+def _read_entry(place: int, item: Any) -> ListedDefinition:
+    item = item.get("function", item) if isinstance(item, Mapping) else None
+    item = item if isinstance(item, Mapping) else {}
+    name = item.get("name")
+    schema: Any = next((item[key] for key in SCHEMAS if item.get(key) is not None), {})
+    if not isinstance(schema, dict) or not isinstance(name, str):
+        return ListedDefinition(place, "", None, "it has to be an object with a name and, as parameters, a JSON Schema")
+    if why := unreadable([schema, item.get("description")]):
+        return ListedDefinition(place, name[:80], None, f"it can't be read: {why}")
+    try:
+        return ListedDefinition(place, name, ToolSpec(name, str(item.get("description") or ""), schema))
+    except ConfigError as error:
+        return ListedDefinition(place, name[:80], None, str(error)[:1000])
+
+
+# ------------------------------------------------------------------------------------------ internal and external tools
+
 
 LONGEST = 80
 """Characters of a name that a problem shows."""
@@ -187,7 +332,8 @@ def _read_spec(data: Mapping[str, Any]) -> ToolSpec | str:
     try:
         spec = ToolSpec(name, told or "", schema or {"type": "object", "properties": {}})
         if spec.parameters.get("type", "object") != "object":
-            return f"its parameters have to be the JSON Schema of an object, and their type is {_kind_of(spec)}"
+            kind = json.dumps(spec.parameters["type"])[:LONGEST]
+            return f"its parameters have to be the JSON Schema of an object, and their type is {kind}"
         if _is_deeper(spec.parameters):
             return "its parameters are nested too deeply"
         ExternalTool(spec)  # what it can't check is found here, not when an agent is made of it
@@ -196,19 +342,11 @@ def _read_spec(data: Mapping[str, Any]) -> ToolSpec | str:
     return spec
 
 
-def _kind_of(spec: ToolSpec) -> str:
-    return json.dumps(spec.parameters["type"])[:LONGEST]
-
-
 def _is_deeper(data: Any) -> bool:
     level = [data]
     for _ in range(DEEPEST):
-        level = [
-            inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
+        holders = [one for one in level if isinstance(one, dict | list)]
+        level = [inner for one in holders for inner in (one.values() if isinstance(one, dict) else one)]
         if not level:
             return False
     return True

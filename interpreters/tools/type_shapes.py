@@ -33,9 +33,10 @@ from attrs import evolve, field, frozen
 
 from cognition import ConfigError
 from interpreters.tools._bounds import Test, TypeNotes, apply_bounds, find_failures, has_effect, read_notes
-from interpreters.tools._records import ClassFields, record_of
+from interpreters.tools._pydantic_models import free_name, is_pydantic, read_model
+from interpreters.tools._records import Field, record_of
 from interpreters.tools._value_checks import as_date, as_date_time, as_key, as_time
-from interpreters.tools.refusals import RefusedError, gather
+from interpreters.tools.failures import RefusedError, gather
 from interpreters.tools.schema import DECIMAL, SCALARS, Schema, accepts
 
 UNIONS: tuple[Any, ...] = (Union, types.UnionType)
@@ -54,14 +55,6 @@ UNHASHABLE: tuple[Any, ...] = (list, dict, set, bytearray, collections.deque, *O
 PATHS = (PurePath, PurePosixPath, PureWindowsPath, Path, PosixPath, WindowsPath)
 
 NUMBER: Schema = {"type": "number"}
-FORMATTED: Mapping[Any, tuple[Schema, Callable[[str], Any], str]] = {
-    datetime: ({"type": "string", "format": "date-time"}, as_date_time, "moment"),
-    date: ({"type": "string", "format": "date"}, as_date, "moment"),
-    time: ({"type": "string", "format": "time"}, as_time, "moment"),
-    UUID: ({"type": "string", "format": "uuid"}, UUID, ""),
-    **{kind: ({"type": "string"}, kind, "") for kind in PATHS},
-}
-"""Types that are formatted strings: schema, constructor, and the sort of bounds that they accept."""
 
 KNOWN = (
     "str, int, float, bool, None, Decimal, datetime, date, time, UUID, Path, Literal, an Enum, list, tuple, set, dict, "
@@ -91,12 +84,10 @@ class Shape:
     @property
     def plain(self) -> type | None:
         """The scalar type whose every value is valid and needs no conversion; None if a value needs either."""
-        made_of_itself = (
-            kind
-            for kind in PLAIN
-            if self.schema == {"type": SCALARS[kind]} and self.make is SCALARS_MADE[kind][0] and not self.tests
-        )
-        return next(made_of_itself, None)
+        for kind in () if self.tests else PLAIN:
+            if self.schema == FORMS[kind][0] and self.make is FORMS[kind][1]:
+                return kind
+        return None
 
     def value(self, data: Any) -> Any:
         """Make the value and run its tests.
@@ -152,26 +143,20 @@ class Shapes:
         origin, arguments = get_origin(kind), get_args(kind)
         if origin is Annotated:
             return self._annotated(kind, path)
-        if kind is Any or kind is inspect.Parameter.empty:
-            return Shape({}, _return_unchanged)
         if kind is object or not isinstance(kind, Hashable):
             raise ConfigError(f"{path}: {_name(kind)} has no form in JSON; use {KNOWN}, or Any for whatever it is")
-        if kind is None or kind in SCALARS_MADE:
-            name = type(None) if kind is None else kind
-            return Shape({"type": SCALARS[name]}, *SCALARS_MADE[name])
+        if kind in FORMS:
+            return Shape(*FORMS[kind])
         if isinstance(kind, TypeVar):
-            return self.of(_bound_of(kind), path)
+            constraints = kind.__constraints__
+            bound = kind.__bound__ or (Union[constraints] if constraints else Any)  # noqa: UP007 - of a tuple
+            return self.of(bound, path)
         if hasattr(kind, "__supertype__"):  # a NewType
             return self._of(kind.__supertype__, path)
         if origin is Literal:
             return _choice(arguments, path)
         if origin in UNIONS:
             return union_of(tuple(self._of(member, path) for member in arguments), self.definitions)
-        if kind in FORMATTED:
-            return Shape(*FORMATTED[kind])
-        if kind is Decimal:
-            text: Schema = {"type": "string", "pattern": DECIMAL}
-            return Shape({"anyOf": [NUMBER, text]}, _decimal, "decimal")
         if isinstance(kind, type) and issubclass(kind, Enum):
             return _choice(list(kind), path)
         return self._container(kind, origin or kind, arguments, path) or self._class(kind, path)
@@ -204,7 +189,10 @@ class Shapes:
     def _mapping(self, arguments: tuple[Any, ...], path: str) -> Shape:
         if not arguments:
             return Shape({"type": "object"}, _return_unchanged, "object")
-        if _plain_key(arguments[0]) is not str:
+        key = arguments[0]
+        while hasattr(key, "__supertype__"):  # a NewType
+            key = key.__supertype__
+        if key is not str:
             raise ConfigError(f"{path}: the keys of a JSON object are texts; use dict[str, ...]")
         item = self._of(arguments[1], f"{path}{{}}")
 
@@ -226,8 +214,6 @@ class Shapes:
     # -------------------------------------------------------------------------------------------------------- classes
 
     def _class(self, kind: Any, path: str) -> Shape:
-        from interpreters.tools._pydantic_models import is_pydantic
-
         if is_pydantic(kind):
             return self._pydantic(kind, path)
         alias = _alias_of(kind)
@@ -238,7 +224,7 @@ class Shapes:
             return self._reference(kind)
         self._parents.append(kind)
         try:
-            shape = self._record(record, path) if record is not None else self._of(alias, path)
+            shape = self._record(*record, path) if record is not None else self._of(alias, path)
         finally:
             self._parents.pop()
         if kind not in self._names:
@@ -249,23 +235,16 @@ class Shapes:
 
     def _reference(self, kind: Any) -> Shape:
         if kind not in self._names:
-            self._names[kind] = self._free_name(_name(kind))
+            wanted = "".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in _name(kind))
+            self._names[kind] = free_name(wanted, self.definitions)
             self.definitions[self._names[kind]] = {}  # until it is read
         name = self._names[kind]
         return Shape({"$ref": f"#/$defs/{name}"}, lambda data: self._made[name].value(data))
 
-    def _free_name(self, wanted: str) -> str:
-        wanted = "".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in wanted)
-        name, number = wanted, 1
-        while name in self.definitions:
-            number += 1
-            name = f"{wanted}-{number}"
-        return name
-
-    def _record(self, record: ClassFields, path: str) -> Shape:
-        shapes = {one.name: self._of(one.kind, f"{path}.{one.name}") for one in record.fields}
-        arguments = {one.name: one.argument for one in record.fields}
-        required = [one.name for one in record.fields if one.required]
+    def _record(self, fields: list[Field], constructor: Callable[..., Any], path: str) -> Shape:
+        shapes = {one.name: self._of(one.kind, f"{path}.{one.name}") for one in fields}
+        arguments = {one.name: one.argument for one in fields}
+        required = [one.name for one in fields if one.required]
         schema: Schema = {
             "type": "object",
             "properties": {name: shape.described() for name, shape in shapes.items()},
@@ -275,29 +254,31 @@ class Shapes:
 
         def make(data: dict[str, Any]) -> Any:
             values = gather((f".{name}", shapes[name].value, one) for name, one in data.items())
-            return record.make(**{arguments[name]: one for name, one in zip(data, values, strict=True)})
+            return constructor(**{arguments[name]: one for name, one in zip(data, values, strict=True)})
 
         return Shape(schema, make)
 
     def _pydantic(self, kind: Any, path: str) -> Shape:
-        from interpreters.tools._pydantic_models import read_model
-
-        read = read_model(kind, path)
-        schema = read.place_definitions(self.definitions)
-        if not read.words:
-            return Shape(schema, read.make)
-        told = schema.pop("description", "")
-        return Shape(schema, read.make, told=told, tests=tuple((words, lambda _: True) for words in read.words))
+        schema, make, checks = read_model(kind, path, self.definitions)
+        told = schema.pop("description", "") if checks else ""
+        return Shape(schema, make, told=told, tests=tuple((words, lambda _: True) for words in checks))
 
 
-SCALARS_MADE: Mapping[Any, tuple[Callable[[Any], Any], str]] = {
-    str: (_return_unchanged, "text"),
-    int: (int, "number"),
-    float: (_number, "number"),
-    bool: (_return_unchanged, ""),
-    type(None): (_return_unchanged, ""),
+FORMS: Mapping[Any, tuple[Schema, Callable[[Any], Any], str]] = {
+    **dict.fromkeys((Any, inspect.Parameter.empty), ({}, _return_unchanged, "")),
+    **dict.fromkeys((None, type(None)), ({"type": "null"}, _return_unchanged, "")),
+    str: ({"type": "string"}, _return_unchanged, "text"),
+    int: ({"type": "integer"}, int, "number"),
+    float: (NUMBER, _number, "number"),
+    bool: ({"type": "boolean"}, _return_unchanged, ""),
+    Decimal: ({"anyOf": [NUMBER, {"type": "string", "pattern": DECIMAL}]}, _decimal, "decimal"),
+    datetime: ({"type": "string", "format": "date-time"}, as_date_time, "moment"),
+    date: ({"type": "string", "format": "date"}, as_date, "moment"),
+    time: ({"type": "string", "format": "time"}, as_time, "moment"),
+    UUID: ({"type": "string", "format": "uuid"}, UUID, ""),
+    **{kind: ({"type": "string"}, kind, "") for kind in PATHS},
 }
-"""Scalar types: constructor, and the sort of bounds that they accept."""
+"""Types without parts: schema, constructor, and the sort of bounds that they accept."""
 
 PLAIN = (str, int, bool)
 """Types whose every value is valid JSON. For floats, infinity is not."""
@@ -353,37 +334,25 @@ def apply_notes(shape: Shape, notes: TypeNotes, name: str, path: str, definition
     shape = evolve(shape, told=notes.description or shape.told, tests=(*shape.tests, *notes.tests))
     if not notes.bounds:
         return shape
+    parts = shape.members or (shape,)
+    narrowed = tuple(_narrow(one, notes.bounds, path) for one in parts)
+    for bound, _ in notes.bounds:
+        if not any(has_effect(bound, one.sort) for one in parts):
+            raise ConfigError(f"{path}: {bound} says nothing of {name} in a JSON Schema; check it in the function")
+    if not shape.members:
+        return narrowed[0]
+    return evolve(union_of(narrowed, definitions), told=shape.told, tests=shape.tests)
+
+
+def _narrow(shape: Shape, bounds: Iterable[tuple[str, Any]], path: str) -> Shape:
+    """Return the shape with those of the bounds that apply to it."""
+    own = [pair for pair in bounds if has_effect(pair[0], shape.sort)]
+    if not own:
+        return shape
     if shape.sort == "decimal":
         shape = evolve(shape, schema=NUMBER, sort="number")
-    if shape.members:
-        members = [_bounded_member(one, notes, path) for one in shape.members]
-        missed = [bound for bound, _ in notes.bounds if not any(has_effect(bound, _sort(one)) for one in shape.members)]
-        if not missed:
-            made = union_of(tuple(members), definitions)
-            return evolve(made, told=shape.told, tests=shape.tests)
-    else:
-        missed = [bound for bound, _ in notes.bounds if not has_effect(bound, shape.sort)]
-    if missed:
-        raise ConfigError(f"{path}: {missed[0]} says nothing of {name} in a JSON Schema; check it in the function")
-    return _narrow(shape, notes, path)
-
-
-def _sort(shape: Shape) -> str:
-    return "number" if shape.sort == "decimal" else shape.sort
-
-
-def _bounded_member(member: Shape, notes: TypeNotes, path: str) -> Shape:
-    own = evolve(notes, bounds=[pair for pair in notes.bounds if has_effect(pair[0], _sort(member))], tests=[])
-    if not own.bounds:
-        return member
-    if member.sort == "decimal":
-        member = evolve(member, schema=NUMBER, sort="number")
-    return _narrow(member, own, path)
-
-
-def _narrow(shape: Shape, notes: TypeNotes, path: str) -> Shape:
-    more = apply_bounds(notes.bounds, shape.sort, shape.schema, path)
-    return evolve(shape, schema={**shape.schema, **more.keywords}, tests=(*shape.tests, *more.tests))
+    keywords, tests = apply_bounds(own, shape.sort, shape.schema, path)
+    return evolve(shape, schema={**shape.schema, **keywords}, tests=(*shape.tests, *tests))
 
 
 def _array(schema: Schema, item: Shape, made: Callable[[list[Any]], Any]) -> Shape:
@@ -413,12 +382,6 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-def _plain_key(kind: Any) -> Any:
-    while hasattr(kind, "__supertype__"):
-        kind = kind.__supertype__
-    return kind
-
-
 def _check_hashable(kind: Any, path: str) -> None:
     inner = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     made = get_origin(inner) or inner
@@ -433,11 +396,6 @@ def _check_hashable(kind: Any, path: str) -> None:
         for item in get_args(inner):
             if item is not ...:
                 _check_hashable(item, path)
-
-
-def _bound_of(variable: TypeVar) -> Any:
-    constraints = variable.__constraints__
-    return variable.__bound__ or (Union[constraints] if constraints else Any)  # noqa: UP007 - of a tuple
 
 
 def _alias_of(kind: Any) -> Any:
@@ -469,9 +427,3 @@ def ends(schema: Any, definitions: Mapping[str, Any], within: frozenset[str] = f
     if fewest > len(first):
         needed.append(schema.get("items"))
     return all(ends(part, definitions, within) for part in needed)
-
-
-def schema_of(kind: Any, path: str) -> Schema:
-    """Return the schema of a single type. Raises the errors of ``Shapes.of``."""
-    shapes = Shapes()
-    return shapes.root(shapes.of(kind, path))

@@ -19,7 +19,7 @@ from cognition.values.tools import ToolSpec
 from interpreters.cli._errors import CommandError, reason_of
 from interpreters.cli.screen.line_input import read_stdin
 from interpreters.cli.screen.styled import Style
-from interpreters.tools.tool_listing import ListedDefinition, decode_listing, read_listing
+from interpreters.tools.tool_lists import ListedDefinition, decode_listing, read_listing
 from runtime.files import read_regular
 from runtime.templates.files import find_template, open_template
 

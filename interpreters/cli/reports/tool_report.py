@@ -15,7 +15,7 @@ from interpreters.cli.reports.parse_report import list_tools
 from interpreters.cli.screen.styled import Style
 from interpreters.cli.screen.terminal import out
 from interpreters.tools.tool import Tool
-from interpreters.tools.tool_listing import ListedDefinition
+from interpreters.tools.tool_lists import ListedDefinition
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.tools import read_tool
 

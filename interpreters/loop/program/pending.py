@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from cognition import AskApproval, AskUser, CallTool, CogstepError, ReviewPlan
 from cognition.steps.decisions import Effect
-from interpreters.tools.deferred import LATER as LATER, Later as Later
+from interpreters.tools.context import LATER as LATER, Later as Later
 from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import Tool
 

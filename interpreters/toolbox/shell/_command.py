@@ -70,8 +70,8 @@ class Command:
             os.close(writing)
         self._control, self._status = self._keeper.control.fileno(), self._keeper.status.fileno()
         self._poll = select.poll()
-        self._poll.register(self._reading, select.POLLIN)
-        self._poll.register(self._status, select.POLLIN)
+        for descriptor in (self._reading, self._status):
+            self._poll.register(descriptor, select.POLLIN)
         pipes = (None, writing, writing)
         try:
             self._send(self._keeper.request(words, environ, pipes, linger=LINGER, grace=GRACE))
@@ -112,12 +112,13 @@ class Command:
                     self.end(f"it ran longer than {limit:g} s")
                 if context is not None and now - told >= LOOK:
                     told = now
-                    _report(context, self.ticker.take())
+                    if text := self.ticker.take():
+                        context.progress(text)
         except BaseException:  # an interrupt: don't leave it behind
             self.abandon()
             raise
-        if context is not None:
-            _report(context, self.ticker.take(last=True))
+        if context is not None and (text := self.ticker.take(last=True)):
+            context.progress(text)
 
     def end(self, reason: str, *, at_once: bool = False) -> None:
         """Ask all its processes to end, and kill the others later; the following steps notice it. The first reason
@@ -211,24 +212,16 @@ class Command:
 
     def report(self, note: str = "") -> str:
         """Return one line in brackets: how it ended, or that it still runs, with notes on it and on its output."""
-        notes = [*self._notes, *([note] if note else [])]
+        notes = [*self._notes, note] if note else self._notes
         if not self._over:
             return f"[{'; '.join([f'it is still running, after {time.monotonic() - self.begun:.0f} s', *notes])}]"
         parts = [f"stopped, since {self.reason}"] if self.reason else []
         if self.code is not None:
             parts.append(f"exit code {self.code}" if self.code >= 0 else f"ended by {signal_name(-self.code)}")
-        return f"[{'; '.join([', '.join([*parts, _format_seconds(self.seconds)]), *notes])}]"
-
-
-def _report(context: ToolContext[Any], text: str) -> None:
-    if text:
-        context.progress(text)
+        # Short durations have the same text, so that equal results stay equal.
+        parts.append("under 1 s" if self.seconds < 1 else f"{self.seconds:.1f} s")
+        return f"[{'; '.join([', '.join(parts), *notes])}]"
 
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(map(shown_name, names))
-
-
-def _format_seconds(seconds: float) -> str:
-    """Return a duration as text. Short durations have the same text, so that equal results stay equal."""
-    return "under 1 s" if seconds < 1 else f"{seconds:.1f} s"

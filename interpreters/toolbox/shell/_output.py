@@ -123,16 +123,15 @@ class CommandOutput:
                 self._tail += data[max(room, 0) :]
             if self._file is not None:
                 self._file.write(data)
-            elif self.total > self._shown:
-                self._begin_file()
+            elif self.total > self._shown:  # at the first piece beyond: the whole output is still in memory
+                self._begin_file(bytes(self._head + self._tail))
             if len(self._tail) > 2 * self._room:
                 del self._tail[: -self._room]
 
-    def _begin_file(self) -> None:
-        """Create the file. Called at the first chunk beyond ``shown``, while the whole output is still in memory."""
+    def _begin_file(self, data: bytes) -> None:
         if self._folder is not None:
             self._file = OutputFile(self._folder)
-            self._file.write(bytes(self._head + self._tail))
+            self._file.write(data)
 
     def take(self, *, last: bool) -> tuple[str, str]:
         """Return the new output, at most ``shown`` characters, and where to find the omitted rest (or an empty text).
@@ -157,15 +156,10 @@ class CommandOutput:
                     return whole, ""
                 first, end = text, text
                 if self._file is None and self.total == came:
-                    self._begin_file_of(head + tail)
+                    self._begin_file(head + tail)
             else:
                 first, end = decode(head), decode(tail)
             return self._cut(first, end, came), self._where()
-
-    def _begin_file_of(self, data: bytes) -> None:
-        if self._folder is not None:
-            self._file = OutputFile(self._folder)
-            self._file.write(data)
 
     def _cut(self, first: str, end: str, came: int) -> str:
         start = fit_text(first, self._shown // 2)

@@ -62,11 +62,6 @@ class Confinement:
     def confined(self) -> bool:
         return bool(self.words)
 
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """The variables that are different in the sandbox."""
-        return ELSEWHERE if self.words else {}
-
 
 def confinement(
     choice: Choice, root: Path, shell: ShellProgram, readable: Sequence[Path] = (), environ: Mapping[str, str] = {}
@@ -85,24 +80,26 @@ def confinement(
     """
     if choice == "off":
         return Confinement()
-    words, problem = _try_confining(root, shell, readable, environ)
+    words, problem, advice = _try_confining(root, shell, readable, environ)
     if problem and choice == "required":
         raise ConfigError(
             f"sandbox='required', and commands can't be confined here: {problem}; "
-            f"{_suggest_fix(root)}choose 'off' and let somebody look at each command"
+            f"{advice}, or choose 'off' and let somebody look at each command"
         )
     return Confinement(words, problem)
 
 
 def _try_confining(
     root: Path, shell: ShellProgram, readable: Sequence[Path], environ: Mapping[str, str]
-) -> tuple[tuple[str, ...], str]:
-    """Return the words that confine a command, or none and the reason."""
+) -> tuple[tuple[str, ...], str, str]:
+    """Return the words that confine a command; or none, the reason, and an advice."""
     if root == Path("/"):
-        return (), "the working directory is /, which holds everything"
-    program = bubblewrap()
+        return (), "the working directory is /, which holds everything", "choose a directory within"
+    program = shutil.which("bwrap", path=starting.environment().get("PATH", USUAL_PATH))
     if program is None:
-        return (), "there is no bwrap on the path"
+        return (), "there is no bwrap on the path", "install bubblewrap"
+    # Of the system's settings: user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns and others.
+    advice = "let this user make namespaces (user.max_user_namespaces and what else the system has for it)"
     words = (program, *options(root, readable), "--", *shell.words(LINGERING), "sh")
     try:
         run = subprocess.run(
@@ -114,24 +111,11 @@ def _try_confining(
             env={**starting.environment(), **environ, **ELSEWHERE},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return (), f"{program} doesn't run: {shown_name(str(error))}"
+        return (), f"{program} doesn't run: {shown_name(str(error))}", advice
     if run.returncode:
         said = run.stderr.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {run.returncode}"]
-        return (), f"{program} doesn't work: {shown_name(said[-1])}"
-    return words, ""
-
-
-def _suggest_fix(root: Path) -> str:
-    if root == Path("/"):
-        return "choose a directory within, or "
-    if bubblewrap() is None:
-        return "install bubblewrap, or "
-    # Of the system's settings: user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns and others.
-    return "let this user make namespaces (user.max_user_namespaces and what else the system has for it), or "
-
-
-def bubblewrap() -> str | None:
-    return shutil.which("bwrap", path=starting.environment().get("PATH", USUAL_PATH))
+        return (), f"{program} doesn't work: {shown_name(said[-1])}", advice
+    return words, "", ""
 
 
 def options(root: Path, readable: Sequence[Path] = ()) -> tuple[str, ...]:

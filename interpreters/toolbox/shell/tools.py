@@ -6,11 +6,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any
 
 from cognition import ConfigError
@@ -18,7 +17,7 @@ from interpreters.toolbox.root_directory import format_path
 from interpreters.toolbox.shell._command import LATE, LOOK, Command
 from interpreters.toolbox.shell._output import SHOWN, CommandOutput, OutputFolder
 from interpreters.toolbox.shell.environment import check_environment, environment, shell_program
-from interpreters.toolbox.shell.sandbox import Choice, Confinement, confinement
+from interpreters.toolbox.shell.sandbox import ELSEWHERE, Choice, Confinement, confinement
 from interpreters.tools.context import ToolContext
 from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool, ToolError, tool
@@ -56,78 +55,10 @@ class BackgroundCommand:
             if context is not None:
                 context.check()
 
-    @property
-    def status(self) -> str:
-        """Its status in a few words."""
-        if self.ended.is_set():
-            return "which has ended already"
-        return f"running for {time.monotonic() - self.command.begun:.0f} s"
-
     def read(self) -> str:
         """Return the output since the last read, and its status."""
         over = self.ended.is_set()  # asked first: what comes after this is for the next time
         return format_result(self.command, *self.command.output.take(last=over))
-
-
-class BackgroundCommands:
-    """The background commands of one shell, by name: ``shell-1``, ``shell-2``, ..."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[str, BackgroundCommand] = {}
-        self._numbers = count(1)
-
-    def check_room(self) -> None:
-        """Check that another command may run.
-
-        Raises:
-            ToolError: too many are running.
-        """
-        running = [name for name, job in list(self._jobs.items()) if not job.ended.is_set()]
-        if len(running) >= AT_ONCE:
-            raise ToolError(f"{AT_ONCE} commands run in the background already; end one first: {', '.join(running)}")
-
-    def add(self, text: str, command: Command, limit: float | None) -> str:
-        """Let it run in the background, and return its name. ``text`` is the command line."""
-        name = f"shell-{next(self._numbers)}"
-        self._jobs[name] = BackgroundCommand(text, command, limit)
-        ended = [one for one, job in list(self._jobs.items()) if job.ended.is_set()]
-        for one in ended[:-REMEMBERED]:
-            self._jobs.pop(one, None)
-        return name
-
-    def job(self, name: str) -> BackgroundCommand:
-        """Return the command with this name.
-
-        Raises:
-            ToolError: there is no such command.
-        """
-        job = self._jobs.get(name)
-        if job is None:
-            known = ", ".join(list(self._jobs)) or "none was started"
-            raise ToolError(f"no command runs in the background as {name!r}; known are: {known}")
-        return job
-
-    def kill(self, name: str) -> str:
-        """End a command, wait for it, and return its output since the last read and its status.
-
-        Raises:
-            ToolError: there is no such command.
-        """
-        job = self.job(name)
-        job.command.end("KillShell ended it")
-        job.wait(2 * LATE)
-        return job.read()
-
-    def end(self) -> None:
-        """Ask all commands to end, without waiting."""
-        for job in list(self._jobs.values()):
-            job.command.end("the shell was closed")
-
-    def close(self) -> None:
-        """End all commands and wait for them."""
-        self.end()
-        for job in list(self._jobs.values()):
-            job.wait(2 * LATE)
 
 
 TIMEOUT = 120.0
@@ -148,12 +79,6 @@ class ShellTools(tuple[Tool[..., Any], ...]):
 
     _shell: Shell
 
-    @classmethod
-    def of(cls, shell: Shell, tools: Iterable[Tool[..., Any]]) -> ShellTools:
-        made = cls(tools)
-        made._shell = shell
-        return made
-
     @property
     def confined(self) -> bool:
         """Whether commands run in a sandbox."""
@@ -166,9 +91,7 @@ class ShellTools(tuple[Tool[..., Any], ...]):
     def __enter__(self) -> ShellTools:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -178,7 +101,6 @@ class Shell:
     def __init__(
         self,
         root: str | os.PathLike[str],
-        *,
         shown: int,
         output_folder: str | os.PathLike[str] | None,
         given: Mapping[str, str],
@@ -205,9 +127,11 @@ class Shell:
             seen.append(self.folder.path)
         self.shown = shown
         self.confinement: Confinement = confinement(sandbox, self.root, program, seen, given)
-        self.jobs: BackgroundCommands = BackgroundCommands()
+        self.jobs: dict[str, BackgroundCommand] = {}
+        """The commands in the background by name: ``shell-1``, ``shell-2``, ..."""
+        self._numbers = count(1)
         self._given = dict(given)
-        self._running: dict[int, Command] = {}
+        self._running: set[Command] = set()
         self._closed = False
         self._process = os.getpid()
         weakref.finalize(self, _end, self.jobs, self._process)
@@ -220,7 +144,7 @@ class Shell:
             ToolCancelled: the call was cancelled.
         """
         running = self._start(command, background=False)
-        self._running[id(running)] = running
+        self._running.add(running)
         try:
             if self._closed:
                 running.end("the shell was closed")
@@ -229,7 +153,7 @@ class Shell:
             context.check()
             text = format_result(running, *running.output.take(last=True))
         finally:
-            self._running.pop(id(running), None)
+            self._running.discard(running)
             running.output.close()
         if running.reason:
             raise ToolError(text)
@@ -241,13 +165,31 @@ class Shell:
         Raises:
             ToolError: it can't be started, or too many are running.
         """
-        self.jobs.check_room()
+        at_work = [name for name, job in list(self.jobs.items()) if not job.ended.is_set()]
+        if len(at_work) >= AT_ONCE:
+            raise ToolError(f"{AT_ONCE} commands run in the background already; end one first: {', '.join(at_work)}")
         running = self._start(command, background=True)
-        name = self.jobs.add(command, running, limit)
+        name = f"shell-{next(self._numbers)}"
+        self.jobs[name] = BackgroundCommand(command, running, limit)
+        ended = [one for one, job in list(self.jobs.items()) if job.ended.is_set()]
+        for one in ended[:-REMEMBERED]:
+            self.jobs.pop(one, None)
         if self._closed:
             running.end("the shell was closed")
         whole = f" All that it prints goes to {running.output.path}." if running.output.path else ""
         return f"It runs in the background as {name}. BashOutput reads what it prints, KillShell ends it.{whole}"
+
+    def job(self, name: str) -> BackgroundCommand:
+        """Return the command in the background with this name.
+
+        Raises:
+            ToolError: there is no such command.
+        """
+        job = self.jobs.get(name)
+        if job is None:
+            known = ", ".join(list(self.jobs)) or "none was started"
+            raise ToolError(f"no command runs in the background as {name!r}; known are: {known}")
+        return job
 
     def check(self, command: str) -> None:
         """Check that a command can be started.
@@ -268,7 +210,7 @@ class Shell:
 
     def _start(self, command: str, *, background: bool) -> Command:
         self.check(command)
-        environ = {**environment(self._given), "PWD": str(self.root), **self.confinement.variables}
+        environ = {**environment(self._given), "PWD": str(self.root)} | (ELSEWHERE if self.confinement.confined else {})
         words = (*self.confinement.words, *self.program.words(command))
         output = CommandOutput(self.shown, self.folder, at_once=background)
         try:
@@ -281,16 +223,20 @@ class Shell:
         self._closed = True
         if self._process != os.getpid():  # one that was forked off: they are its parent's
             return
-        for running in list(self._running.values()):
+        for running in list(self._running):
             running.end("the shell was closed")
-        self.jobs.close()
+        _end(self.jobs, self._process)
+        for job in list(self.jobs.values()):
+            job.wait(2 * LATE)
         if self.folder is not None and not self._running:  # else it goes with the last of them
             self.folder.close()
 
 
-def _end(jobs: BackgroundCommands, process: int) -> None:
+def _end(jobs: Mapping[str, BackgroundCommand], process: int) -> None:
+    """Ask all commands to end, without waiting. A process that was forked off leaves them to its parent."""
     if process == os.getpid():
-        jobs.end()
+        for job in list(jobs.values()):
+            job.command.end("the shell was closed")
 
 
 def _directory(what: str, path: str | os.PathLike[str]) -> Path:
@@ -338,9 +284,7 @@ def shell_tools(
         raise ConfigError(f"timeout is {timeout:g} s, and longest allows {longest:g} s at most")
     if shown < LEAST_SHOWN:
         raise ConfigError(f"shown is a number of characters, {LEAST_SHOWN} or more")
-    shell = Shell(
-        root, shown=shown, output_folder=output_folder, given=environ or {}, sandbox=sandbox, readable=readable
-    )
+    shell = Shell(root, shown, output_folder, environ or {}, sandbox, readable)
     name = Path(shell.program.path).name
     rights = (
         "It can write in that directory only, and has no network."
@@ -389,21 +333,28 @@ def shell_tools(
         """Read what a command in the background has printed since the last time, and whether it still runs."""
         if not 0 <= wait <= LONGEST_WAIT:
             raise ToolError(f"wait is in seconds, at most {LONGEST_WAIT:g}")
-        job = shell.jobs.job(id)
+        job = shell.job(id)
         job.wait(wait, context)
         return job.read()
 
     def preview_end(id: str) -> Preview:
-        job = shell.jobs.job(id)
-        return Preview(job.text, sort="command", note=f"ends {id}, in {format_path(str(shell.root))}, {job.status}")
+        job = shell.job(id)
+        running = f"running for {time.monotonic() - job.command.begun:.0f} s"
+        status = "which has ended already" if job.ended.is_set() else running
+        return Preview(job.text, sort="command", note=f"ends {id}, in {format_path(str(shell.root))}, {status}")
 
     @tool(name="KillShell", preview=preview_end)
     def kill_shell(id: Annotated[str, "What Bash named the command, such as shell-1."]) -> str:
         """End a command in the background with all its processes."""
-        return shell.jobs.kill(id)
+        job = shell.job(id)
+        job.command.end("KillShell ended it")
+        job.wait(2 * LATE)
+        return job.read()
 
     usual = timeout
-    return ShellTools.of(shell, (bash, bash_output, kill_shell))
+    made = ShellTools((bash, bash_output, kill_shell))
+    made._shell = shell
+    return made
 
 
 def format_result(command: Command, text: str, note: str) -> str:

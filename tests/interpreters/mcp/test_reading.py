@@ -17,8 +17,7 @@ from interpreters.mcp._listing import HINTS, MOST, read_prompts, read_resources,
 from interpreters.mcp._server_tools import make_tool
 from interpreters.mcp._stdio_transport import LineSplitter, message_of
 from interpreters.mcp.server_config import MCPServer
-from interpreters.tools.schema_check import FullCheck
-from interpreters.tools.schema_repair import repair_schema
+from interpreters.tools.schema_check import FullCheck, repair_schema
 from tests.interpreters.mcp.plain_server import PNG
 
 SERVER = MCPServer("files", command="serve")

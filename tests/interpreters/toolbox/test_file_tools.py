@@ -16,13 +16,13 @@ from cognition import ConfigError
 from interpreters import Tool, ToolContext, ToolError
 from interpreters.toolbox import (
     _diff_display as comparing,
-    _read as read_module,
+    _file_tools as tools_module,
     _texts as texts,
     edit_session as desk_module,
     file_tools,
 )
 from interpreters.toolbox._diff_display import format_diff
-from interpreters.toolbox._read import number_lines
+from interpreters.toolbox._file_tools import number_lines
 from interpreters.toolbox._texts import lines_of
 from tests.interpreters.toolbox.test_file_transaction import tree_of
 
@@ -143,7 +143,7 @@ def test_who_reads_on_as_told_reads_all(text: str, limit: int, room: int) -> Non
     """Nothing twice, nothing left out, no character in two; with lines of any length."""
     lines, found, offset, column = lines_of(text), [""], 1, 1
     patch = pytest.MonkeyPatch()
-    patch.setattr(read_module, "CHARACTERS", room)
+    patch.setattr(tools_module, "CHARACTERS", room)
     try:
         while True:
             shown = number_lines("f", lines, offset, limit, column)

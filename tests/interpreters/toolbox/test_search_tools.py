@@ -22,7 +22,8 @@ from interpreters.toolbox import (
     search_tools,
     standard_tools,
 )
-from interpreters.toolbox._grep import Query
+from interpreters.toolbox._ripgrep import Query
+from interpreters.toolbox._search_tools import is_tame
 
 Call = Callable[..., str]
 
@@ -413,17 +414,7 @@ def test_ripgrep_is_asked_for_most_searches_and_named_files_only(tmp_path: Path,
         "[A-Z_]+ = ",
         r"\bmain\b",
     ):
-        query = Query(pattern)
-        found = ripgrep.candidates(
-            str(tmp_path),
-            "",
-            pattern,
-            context,
-            plain=query.is_plain,
-            ignore_case=False,
-            asked=files.EVERYTHING,
-            seconds=30,
-        )
+        found = ripgrep.candidates(str(tmp_path), "", Query(pattern), context)
         assert (found is None) == (scout == "Python"), pattern
         assert found is None or set(found) <= {"a.txt"}
 
@@ -448,7 +439,7 @@ def test_ripgrep_is_asked_for_most_searches_and_named_files_only(tmp_path: Path,
 )
 def test_what_can_take_long_is_searched_for_elsewhere(pattern: str, tame: bool) -> None:
     """By a process that can be ended."""
-    assert Query(pattern).is_tame == tame
+    assert is_tame(pattern) == tame
 
 
 def test_ripgrep_that_takes_too_long_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from cognition import ConfigError
 from interpreters import Tool, ToolContext, ToolError
 from interpreters.toolbox import (
     _arithmetic as arithmetic,
-    _grep as grep,
+    _search_tools as grep,
     line_search as search,
     root_directory as files,
     standard_tools,

@@ -18,6 +18,8 @@ import attrs
 import pydantic
 from hypothesis import strategies as st
 
+from interpreters.tools.type_shapes import Shapes
+
 Pair = tuple[Any, Any]
 """A value, and its JSON data."""
 
@@ -70,6 +72,12 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"], include_character
 WORDS = st.text("abcxyz", min_size=1, max_size=3)
 INTEGERS = st.integers(-(10**17), 10**17)
 FLOATS = st.integers(-(10**6), 10**6).map(lambda number: number / 1000)
+
+
+def schema_of(kind: Any, path: str) -> dict[str, Any]:
+    """The schema of a single type."""
+    shapes = Shapes()
+    return shapes.root(shapes.of(kind, path))
 
 
 def same(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Pair]:

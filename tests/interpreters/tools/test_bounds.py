@@ -19,7 +19,7 @@ from pydantic import Field
 
 from cognition import ConfigError
 from interpreters import Tool, ToolContext, ToolError, tool
-from interpreters.tools.type_shapes import schema_of
+from tests.interpreters.tools.drawn_types import schema_of
 
 UTC = UTC
 Metres = NewType("Metres", float)

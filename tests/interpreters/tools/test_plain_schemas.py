@@ -7,8 +7,7 @@ from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
 from interpreters.tools import schema_check as full_check
-from interpreters.tools._plain_schemas import DEEPEST, MOST_PARTS, SAYING, is_plain
-from interpreters.tools.schema_check import FullCheck
+from interpreters.tools.schema_check import DEEPEST, MOST_PARTS, SAYING, FullCheck, is_plain
 from interpreters.tools.tool_lists import read_tools
 from runtime.constrained.schema import SchemaError
 from tests.interpreters.tools.test_odd_schemas import KEYWORDS, VALUES

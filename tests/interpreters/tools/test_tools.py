@@ -21,7 +21,7 @@ from interpreters import Tool, ToolContext, ToolError, ToolRetry, tool
 from interpreters.tools.context import ToolCancelled
 from interpreters.tools.schema import problems
 from interpreters.tools.tool import LEFT, run_tool
-from interpreters.tools.type_shapes import schema_of
+from tests.interpreters.tools.drawn_types import schema_of
 
 
 class Colour(enum.Enum):

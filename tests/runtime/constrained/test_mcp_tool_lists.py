@@ -14,7 +14,7 @@ from jsonschema.validators import validator_for
 from cognition import ToolSpec
 from cognition.parsing import HERMES, parse_reply
 from interpreters import Agent, Tool, ToolContext, ToolError, fakes
-from interpreters.tools.tool_listing import read_listing
+from interpreters.tools.tool_lists import read_listing
 
 pytest.importorskip("llguidance")
 from runtime.constrained.replies import TokenFacts, call_grammar
