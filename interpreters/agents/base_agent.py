@@ -40,9 +40,9 @@ from interpreters.agents.structured_answers import answer_schema, objection_to
 from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
 from interpreters.loop.interpreter import BUSY, Interpreter
 from interpreters.loop.mailbox_messages import Turn
+from interpreters.loop.program.message_sources import PromptFunction
 from interpreters.loop.program.pending import Postponable, find_pending
 from interpreters.loop.program.program import read_answer
-from interpreters.loop.program.system_prompt import PromptFunction
 from interpreters.observing.observers import Observers
 from interpreters.recording.recorder import Where
 from interpreters.recording.undo.checkpoints import checkpoints_of

@@ -32,7 +32,7 @@ from cognition.values.features import Feature, Vocabulary
 from cognition.values.routing import Breaker, ModelTask
 from interpreters.loop.clock import Clock
 from interpreters.loop.program.approvals import Approve
-from interpreters.loop.program.context_sources import ContextFunction
+from interpreters.loop.program.message_sources import ContextFunction
 from interpreters.loop.program.program import WORKER_PATIENCE
 from interpreters.loop.program.questions import AskQuestions, Hooks, ReviewPlans
 from interpreters.observing.events import Observer

@@ -29,7 +29,7 @@ from interpreters.agents._foreign_recording import conversation_of
 from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, fill
 from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
 from interpreters.loop.driver import Driver, follower
-from interpreters.loop.program.system_prompt import PromptFunction, prompt_source
+from interpreters.loop.program.message_sources import PromptFunction, prompt_source
 from interpreters.recording.differences import differences
 from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.recording.journal.format import ENCODE

@@ -34,9 +34,9 @@ from interpreters.agents.structured_answers import StructuredResult, answer_sche
 from interpreters.loop.clock import Clock
 from interpreters.loop.driver import Driver
 from interpreters.loop.program.message_content import Content, content_of
+from interpreters.loop.program.message_sources import PromptFunction, PromptSource, prompt_source
 from interpreters.loop.program.pending import Postponable
 from interpreters.loop.program.program import Program
-from interpreters.loop.program.system_prompt import PromptFunction, PromptSource, prompt_source
 from interpreters.observing.events import Observer
 from interpreters.recording.journal import Journal, Origin
 from interpreters.recording.redactor import RedactionNote, Redactor

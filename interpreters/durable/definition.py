@@ -15,7 +15,7 @@ from cognition.base.checking import show
 from interpreters.agents.options import AgentOptions, ProgramOptions, declared_options, fill
 from interpreters.agents.resume import ReopenedSession, reopen
 from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
-from interpreters.loop.program.system_prompt import PromptFunction
+from interpreters.loop.program.message_sources import PromptFunction
 from interpreters.recording.journal import Journal
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.redactor import Redactor

@@ -46,10 +46,8 @@ from interpreters.loop.mailbox_messages import (
     Turn,
 )
 from interpreters.loop.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered_input
-from interpreters.loop.program.context_sources import ContextSourceError
 from interpreters.loop.program.pending import LATER
 from interpreters.loop.program.program import Program
-from interpreters.loop.program.system_prompt import prompt_error, prompt_text
 from interpreters.loop.worker_setup import Worker, worker_answer
 from interpreters.observing.async_delivery import await_all
 from interpreters.observing.observers import Observers
@@ -165,24 +163,10 @@ class AsyncInterpreter(Interpreter):
 
     async def _add_prompt(self, event: Input) -> Input:
         saying, program = self._saying, self.program
-        if saying.needs_prompt(event):
-            try:
-                answer = await await_answer(program.prompt())
-            except Exception as error:
-                raise prompt_error(error) from error
-            event = saying.with_prompt(event, prompt_text(answer))
-        else:
-            event = saying.with_own_prompt(event)
-        found = []
-        for source in saying.sources(event):
-            try:
-                answer = await await_answer(source.call_for(getattr(event, "text", ""), program.deps, program.session))
-                found.append(source.read(answer))
-            except ContextSourceError:
-                raise
-            except Exception as error:
-                raise source.source_error(error) from error
-        return saying.with_context(event, found) if found else event
+        if not saying.is_unprepared(event):
+            return event
+        given = program.deps, program.session, event.text
+        return saying.prepare(event, [await source.make_async(*given) for source in saying.sources(event)])
 
     async def ready(self) -> None:
         """Wait until the inputs handed in between runs are on disk."""

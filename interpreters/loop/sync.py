@@ -97,11 +97,9 @@ class SyncInterpreter(Interpreter):
         """Calls that were decided and have not begun."""
         self._awaited: dict[EffectId, Future[Any]] = {}
         self._performers = sync_performers(program)
-        if program.system is not None and program.system.is_async:
-            raise ConfigError(f"the function of system is an async function, {NEEDS_A_LOOP}")
-        for source in program.context:
-            if source.is_async:
-                raise ConfigError(f"the function {source.name!r} of context is an async function, {NEEDS_A_LOOP}")
+        for source in (program.system, *program.context):
+            if source is not None and source.is_async:
+                raise ConfigError(f"{source.what} is an async function, {NEEDS_A_LOOP}")
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
         self._saying = MessagePreparer(program, self.driver)
 
@@ -131,7 +129,8 @@ class SyncInterpreter(Interpreter):
                 for earlier in self._begin_run(event, turn):
                     driver.advance(earlier)
                 if event is not None and saying.is_unprepared(event):
-                    event = self._add_prompt(event)
+                    given = self.program.deps, self.program.session, event.text
+                    event = saying.prepare(event, [source.make(*given) for source in saying.sources(event)])
                 while event is not None or driver.is_busy:
                     if event is not None:
                         driver.advance(event)
@@ -147,16 +146,6 @@ class SyncInterpreter(Interpreter):
                 self._release_hold(turn)
         finally:
             self._release_hold(turn)
-
-    def _add_prompt(self, event: Input) -> Input:
-        saying, made, given = self._saying, self.program.system, (self.program.deps, self.program.session)
-        if made is not None and saying.needs_prompt(event):
-            event = saying.with_prompt(event, made.make(*given))
-        else:
-            event = saying.with_own_prompt(event)
-        sources = saying.sources(event)
-        text = getattr(event, "text", "")
-        return saying.with_context(event, [one.make(text, *given) for one in sources]) if sources else event
 
     def _run_exclusively(self, holder: Turn, work: Callable[[], object]) -> bool:
         """Do work that only one caller may do at a time; return False if another caller is working.

@@ -38,7 +38,7 @@ from cognition.base.checking import show
 from cognition.steps.decisions import EFFECT_TYPES, Effect
 from cognition.values.messages import json_object_text
 from interpreters.loop.program.approvals import HANDED_IN, NOBODY, Approval, ApprovalRequest, Approve, as_input, spec_of
-from interpreters.loop.program.context_sources import Source, sources_of
+from interpreters.loop.program.message_sources import ContextSource, PromptSource, sources_of
 from interpreters.loop.program.pending import Later, Postponable
 from interpreters.loop.program.questions import (
     AskQuestions,
@@ -51,7 +51,6 @@ from interpreters.loop.program.questions import (
     ReviewPlans,
     chosen_options,
 )
-from interpreters.loop.program.system_prompt import PromptSource
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool_result
 from interpreters.tools.undo_hook import UndoHook
@@ -88,7 +87,7 @@ class Program:
     deps: Any = None
     system: PromptSource | None = None
     """Makes the system prompt for each message; None if it is fixed."""
-    context: tuple[Source, ...] = field(default=(), converter=sources_of)
+    context: tuple[ContextSource, ...] = field(default=(), converter=sources_of)
     """Return candidates for the prompt of each message."""
     session: str = ""
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
@@ -179,11 +178,6 @@ class Program:
         """Return the same program with only a worker's tools."""
         tools = {name: self.tools[name] for name in names if name in self.tools}
         return evolve(self, session=session, tools=tools, system=None, context=(), postpones=False)
-
-    def prompt(self) -> Callable[[], Any]:
-        """Return the call that makes the system prompt."""
-        assert self.system is not None
-        return self.system.call_for(self.deps, self.session)
 
 
 @frozen(eq=False)
