@@ -172,7 +172,7 @@ class AsyncAgent(BaseAgent):
         while True:
             try:
                 await wait()
-                if not (self._resting or self._interpreter.is_at_work):  # what rests, may be resumed again
+                if not (self._resting or self._interpreter.current_turn):  # what rests, may be resumed again
                     await self._interpreter.close_unless_resumable(reason)
                 break
             except asyncio.CancelledError as error:  # nobody waits any more for tasks that don't heed it

@@ -178,7 +178,7 @@ class Counter:
             return costs is not None
         if self._measure is None or self._measure.costs != costs or self._system != state.system:
             return True
-        brings = event.system is not None or event.context or self._driver.has_redactor
+        brings = event.system is not None or event.context or self._driver.redactor is not None
         return bool(brings) or not self._is_short(event)
 
     def _is_short(self, event: UserSpoke) -> bool:
@@ -207,7 +207,7 @@ class Counter:
             case UserSpoke():
                 if not self._is_short(event):
                     event = evolve(event, tokens=self._tokens(UserMessage("m", event.text, "user", event.parts), costs))
-                elif self._driver.has_redactor:  # the core may see a shorter text in place of a secret
+                elif self._driver.redactor is not None:  # the core may see a shorter text in place of a secret
                     event = evolve(event, tokens=(costs.user + most_tokens(event.text),))
                 if event.context:
                     event = evolve(event, dense=self._dense(event.context))

@@ -11,10 +11,9 @@ import contextlib
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, Unpack
 
 from cognition import (
-    AgentState,
     CallModel,
     CallTool,
     CognitiveEngine,
@@ -28,13 +27,11 @@ from cognition import (
     WorkerFailed,
 )
 from cognition.steps.decisions import Effect
-from interpreters.loop._idle_changes import IdleChanges
-from interpreters.loop._mailbox import Mailbox
+from interpreters.loop._mailbox import IdleChanges, Mailbox
 from interpreters.loop._user_message import MessagePreparer
-from interpreters.loop.clock import Clock
-from interpreters.loop.driver import Handlers, Watcher, Writer
+from interpreters.loop.driver import Handlers
 from interpreters.loop.errors import BusyError
-from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
+from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter, Surroundings
 from interpreters.loop.mailbox_messages import (
     CancelRequest,
     Deferred,
@@ -48,9 +45,8 @@ from interpreters.loop.mailbox_messages import (
 from interpreters.loop.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered_input
 from interpreters.loop.program.pending import LATER
 from interpreters.loop.program.program import Program
-from interpreters.loop.worker_setup import Worker, worker_answer
+from interpreters.loop.workers import worker_answer
 from interpreters.observing.async_delivery import await_all
-from interpreters.observing.observers import Observers
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
 from interpreters.tools.offloading import await_answer, run_to_end
@@ -63,25 +59,11 @@ SAVE_SECONDS = 5.0
 
 
 class AsyncInterpreter(Interpreter):
-    """An ``Interpreter`` in the task that awaits ``run``.
+    """An ``Interpreter`` in the task that awaits ``run``."""
 
-    Args:
-        room: awaited after each piece of a reply; it stops the model while a reader is behind (backpressure).
-    """
-
-    def __init__(
-        self,
-        engine: CognitiveEngine,
-        program: Program,
-        *,
-        observers: Observers | None = None,
-        recorder: Writer | None = None,
-        state: AgentState | None = None,
-        clock: Clock | None = None,
-        watcher: Watcher | None = None,
-        room: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self.room = room
+    def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
+        self.room: Callable[[], Awaitable[object]] | None = None
+        """Awaited after each piece of a reply; it stops the model while a reader is behind (backpressure)."""
         self._group: asyncio.TaskGroup | None = None
         self._driving = False
         """Whether a run is under way whose turn is not closed yet, or could not be closed.
@@ -103,9 +85,7 @@ class AsyncInterpreter(Interpreter):
         self._end: set[asyncio.Future[None]] = set()
         """Futures that are done when the current run has ended."""
         self._performers = async_performers(program)
-        super().__init__(
-            engine, program, observers=observers, recorder=recorder, state=state, clock=clock, watcher=watcher
-        )
+        super().__init__(engine, program, **given)
         self._saying = MessagePreparer(program, self.driver)
         self._between = IdleChanges(self.driver, self._mailbox, weakref.ref(self))  # else a session would hold itself
 
@@ -138,7 +118,10 @@ class AsyncInterpreter(Interpreter):
                         await self.driver.advance_async(earlier, run_to_end)
                     if event is not None:
                         await self.driver.advance_async(await self._add_prompt(event), run_to_end)
-                    await self.driver.run_async(self._next_input, run_to_end)
+                    while self.driver.is_busy:
+                        answer = await self._next_input()
+                        if answer is not None:  # None: an effect has become pending
+                            await self.driver.advance_async(answer, run_to_end)
                 except asyncio.CancelledError as caught:
                     await self._break_off(caught, "the task was cancelled")
                     raise
@@ -175,10 +158,6 @@ class AsyncInterpreter(Interpreter):
     async def wait_until_ended(self) -> None:
         if self._turn is not None:
             await self._await_wake(self._end, None)
-
-    @property
-    def is_at_work(self) -> bool:
-        return self._turn is not None
 
     async def wait_until_closed(self, seconds: float) -> None:
         """Wait at most ``seconds`` until the current turn is closed. Its run may still wait for tasks to end."""
@@ -408,15 +387,11 @@ class AsyncInterpreter(Interpreter):
 
     # -------------------------------------------------------------------------------------------------- the workers
 
-    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
-        child = AsyncInterpreter(
-            worker.engine, worker.program, observers=observers, state=worker.state, clock=self._clock, room=self.room
-        )
-        child._notes = self._notes
-        own = self._crew.add(effect, child)
-        self._start(effect, partial(self._work, child, effect, worker.task, own, turn))
+    def _hire(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
+        child._notes, child.room = self._notes, self.room
+        self._start(effect, partial(self._work, effect, child, task, own, parent))
 
-    async def _work(self, child: AsyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> Input:
+    async def _work(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> Input:
         try:
             await parent.begin(effect.effect_id, partial(child.run, task, own))
         except (CogstepError, NotBegun):  # the embedding program's own fault, as in a turn of its own

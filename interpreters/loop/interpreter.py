@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 from cognition import (
     Acting,
@@ -45,7 +45,6 @@ from cognition import (
 from cognition.steps.decisions import Compacted, Effect, NotCompacted
 from interpreters.loop._reply_stream import ReplyStream, offered_tools
 from interpreters.loop._token_counter import counter_for
-from interpreters.loop._workers import Workers, run_worker_request
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.driver import NO_EFFECTS, Driver, Handlers, Watcher, Writer
 from interpreters.loop.errors import PendingError
@@ -61,10 +60,10 @@ from interpreters.loop.mailbox_messages import (
     WorkerEvent,
     WorkerRequest,
 )
+from interpreters.loop.performers import settle
 from interpreters.loop.program.pending import Postponable, format_pending, outlives_its_run
 from interpreters.loop.program.program import Program
-from interpreters.loop.settlement import settle
-from interpreters.loop.worker_setup import Worker, make_worker
+from interpreters.loop.workers import Workers, make_worker, run_worker_request
 from interpreters.observing.events import Inline, ToolProgress
 from interpreters.observing.observers import Observers
 from interpreters.tools.context import ToolContext
@@ -78,42 +77,44 @@ NOT_FOR_WORKERS = "this tool is run outside, and its result may come late; a wor
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
 
+class Surroundings(TypedDict, total=False):
+    """The options of an interpreter."""
+
+    observers: Observers | None
+    """Receive all events; None for no observers."""
+    recorder: Writer | None
+    """Records inputs and decisions; None for no recording."""
+    state: AgentState | None
+    """Start of the session; None for a new session."""
+    clock: Clock | None
+    """Source of time; None for the system clock."""
+    watcher: Watcher | None
+    """Called after each recorded step; None for the observers' ``transition``."""
+
+
 class Interpreter(ABC):
     """Carries out the decisions of one session, one run at a time.
 
     Args:
         engine: makes the decisions.
         program: tools, models and functions of the embedding program.
-        observers: receive all events; None for no observers.
-        recorder: records inputs and decisions; None for no recording.
-        state: start of the session; None for a new session.
-        clock: source of time; None for the system clock.
-        watcher: called after each recorded step; None for the observers' ``transition``.
+        given: see ``Surroundings``.
 
     Raises:
         ConfigError: the program can't carry out an effect that the engine may decide.
     """
 
-    def __init__(
-        self,
-        engine: CognitiveEngine,
-        program: Program,
-        *,
-        observers: Observers | None = None,
-        recorder: Writer | None = None,
-        state: AgentState | None = None,
-        clock: Clock | None = None,
-        watcher: Watcher | None = None,
-    ) -> None:
+    def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
         program.check(engine)
         self.program = program
+        observers = given.get("observers")
         self.observers: Observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         self.compacted: Compacted | NotCompacted | None = None
         """Result of this run's latest summary; None if no summary was requested."""
         self.began: int = 0
         """The number of messages in history before the latest turn."""
-        self._clock = clock or SYSTEM_CLOCK
+        self._clock = given.get("clock") or SYSTEM_CLOCK
         self._turn: Turn | None = None
         self._latest: Turn | None = None
         """The current or previous run, whose turn may still be open; None if another process ran it."""
@@ -134,9 +135,9 @@ class Interpreter(ABC):
             self.handlers,
             self,
             now=self._clock.time,
-            state=state,
-            recorder=recorder,
-            watcher=watcher or self.observers.transition,
+            state=given.get("state"),
+            recorder=given.get("recorder"),
+            watcher=given.get("watcher") or self.observers.transition,
         )
         self.driver.counter = counter_for(self.driver, program, self.observers.warn)
 
@@ -163,8 +164,8 @@ class Interpreter(ABC):
         """Carry out an effect on a thread or in a task, while the session continues."""
 
     @abstractmethod
-    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
-        """Start a worker's interpreter, of the same kind as this one."""
+    def _hire(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
+        """Start a worker's interpreter. Its answer is for this turn, and it runs the task in a turn of its own."""
 
     # ------------------------------------------------------------------------------------------------ a turn's bounds
 
@@ -177,21 +178,17 @@ class Interpreter(ABC):
         self._turn, self._reply = turn, None
         self.finished = self.compacted = None
         self.driver.left = False
-        if event is None or self._is_continuation(event):
+        in_flight, answered = self.driver.in_flight, getattr(event, "effect_id", None)
+        if event is None or answered in in_flight or (in_flight and isinstance(event, CancelAsked)):
             if event is None:
                 self.driver.pending.clear()
             else:
                 self._keep_pending()
                 self._promised |= self.driver.pending
-            self._latest, turn.inherited = turn, frozenset(self.driver.in_flight) - self._untouched
+            self._latest, turn.inherited = turn, frozenset(in_flight) - self._untouched
             self.observers.take_up(self.driver.state)
             return self.driver.resume(self._settle_interrupted)
         return self._opening_inputs(turn)
-
-    def _is_continuation(self, event: Input) -> bool:
-        return bool(self.driver.in_flight) and (
-            isinstance(event, CancelAsked) or getattr(event, "effect_id", None) in self.driver.in_flight
-        )
 
     def _settle_interrupted(self, effect: Effect, waited: float) -> Effect | Input:
         return effect if effect.effect_id in self._untouched else settle(self.program.tools, effect, waited)
@@ -463,11 +460,15 @@ class Interpreter(ABC):
     def _context(self, effect: CallTool, deliver: Callable[[MailboxMessage], object]) -> ToolContext[Any]:
         """Return the tool's context for this call. Its progress goes to ``deliver``."""
         call, turn = effect.call, self._working_turn()
-        context = self._contexts[effect.effect_id] = self.program.tool_context(
-            effect,
-            self.program.session,
-            lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
-            partial(turn.try_begin, effect.effect_id),
+        context = self._contexts[effect.effect_id] = ToolContext(
+            self.program.deps,
+            session=self.program.session,
+            call_id=call.id,
+            effect_id=effect.effect_id,
+            tool=call.name,
+            report=lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
+            begins=partial(turn.try_begin, effect.effect_id),
+            keeper=self.program.keeper,
         )
         return context
 
@@ -484,7 +485,8 @@ class Interpreter(ABC):
             worker.program.session,
             shown=bool(self.observers),
         )
-        self._hire(effect, worker, tell, turn)
+        child = type(self)(worker.engine, worker.program, observers=tell, state=worker.state, clock=self._clock)
+        self._hire(effect, child, worker.task, self._crew.add(effect, child), turn)
 
     handlers: ClassVar[Handlers] = {
         SpawnWorker: _spawn,

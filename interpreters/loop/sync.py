@@ -17,10 +17,9 @@ from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, Unpack
 
 from cognition import (
-    AgentState,
     CallModel,
     CallTool,
     CognitiveEngine,
@@ -36,10 +35,10 @@ from cognition import (
 from cognition.steps.decisions import Effect
 from cognition.steps.inputs import INPUT_TYPES
 from interpreters.loop._user_message import MessagePreparer
-from interpreters.loop.clock import LONGEST_WAIT, Clock
-from interpreters.loop.driver import Handlers, Writer
+from interpreters.loop.clock import LONGEST_WAIT
+from interpreters.loop.driver import Handlers
 from interpreters.loop.errors import BusyError
-from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
+from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter, Surroundings
 from interpreters.loop.mailbox_messages import (
     Deferred,
     HandedInput,
@@ -52,8 +51,7 @@ from interpreters.loop.mailbox_messages import (
 from interpreters.loop.performers import CONSULTED, Answered, Scope, sync_performers, unanswered_input
 from interpreters.loop.program.pending import LATER, Later
 from interpreters.loop.program.program import NEEDS_A_LOOP, Program
-from interpreters.loop.worker_setup import Worker, worker_answer
-from interpreters.observing.observers import Observers
+from interpreters.loop.workers import worker_answer
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
 from runtime.threads.pool import ThreadPool
@@ -63,24 +61,11 @@ INPUTS = frozenset(INPUT_TYPES)
 
 
 class SyncInterpreter(Interpreter):
-    """An ``Interpreter`` on the caller's thread.
+    """An ``Interpreter`` on the caller's thread."""
 
-    Args:
-        parent: for a worker, runs questions to the program on the session's own thread.
-    """
-
-    def __init__(
-        self,
-        engine: CognitiveEngine,
-        program: Program,
-        *,
-        observers: Observers | None = None,
-        recorder: Writer | None = None,
-        state: AgentState | None = None,
-        clock: Clock | None = None,
-        parent: Callable[[Callable[[], Any]], Future[Any]] | None = None,
-    ) -> None:
-        self._parent = parent
+    def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
+        self._parent: Callable[[Callable[[], Any]], Future[Any]] | None = None
+        """For a worker, runs questions to the program on the session's own thread."""
         self._notes = threading.Lock()
         """Lock of the memory: one user at a time, workers included."""
         self._threads = ThreadPool()
@@ -100,7 +85,7 @@ class SyncInterpreter(Interpreter):
         for source in (program.system, *program.context):
             if source is not None and source.is_async:
                 raise ConfigError(f"{source.what} is an async function, {NEEDS_A_LOOP}")
-        super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
+        super().__init__(engine, program, **given)
         self._saying = MessagePreparer(program, self.driver)
 
     # ------------------------------------------------------------------------------------------------ running a turn
@@ -389,20 +374,11 @@ class SyncInterpreter(Interpreter):
 
     # -------------------------------------------------------------------------------------------------- the workers
 
-    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
-        child = SyncInterpreter(
-            worker.engine,
-            worker.program,
-            observers=observers,
-            state=worker.state,
-            clock=self._clock,
-            parent=partial(self._ask_for_worker, turn),
-        )
-        child._notes = self._notes
-        own = self._crew.add(effect, child)
-        self._threads.start(partial(self._work, child, effect, worker.task, own, turn))
+    def _hire(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
+        child._notes, child._parent = self._notes, partial(self._ask_for_worker, parent)
+        self._threads.start(partial(self._work, effect, child, task, own, parent))
 
-    def _work(self, child: SyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> None:
+    def _work(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
         letter: MailboxMessage
         try:
             parent.begin(effect.effect_id, partial(child.run, task, own))

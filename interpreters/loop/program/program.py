@@ -51,7 +51,6 @@ from interpreters.loop.program.questions import (
     ReviewPlans,
     chosen_options,
 )
-from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool_result
 from interpreters.tools.undo_hook import UndoHook
 from runtime.protocol.model import Runtime
@@ -121,21 +120,6 @@ class Program:
                 raise ConfigError(f"performers: {show(kind)} is no effect; the effects are {names}")
             if not callable(performer):
                 raise ConfigError(f"performers: {show(performer)} is no function to perform {kind.__name__}")
-
-    def tool_context(
-        self, effect: CallTool, session: str, report: Callable[[str], object], begins: Callable[[], bool]
-    ) -> ToolContext[Any]:
-        """Return the ``ToolContext`` of a call."""
-        return ToolContext(
-            self.deps,
-            session=session,
-            call_id=effect.call.id,
-            effect_id=effect.effect_id,
-            tool=effect.call.name,
-            report=report,
-            begins=begins,
-            keeper=self.keeper,
-        )
 
     def check(self, engine: CognitiveEngine) -> None:
         """Check that the program can carry out every effect that the engine may decide.
