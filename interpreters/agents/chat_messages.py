@@ -33,7 +33,7 @@ from cognition.base.checking import show
 from cognition.base.strict_json import DECODER
 from cognition.steps.phases import Acting, Settled
 from cognition.values.content import MEDIA_TYPES, check_parts, text_of
-from interpreters.agents._foreign_recording import conversation_of
+from interpreters.agents._state_restore import conversation_of
 from interpreters.recording.sessions.export import openai_messages
 
 ROLES = ("system", "developer", "user", "assistant", "tool")

@@ -25,7 +25,7 @@ from cognition import (
 from cognition.steps.phases import Closed
 from cognition.values.routing import OWN
 from cognition.values.tools import ToolSpec
-from interpreters.agents._foreign_recording import conversation_of
+from interpreters.agents._state_restore import conversation_of
 from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, fill
 from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
 from interpreters.loop.driver import Driver, follower

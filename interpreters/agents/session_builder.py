@@ -13,13 +13,10 @@ from cognition import (
     AgentConfig,
     AgentState,
     CognitiveEngine,
-    CogstepError,
     ConfigError,
     GenerationOptions,
     LLMEngine,
-    Outcome,
     ToolSpec,
-    TurnFinished,
     UserMessage,
     UserSpoke,
 )
@@ -29,13 +26,10 @@ from cognition.steps.vocabulary import engine_tools
 from cognition.values.features import HookPoint
 from interpreters.agents._state_restore import check_state
 from interpreters.agents.options import AgentOptions, ProgramOptions, config_fields, fill, routing_fields
-from interpreters.agents.results import RunResult, Suspended
-from interpreters.agents.structured_answers import StructuredResult, answer_schema
+from interpreters.agents.structured_answers import answer_type
 from interpreters.loop.clock import Clock
-from interpreters.loop.driver import Driver
 from interpreters.loop.program.message_content import Content, content_of
 from interpreters.loop.program.message_sources import PromptFunction, PromptSource, prompt_source
-from interpreters.loop.program.pending import Postponable
 from interpreters.loop.program.program import Program
 from interpreters.observing.events import Observer
 from interpreters.recording.journal import Journal, Origin
@@ -254,38 +248,7 @@ def user_input(content: Content | UserSpoke, returns: Any = NO_TYPE) -> UserSpok
     if isinstance(content, UserSpoke):
         return content
     text, parts = content_of(content)
-    return UserSpoke(text, "" if returns is NO_TYPE else answer_schema(returns), parts)
-
-
-def turn_result(
-    driver: Driver,
-    began: int,
-    finished: TurnFinished | None,
-    pending: tuple[Postponable, ...],
-    returns: Any = NO_TYPE,
-) -> RunResult:
-    """Return the result of a run.
-
-    Args:
-        driver: the session after the run.
-        began: the number of messages before the turn.
-        finished: the end of the turn; None if it waits.
-        pending: the effects it waits for.
-        returns: the requested type of the answer.
-
-    Raises:
-        CogstepError: the engine ended the turn without ``TurnFinished``.
-    """
-    if finished is None and not driver.in_flight:
-        raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
-    after = driver.state
-    outcome: Outcome | Suspended
-    if finished is None:
-        outcome, usage = Suspended(pending), after.spent.usage
-    else:
-        outcome, usage = finished.outcome, finished.usage
-    parts = (outcome, usage, driver.reveal(after.history[began:]), after.counters.turn)
-    return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
+    return UserSpoke(text, "" if returns is NO_TYPE else answer_type(returns).schema, parts)
 
 
 def start_of_turn(state: AgentState) -> int:
