@@ -11,10 +11,11 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from interpreters.loop.driver import Driver
-from interpreters.loop.mailbox_messages import HandedInput, MailboxMessage, Turn
+from interpreters.loop.interpreter import Interpreter
+from interpreters.loop.mailbox_messages import HandedInput, MailboxMessage
 from interpreters.tools.offloading import mark_seen, run_to_end
 
 Kind = TypeVar("Kind")
@@ -74,14 +75,6 @@ class Mailbox:
             wake.set_result(None)
 
 
-class SessionRunner(Protocol):
-    """The object that runs the session."""
-
-    @property
-    def current_turn(self) -> Turn | None:
-        """The run that is under way."""
-
-
 class IdleChanges:
     """Take inputs in order, each exactly once, even if a run begins or ends in the meantime.
 
@@ -93,7 +86,7 @@ class IdleChanges:
 
     __slots__ = ("_driver", "_left", "_mailbox", "_outside", "_session", "_task")
 
-    def __init__(self, driver: Driver, mailbox: Mailbox, session: Callable[[], SessionRunner | None]) -> None:
+    def __init__(self, driver: Driver, mailbox: Mailbox, session: Callable[[], Interpreter | None]) -> None:
         self._driver = driver
         self._mailbox = mailbox
         self._session = session

@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -77,18 +79,19 @@ is longer than anything that a template writes around a text.
 USER, REPLY = UserMessage("m", WORD), AssistantMessage("m", WORD)
 RESULT = ToolMessage("m", CALL_ID.format(999, 99), WORD, WORD)
 
-COUNTED: frozenset[type[Input]] = frozenset(
-    (UserSpoke, ModelReplied, ToolReturned, ToolFailed, WorkerFinished, MemoryRecalled)
-)
+RESULT_TEXTS: Mapping[type[Input], Callable[[Any], str]] = {
+    ToolReturned: attrgetter("content"),
+    ToolFailed: lambda event: error_text(event.message),
+    WorkerFinished: attrgetter("text"),
+    MemoryRecalled: lambda event: "\n".join(event.items),
+}
+"""The text of a result, by the input that brings it."""
+COUNTED: frozenset[type[Input]] = frozenset((UserSpoke, ModelReplied, *RESULT_TEXTS))
 """Input types that contain texts of any length."""
 
 
 class CountError(Exception):
     """An impossible token count."""
-
-
-class UncountedError(CogstepError):
-    """A text that a template refuses, such as arguments that are not JSON."""
 
 
 def counter_for(driver: Driver, program: Program, warn: Callable[[str], object]) -> Counter | None:
@@ -219,7 +222,9 @@ class Counter:
                 calls = tuple([ToolCall("", call.name, call.arguments_json) for call in event.calls])
                 message: Message = AssistantMessage("m", event.text, event.reasoning, calls)
             case _:
-                message = ToolMessage("m", "", self._name(event), _result_text(event))
+                call = getattr(self._driver.in_flight.get(event.effect_id), "call", None)
+                name = WORD if call is None else str(call.name)
+                message = ToolMessage("m", "", name, RESULT_TEXTS[type(event)](event))
         return evolve(event, tokens=self._tokens(message, costs))
 
     def _earlier(self, state: AgentState, costs: TemplateCosts) -> tuple[Tokens, ...]:
@@ -240,10 +245,6 @@ class Counter:
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)][:-1]
         around, last, *whole = self._texts([AROUND.ljust(PIECE, "<"), text[-PIECE:], *pieces])
         return max(around, -(-last * PIECE // max(min(len(text), PIECE), 1)), *whole)
-
-    def _name(self, event: Any) -> str:
-        call = getattr(self._driver.in_flight.get(event.effect_id), "call", None)
-        return WORD if call is None else str(call.name)
 
     # --------------------------------------------------------------------------------------- what one message adds
 
@@ -435,47 +436,29 @@ def _with_usual_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     return tuple([evolve(call, id=CALL_ID.format(999 - at // 90, 99 - at % 90)) for at, call in enumerate(calls)])
 
 
-def _calling(number: int) -> AssistantMessage:
-    return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD)] * number))
+def _calling(number: int, arguments: str = "{}") -> AssistantMessage:
+    return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD, arguments)] * number))
 
 
 def _results(number: int) -> tuple[ToolMessage, ...]:
     return tuple([evolve(RESULT, call_id=call.id) for call in _calling(number).calls])
 
 
-def _calling_with(arguments: str) -> AssistantMessage:
-    return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD, arguments)]))
+def _as_text(**how: Any) -> Way:
+    """Return how a template writes a text as JSON, with the arguments of ``json.dumps``."""
+    return lambda text: json.dumps(text, **how)[1:-1]
 
 
-def _nothing(_text: str) -> str:
-    return ""
+def _as_object(**how: Any) -> Way:
+    """Return how a template writes arguments as JSON, with the arguments of ``json.dumps``."""
 
+    def write(arguments: str) -> str:
+        try:
+            return json.dumps(LENIENT.decode(arguments), **how)
+        except (ValueError, RecursionError) as error:  # a template refuses them too
+            raise CogstepError("the arguments are no JSON") from error
 
-def _json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def _ascii_json(text: str) -> str:
-    return json.dumps(text)[1:-1]
-
-
-def _spaced(arguments: str) -> str:
-    return json.dumps(_read(arguments), ensure_ascii=False)
-
-
-def _ascii(arguments: str) -> str:
-    return json.dumps(_read(arguments))
-
-
-def _indented(arguments: str) -> str:
-    return json.dumps(_read(arguments), ensure_ascii=False, indent=2)
-
-
-def _read(arguments: str) -> Any:
-    try:
-        return LENIENT.decode(arguments)
-    except (ValueError, RecursionError) as error:
-        raise UncountedError from error
+    return write
 
 
 MANY = range(1, 13)
@@ -486,19 +469,13 @@ ODD_ARGUMENTS = (
 )
 """Many short arguments and values, around which a template may write more than around a long one."""
 
-TEXTS: Sequence[Way] = (str, _json, _ascii_json)
+TEXTS: Sequence[Way] = (str, _as_text(ensure_ascii=False), _as_text())
+ARGUMENTS: Sequence[Way] = (str, _as_object(ensure_ascii=False), _as_object(), _as_object(ensure_ascii=False, indent=2))
 PLACES: Mapping[Kind, Place] = {
     "user": Place((USER, REPLY), USER, (), lambda text: UserMessage("m", text), TEXTS),
     "reply": Place((USER,), REPLY, (USER,), lambda text: AssistantMessage("m", text), TEXTS),
-    "thought": Place((USER,), REPLY, (), lambda text: AssistantMessage("m", WORD, text), (_nothing, *TEXTS)),
-    "call": Place(
-        (USER,),
-        _calling(1),
-        _results(1),
-        _calling_with,
-        (str, _spaced, _ascii, _indented),
-        ODD_ARGUMENTS,
-    ),
+    "thought": Place((USER,), REPLY, (), lambda text: AssistantMessage("m", WORD, text), (lambda _: "", *TEXTS)),
+    "call": Place((USER,), _calling(1), _results(1), partial(_calling, 1), ARGUMENTS, ODD_ARGUMENTS),
     "result": Place((USER, _calling(1)), RESULT, (), lambda text: evolve(RESULT, content=text), TEXTS),
 }
 
@@ -516,16 +493,3 @@ def _bytes(message: Message) -> int:
         return most_tokens(message.text)
     calls = "".join([call.name + call.arguments_json for call in message.calls])
     return most_tokens(message.text) + most_tokens(message.reasoning) + most_tokens(calls)
-
-
-def _result_text(event: Any) -> str:
-    match event:
-        case ToolReturned():
-            return event.content
-        case ToolFailed():
-            return error_text(event.message)
-        case MemoryRecalled():
-            return "\n".join(event.items)
-        case _:
-            text: str = event.text
-            return text

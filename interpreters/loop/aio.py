@@ -65,10 +65,10 @@ class AsyncInterpreter(Interpreter):
         self.room: Callable[[], Awaitable[object]] | None = None
         """Awaited after each piece of a reply; it stops the model while a reader is behind (backpressure)."""
         self._group: asyncio.TaskGroup | None = None
-        self._driving = False
-        """Whether a run is under way whose turn is not closed yet, or could not be closed.
+        self._turn_closed = self._run_ended = asyncio.Event()
+        """Set when the turn of the newest run is closed, or could not be closed; and when that run has ended.
 
-        True from before the first input, which may need long to reach the disk.
+        They are new from before its first input on, which may need long to reach the disk.
         """
         self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
@@ -80,10 +80,6 @@ class AsyncInterpreter(Interpreter):
         """Task that reads the model's reply while other effects are in flight."""
         self._alone: tuple[CallModel, Scope] | None = None
         """The reply to read in the session's own task."""
-        self._rest: set[asyncio.Future[None]] = set()
-        """Futures that are done when the current turn is closed."""
-        self._end: set[asyncio.Future[None]] = set()
-        """Futures that are done when the current run has ended."""
         self._performers = async_performers(program)
         super().__init__(engine, program, **given)
         self._saying = MessagePreparer(program, self.driver)
@@ -107,10 +103,11 @@ class AsyncInterpreter(Interpreter):
             raise BusyError(BUSY)
         self.check_nothing_waits(event)
         self._saying.check(event)
+        self._turn_closed, self._run_ended = asyncio.Event(), asyncio.Event()
         error: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
-                self._group, self._driving = group, True
+                self._group = group
                 try:
                     beginning = self._begin_run(event, turn or Turn())
                     self._between.begin()
@@ -122,15 +119,14 @@ class AsyncInterpreter(Interpreter):
                         answer = await self._next_input()
                         if answer is not None:  # None: an effect has become pending
                             await self.driver.advance_async(answer, run_to_end)
-                except asyncio.CancelledError as caught:
-                    await self._break_off(caught, "the task was cancelled")
+                except asyncio.CancelledError:
+                    await self._break_off("the task was cancelled")
                     raise
                 except BaseException as caught:
-                    await self._break_off(caught, describe(caught))
+                    await self._break_off(describe(caught))
                     error = caught  # raised outside, since a group would wrap it
                 finally:
-                    self._driving = False
-                    self._wake(self._rest)
+                    self._turn_closed.set()
             if error is not None:
                 raise error
         finally:
@@ -142,7 +138,7 @@ class AsyncInterpreter(Interpreter):
             finally:
                 self._end_run()
                 self._group = None
-                self._wake(self._end)
+                self._run_ended.set()
 
     async def _add_prompt(self, event: Input) -> Input:
         saying, program = self._saying, self.program
@@ -157,25 +153,13 @@ class AsyncInterpreter(Interpreter):
 
     async def wait_until_ended(self) -> None:
         if self._turn is not None:
-            await self._await_wake(self._end, None)
+            await self._run_ended.wait()
 
     async def wait_until_closed(self, seconds: float) -> None:
         """Wait at most ``seconds`` until the current turn is closed. Its run may still wait for tasks to end."""
-        if self._driving:
-            await self._await_wake(self._rest, seconds)
-
-    @staticmethod
-    def _wake(waiting: set[asyncio.Future[None]]) -> None:
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-        waiting.clear()
-
-    @staticmethod
-    async def _await_wake(waiting: set[asyncio.Future[None]], seconds: float | None) -> None:
-        future = asyncio.get_running_loop().create_future()
-        waiting.add(future)
-        await asyncio.wait([future], timeout=seconds)
+        if self._turn is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._turn_closed.wait(), seconds)
 
     async def close_unless_resumable(self, reason: str) -> None:
         """Close the open turn, unless it can be continued."""
@@ -189,7 +173,7 @@ class AsyncInterpreter(Interpreter):
         for event in self._closing_inputs(reason):
             await self.driver.advance_async(event, run_to_end)
 
-    async def _break_off(self, error: BaseException, reason: str) -> None:
+    async def _break_off(self, reason: str) -> None:
         self._stop_work()
         if self._suspend():  # neither a cancellation nor a full disk gives up what can wait
             self._forget()
@@ -246,14 +230,10 @@ class AsyncInterpreter(Interpreter):
 
     def _start(self, effect: Effect, work: Work) -> asyncio.Task[None]:
         """Begin an effect. If foreign code cancels its task, the answer is ``unanswered_input``."""
-        task = self._tasks[effect.effect_id] = self._in_group(self._carry_out(effect, work))
-        return task
-
-    def _in_group(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         if self._group is None:
-            work.close()
             raise ConfigError("an effect can be carried out in a run only")
-        return self._group.create_task(work)
+        task = self._tasks[effect.effect_id] = self._group.create_task(self._carry_out(effect, work))
+        return task
 
     async def _carry_out(self, effect: Effect, work: Work) -> None:
         effect_id, turn = effect.effect_id, self._working_turn()
@@ -295,9 +275,8 @@ class AsyncInterpreter(Interpreter):
     # -------------------------------------------------------------------------------------------------- performing
 
     def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
-        turn = self._working_turn()
-        reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
-        scope = Scope(self.program, turn, self.observers, reply, context, room=self.room)
+        scope = super()._scope(effect, context)
+        scope.room = self.room
         if isinstance(effect, Recall):
             scope.notes = self._notes
         return scope

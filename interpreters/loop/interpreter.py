@@ -60,7 +60,7 @@ from interpreters.loop.mailbox_messages import (
     WorkerEvent,
     WorkerRequest,
 )
-from interpreters.loop.performers import settle
+from interpreters.loop.performers import Scope, settle
 from interpreters.loop.program.pending import Postponable, format_pending, outlives_its_run
 from interpreters.loop.program.program import Program
 from interpreters.loop.workers import Workers, make_worker, run_worker_request
@@ -422,11 +422,12 @@ class Interpreter(ABC):
     def _answer_after(self, seconds: float, effect_id: EffectId, answer: Callable[[], Input]) -> None:
         self._deadlines[effect_id] = (self._clock.monotonic() + seconds, answer)
 
-    def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
-        native, engine = effect.request.protocol == "native", self.driver.engine
-        tools = tuple if native else partial(offered_tools, engine, self.program)
-        self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
-        return self._reply
+    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
+        turn, reply = self._working_turn(), None
+        if isinstance(effect, CallModel):
+            tools = partial(offered_tools, self.driver.engine, self.program)
+            reply = self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
+        return Scope(self.program, turn, self.observers, reply, context)
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
         """Return the called tool, and start its deadline.
@@ -434,25 +435,21 @@ class Interpreter(ABC):
         Returns None if the program has no such tool, or runs it outside. Unless the program performs ``CallTool``
         itself, an unknown tool is reported to the model.
         """
-        tool = self.program.tools.get(effect.call.name)
-        if tool is None and CallTool in self.program.performers:
-            return None
-        if tool is None:
+        tool, usual = self.program.tools.get(effect.call.name), CallTool not in self.program.performers
+        if tool is None and usual:
             self._post(ToolFailed(effect.effect_id, f"this program has no tool {effect.call.name!r}"))
-        elif isinstance(tool, ExternalTool) and CallTool not in self.program.performers:
+        elif isinstance(tool, ExternalTool) and usual:
             self._post(self._hand_out(tool, effect))
             return None
-        elif tool.timeout is not None:
+        elif tool is not None and tool.timeout is not None:
             self._answer_after(tool.timeout, effect.effect_id, partial(too_late, tool, effect))
         return tool
 
     def _hand_out(self, tool: ExternalTool, effect: CallTool) -> MailboxMessage:
         """Return the letter for a call of a tool that the program runs outside."""
-        wrong = tool.problems(effect.call.arguments)
+        wrong = tool.problems(effect.call.arguments) or ("" if self.program.postpones else NOT_FOR_WORKERS)
         if wrong:
             return ToolFailed(effect.effect_id, wrong)
-        if not self.program.postpones:
-            return ToolFailed(effect.effect_id, NOT_FOR_WORKERS)
         turn = self._working_turn()
         turn.try_begin(effect.effect_id)  # from here on the program may run it
         return Deferred(turn, effect.effect_id)

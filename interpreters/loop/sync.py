@@ -282,9 +282,9 @@ class SyncInterpreter(Interpreter):
     # -------------------------------------------------------------------------------------------------- performing
 
     def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
-        turn = self._working_turn()
-        reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
-        return Scope(self.program, turn, self.observers, reply, context, self._parent, self._notes)
+        scope = super()._scope(effect, context)
+        scope.elsewhere, scope.notes = self._parent, self._notes
+        return scope
 
     def _begin(self, effect: Effect) -> None:
         """Note the effect for this thread, where the model and the program are asked one after another."""
