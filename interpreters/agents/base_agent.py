@@ -123,10 +123,10 @@ class BaseAgent:
             ConfigError: the tools differ from those of the recording.
             ReplayDivergedError: it was recorded by other agent logic.
         """
-        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given, system)
-        agent._begin(reopened.parts)
+        agent, (parts, records) = cls.__new__(cls), reopen(path, model, tools, given, system)
+        agent._begin(parts)
         try:
-            replay_into(reopened.records, agent._interpreter.driver)
+            replay_into(records, agent._interpreter.driver)
         except BaseException:
             agent._release()
             raise
@@ -182,7 +182,7 @@ class BaseAgent:
         self.model: Runtime = parts.program.model
         self.session: str = parts.program.session
         self.config: AgentConfig = parts.config
-        self._owns_model = parts.owns_model
+        self._owns_model = parts.given["owns_model"]
         self._weakened = parts.weakened
         self._journal = parts.journal
         self._closed = False
@@ -195,7 +195,7 @@ class BaseAgent:
                 parts.engine,
                 parts.program if keeper is None else evolve(parts.program, keeper=keeper),
                 observers=Observers(
-                    parts.observers,
+                    parts.given["observers"],
                     self.session,
                     weakened=parts.weakened,
                     warnings=parts.warnings,
@@ -203,7 +203,7 @@ class BaseAgent:
                 ),
                 recorder=parts.journal,
                 state=parts.start,
-                clock=parts.clock,
+                clock=parts.given["clock"],
             )
             if keeper is not None:
                 driver = self._interpreter.driver

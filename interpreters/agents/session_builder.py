@@ -27,11 +27,9 @@ from cognition.values.features import HookPoint
 from interpreters.agents._state_restore import check_state
 from interpreters.agents.options import AgentOptions, ProgramOptions, config_fields, fill, routing_fields
 from interpreters.agents.structured_answers import answer_type
-from interpreters.loop.clock import Clock
 from interpreters.loop.program.message_content import Content, content_of
 from interpreters.loop.program.message_sources import PromptFunction, PromptSource, prompt_source
 from interpreters.loop.program.program import Program
-from interpreters.observing.events import Observer
 from interpreters.recording.journal import Journal, Origin
 from interpreters.recording.redactor import RedactionNote, Redactor
 from interpreters.tools.external import Usable, as_tools
@@ -76,10 +74,9 @@ class Parts:
     config: AgentConfig
     engine: CognitiveEngine
     program: Program
-    observers: tuple[Observer, ...]
     journal: Journal | None
-    owns_model: bool | None
-    clock: Clock | None
+    given: ProgramOptions
+    """All options with their defaults."""
     start: AgentState | None
     """The state the session starts from; None for a new session."""
     weakened: Mapping[str, tuple[Weakened, ...]]
@@ -203,18 +200,8 @@ def make_parts(
 ) -> Parts:
     unsealed = "" if journal is None else journal.warning
     untold = [unsupported_native(config, each) for each in (program.model, *program.models.values())]
-    return Parts(
-        config=config,
-        engine=engine,
-        program=program,
-        observers=tuple(full["observers"]),
-        journal=journal,
-        owns_model=full["owns_model"],
-        clock=full["clock"],
-        start=start,
-        weakened=weakened,
-        warnings=tuple(filter(None, (*_idle_rules(config), *untold, unsealed))),
-    )
+    warnings = tuple(filter(None, (*_idle_rules(config), *untold, unsealed)))
+    return Parts(config, engine, program, journal, full, start, weakened, warnings)
 
 
 def find_weakened(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weakened, ...]]:

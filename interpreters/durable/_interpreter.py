@@ -180,7 +180,11 @@ class DurableInterpreter(AsyncInterpreter):
     ) -> None:
         program = parts.program
         observers = Observers(
-            parts.observers, program.session, weakened=parts.weakened, threads=OBSERVER_THREADS, tasks=Tasks
+            parts.given["observers"],
+            program.session,
+            weakened=parts.weakened,
+            threads=OBSERVER_THREADS,
+            tasks=Tasks,
         )
         super().__init__(
             parts.engine,

@@ -115,23 +115,6 @@ class ReplyStream:
         tools: returns the tools offered to the model.
     """
 
-    __slots__ = (
-        "_clock",
-        "_deadline",
-        "_done",
-        "_error",
-        "_generation",
-        "_observers",
-        "_seen",
-        "_shown",
-        "_timer",
-        "_told",
-        "effect",
-        "late",
-        "turn",
-        "unread",
-    )
-
     def __init__(
         self,
         effect: CallModel,

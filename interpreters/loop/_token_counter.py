@@ -139,10 +139,8 @@ class Measure:
     """None while the costs are being measured."""
     ways: dict[Kind, tuple[Way, int] | None] = field(factory=dict)
     """How the template writes each kind of text, and the tokens that it writes around it; None: in no known way."""
-    names: dict[str, int] = field(factory=dict)
-    """Token counts of tools' names."""
-    sizes: dict[tuple[Message, ...], int] = field(factory=dict)
-    """Token counts of the small sample conversations."""
+    sizes: dict[str | tuple[Message, ...], int] = field(factory=dict)
+    """Token counts of tools' names and of the small sample conversations."""
 
 
 MEASURES: WeakKeyDictionary[Any, deque[Measure]] = WeakKeyDictionary()
@@ -263,7 +261,7 @@ class Counter:
     def _reply(self, message: AssistantMessage, costs: TemplateCosts) -> int:
         texts: list[tuple[Kind, str]] = [("reply", message.text), ("thought", message.reasoning)]
         texts += [("call", call.arguments_json) for call in message.calls]
-        names = sum([self._name_tokens(call.name) for call in message.calls])
+        names = sum([self._size(call.name) for call in message.calls])
         return self._written(texts, message) + names + costs.reply + costs.call * len(message.calls)
 
     def _result(self, message: ToolMessage, costs: TemplateCosts) -> Tokens:
@@ -277,7 +275,7 @@ class Counter:
         counts = self._most([(piece, write(piece)) for piece in pieces])
         if way is None:
             around = max(self._in_place(PLACES["result"], message) - sum(counts), 0)
-        return (costs.result + around + self._name_tokens(message.name), *counts)
+        return (costs.result + around + self._size(message.name), *counts)
 
     def _written(self, texts: Sequence[tuple[Kind, str]], message: Message) -> int:
         """Return the tokens of a message's texts as the template writes them."""
@@ -292,12 +290,6 @@ class Counter:
         shown = [(text,) for kind, text in texts if any(bare) and kind != "thought"]
         kinds: list[Kind] = ["call"] if any(bare) else [kind for kind, _ in texts]
         return max(*[self._in_place(PLACES[kind], message) for kind in kinds], sum(self._most(shown)))
-
-    def _name_tokens(self, name: str) -> int:
-        names = self._current().names
-        if name not in names:
-            (names[name],) = self._texts([name])
-        return names[name]
 
     def _most(self, forms: Sequence[Sequence[str]]) -> list[int]:
         """Return the tokens of each text in the longest of its forms."""
@@ -393,11 +385,11 @@ class Counter:
             model=str(self._model.describe().name),
         )
 
-    def _size(self, messages: tuple[Message, ...]) -> int:
+    def _size(self, of: str | tuple[Message, ...]) -> int:
         sizes = self._current().sizes
-        if messages not in sizes:
-            sizes[messages] = self._count(messages)
-        return sizes[messages]
+        if of not in sizes:
+            sizes[of] = self._texts([of])[0] if isinstance(of, str) else self._count(of)
+        return sizes[of]
 
     def _count_or(self, messages: tuple[Message, ...], otherwise: int, request: ModelRequest | None = None) -> int:
         try:

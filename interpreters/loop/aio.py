@@ -33,13 +33,12 @@ from interpreters.loop.driver import Handlers
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter, Surroundings
 from interpreters.loop.mailbox_messages import (
-    CancelRequest,
     Deferred,
     HandedInput,
     MailboxMessage,
     NotBegun,
     ProgramFailure,
-    SuspendRequest,
+    StopRequest,
     Turn,
 )
 from interpreters.loop.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered_input
@@ -206,7 +205,7 @@ class AsyncInterpreter(Interpreter):
         while True:
             letter = self._mailbox.take()
             if letter is not None:
-                if isinstance(letter, CancelRequest | SuspendRequest) and letter.turn is self._turn:
+                if isinstance(letter, StopRequest) and letter.turn is self._turn:
                     await self._stop_reading()
                 event = self._open(letter)
             elif self._alone is not None:

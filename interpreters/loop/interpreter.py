@@ -49,13 +49,13 @@ from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.driver import NO_EFFECTS, Driver, Handlers, Watcher, Writer
 from interpreters.loop.errors import PendingError
 from interpreters.loop.mailbox_messages import (
-    CancelRequest,
     Deferred,
     HandedInput,
+    Letter,
     MailboxMessage,
     ProgramFailure,
     Progress,
-    SuspendRequest,
+    StopRequest,
     Turn,
     WorkerEvent,
     WorkerRequest,
@@ -247,7 +247,7 @@ class Interpreter(ABC):
         """End the current run as ``cancel`` does, but keep effects that can be answered later."""
         turn = self._turn
         if turn is not None:
-            self._stop_turn(turn, SuspendRequest(turn, reason))
+            self._stop_turn(StopRequest(turn, reason, suspends=True))
 
     def _opening_inputs(self, turn: Turn) -> Iterator[Input]:
         yield from self._closing_inputs("the turn before was broken off")
@@ -269,10 +269,10 @@ class Interpreter(ABC):
 
     def cancel_turn(self, turn: Turn, reason: str) -> None:
         """Stop this turn, even if its run has not begun yet."""
-        self._stop_turn(turn, CancelRequest(turn, reason))
+        self._stop_turn(StopRequest(turn, reason))
 
-    def _stop_turn(self, turn: Turn, request: CancelRequest | SuspendRequest) -> None:
-        if turn.cancel():
+    def _stop_turn(self, request: StopRequest) -> None:
+        if request.turn.cancel():
             self._send(request)  # before the workers hear of it: their ends come behind it
         for context in list(self._contexts.values()):
             context.cancel()
@@ -343,33 +343,27 @@ class Interpreter(ABC):
 
     def _open(self, letter: MailboxMessage) -> Input | None:
         """Return the input in a letter, or None if it contains no input. Letters of earlier turns are dropped."""
-        match letter:
-            case CancelRequest(turn=turn, reason=reason):
-                return self._cancellation(reason) if turn is self._turn else None
-            case SuspendRequest(turn=turn, reason=reason):
-                if turn is self._turn and not self._suspend():
-                    return self._cancellation(reason)
-            case Deferred(turn=turn, effect_id=effect_id):
-                if turn is self._turn:
-                    self._release(effect_id)
-                    self._promised |= {effect_id}
-                    self.driver.defer(effect_id)
-            case Progress(turn=turn, said=said):
-                if turn is self._turn:
-                    self.observers.emit(said)
-            case WorkerEvent(turn=turn, effect_id=effect_id, event=event):
-                if turn is self._turn:
-                    self._crew.note_activity(effect_id)
-                    self.observers.forward(event)
-            case ProgramFailure(turn=turn, error=error):
-                if turn is self._turn:
-                    raise error
-            case WorkerRequest(turn=turn):
-                self.observers.wait()  # the user has seen what led to the question
-                run_worker_request(letter, wanted=not turn.is_over())
-            case _:
-                self._settle(letter)
-                return letter
+        if not isinstance(letter, Letter):
+            self._settle(letter)
+            return letter
+        if isinstance(letter, WorkerRequest):  # a worker waits for its answer in any case
+            self.observers.wait()  # the user has seen what led to the question
+            run_worker_request(letter, wanted=not letter.turn.is_over())
+            return None
+        match letter if letter.turn is self._turn else None:
+            case StopRequest(reason=reason, suspends=suspends):
+                return None if suspends and self._suspend() else self._cancellation(reason)
+            case Deferred(effect_id=effect_id):
+                self._release(effect_id)
+                self._promised |= {effect_id}
+                self.driver.defer(effect_id)
+            case Progress(said=said):
+                self.observers.emit(said)
+            case WorkerEvent(effect_id=effect_id, event=event):
+                self._crew.note_activity(effect_id)
+                self.observers.forward(event)
+            case ProgramFailure(error=error):
+                raise error
         return None
 
     def _take_due(self) -> Input | None:
