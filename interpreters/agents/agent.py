@@ -29,10 +29,11 @@ from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_inp
 from interpreters.agents.structured_answers import PartialAnswer, StructuredResult
 from interpreters.loop.interpreter import Interpreter
 from interpreters.loop.program.message_content import Content
-from interpreters.loop.program.ownership import is_closed_with
+from interpreters.loop.program.program import is_closed_with
 from interpreters.loop.sync import SyncInterpreter
 from interpreters.observing.events import Event, Inline
 from runtime.checking import checked_call
+from runtime.closeable import Closeable
 from runtime.threads.pool import ThreadPool
 
 T = TypeVar("T")
@@ -243,7 +244,7 @@ class Agent(BaseAgent):
             self.close()
 
 
-class TurnEvents(Iterator[Event]):
+class TurnEvents(Iterator[Event], Closeable):
     """The events of a turn, and its result. The turn starts when the first event is requested.
 
     A slow reader delays the model. Stopping early cancels the turn and waits for its end: at the end of a ``with``
@@ -286,14 +287,6 @@ class TurnEvents(Iterator[Event]):
     def close(self) -> None:
         """Cancel the turn if it has not ended, and wait for its end. A second call does nothing."""
         self._turn.abandon(CLOSE_SECONDS)
-
-    def __enter__(self) -> TurnEvents:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         self._turn.abandon(CLOSE_SECONDS)

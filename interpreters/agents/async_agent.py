@@ -16,7 +16,7 @@ from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_inp
 from interpreters.agents.structured_answers import PartialAnswer, StructuredResult
 from interpreters.loop.aio import AsyncInterpreter
 from interpreters.loop.program.message_content import Content
-from interpreters.loop.program.ownership import is_closed_with
+from interpreters.loop.program.program import is_closed_with
 from interpreters.observing.async_delivery import Tasks
 from interpreters.observing.events import Event, Inline
 from interpreters.tools.offloading import OBSERVER_THREADS, THREADS, run_in_new_thread, run_to_end

@@ -268,7 +268,7 @@ USUAL = AgentConfig()
 
 def config_fields(full: Any) -> dict[str, Any]:
     """Return the ``AgentConfig`` fields set by options; ``full`` contains all options with their defaults."""
-    fields = {name: usual if full[name] is None else full[name] for name, usual in _USUAL_FIELDS}
+    fields = {name: getattr(USUAL, name) if full[name] is None else full[name] for name in CONFIGURED}
     return {**fields, "features": tuple(full["features"]), "sections": tuple(fields["sections"])}
 
 
@@ -283,10 +283,6 @@ def routing_fields(full: AgentOptions) -> dict[str, Any]:
         "routes": tuple(full["routes"].items()),
         "breaker": full["breaker"] or USUAL.breaker,
     }
-
-
-_USUAL_FIELDS: tuple[tuple[str, Any], ...] = tuple([(name, getattr(USUAL, name)) for name in CONFIGURED])
-"""Computed once, since each session starts with them."""
 
 
 @cache  # reading type hints is slow

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Literal
@@ -147,14 +148,6 @@ MEASURES: WeakKeyDictionary[Any, deque[Measure]] = WeakKeyDictionary()
 """The newest measures of each model. Sessions of one program usually share prompt and tools."""
 
 
-def _measures_of(model: Any) -> deque[Measure]:
-    """Return the measures of all sessions on this model; an empty deque if the model can't be a dict key."""
-    try:
-        return MEASURES.setdefault(model, deque(maxlen=REMEMBERED))
-    except TypeError:
-        return deque(maxlen=REMEMBERED)
-
-
 class Counter:
     """Counts the texts in the inputs of one session. Created by ``counter_for``."""
 
@@ -227,15 +220,14 @@ class Counter:
 
     def _earlier(self, state: AgentState, costs: TemplateCosts) -> tuple[Tokens, ...]:
         """Return the tokens of the newest messages of history, as many as fit into the context."""
-        newest: list[Tokens] = []
+        newest: deque[Tokens] = deque()
         left = self._context
         for message in reversed(self._driver.reveal(state.history)):
-            tokens = self._tokens(message, costs)
-            newest.append(tokens)
-            left -= sum(tokens)
+            newest.appendleft(self._tokens(message, costs))
+            left -= sum(newest[0])
             if left < 0:
                 break
-        return tuple(reversed(newest))
+        return tuple(newest)
 
     def _dense(self, candidates: Sequence[Candidate]) -> int:
         """Return the maximum tokens in ``PIECE`` characters of these candidates or of the markup around them."""
@@ -338,7 +330,9 @@ class Counter:
             return measure.costs
         request = self._driver.reveal(engine.build_prompt(state))  # type: ignore[attr-defined]  # asked in ``counter_for``
         if measure is None or measure.request != request:
-            known = _measures_of(self._model)
+            known: deque[Measure] = deque(maxlen=REMEMBERED)
+            with suppress(TypeError):  # a model that can't be a key of such a dict
+                known = MEASURES.setdefault(self._model, known)
             found = [one for one in tuple(known) if one.note == self._note and one.request == request]
             measure = found[0] if found else Measure(request, self._note)
             self._measure = measure
@@ -479,9 +473,7 @@ def _number(value: Any) -> int:
 
 
 def _bytes(message: Message) -> int:
-    if isinstance(message, ToolMessage):
-        return most_tokens(message.content)
-    if isinstance(message, UserMessage):
-        return most_tokens(message.text)
-    calls = "".join([call.name + call.arguments_json for call in message.calls])
-    return most_tokens(message.text) + most_tokens(message.reasoning) + most_tokens(calls)
+    if isinstance(message, AssistantMessage):
+        calls = "".join([call.name + call.arguments_json for call in message.calls])
+        return most_tokens(message.text) + most_tokens(message.reasoning) + most_tokens(calls)
+    return most_tokens(message.content if isinstance(message, ToolMessage) else message.text)

@@ -8,7 +8,7 @@ with its recorded inputs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from time import time
 from typing import Any, Protocol, TypeVar
@@ -199,11 +199,6 @@ class Driver:
         """The redactor of the recording. With it, the engine may see placeholders in place of secrets."""
         return None if self._recorder is None else self._recorder.redactor
 
-    def defer(self, effect_id: EffectId) -> None:
-        """Stop waiting for an effect; its answer is handed in later."""
-        if effect_id in self.in_flight:
-            self.pending.add(effect_id)
-
     def advance(self, event: Input) -> None:
         """Take one input: stamp it, step, record it with its decisions, then begin to carry them out."""
         before, written, step = self.state, self.written, None
@@ -315,7 +310,7 @@ class Driver:
             self.pending.discard(answered)
         for decision in transition.decisions:
             effect: Any = decision
-            if IS_EFFECT[type(decision)]:
+            if is_effect(type(decision)):
                 self.in_flight[effect.effect_id] = effect
             elif isinstance(decision, CancelEffect):
                 self.in_flight.pop(decision.effect_id, None)
@@ -337,7 +332,7 @@ class Driver:
             handler = self._handlers.get(kind)
             if handler is not None:
                 handler(self._interpreter, decision)
-            elif IS_EFFECT[kind]:  # it would be waited for without end
+            elif is_effect(kind):  # it would be waited for without end
                 raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
 
     def dispose(self) -> None:
@@ -373,15 +368,11 @@ class Driver:
                     yield outcome
 
 
-class _Effects(dict[type, bool]):
-    """Whether the decisions of a class are effects; a lookup that replaces slower ``isinstance`` checks."""
+@cache  # a lookup that replaces slower ``isinstance`` checks
+def is_effect(kind: type[Decision]) -> bool:
+    """Whether the decisions of a class are effects."""
+    return issubclass(kind, EFFECT_TYPES)
 
-    def __missing__(self, kind: type) -> bool:
-        self[kind] = issubclass(kind, EFFECT_TYPES)
-        return self[kind]
-
-
-IS_EFFECT = _Effects()
 
 NOTHING_TO_DO: Handlers = dict.fromkeys(EFFECT_TYPES, lambda _interpreter, _decision: None)
 

@@ -356,7 +356,7 @@ class Interpreter(ABC):
             case Deferred(effect_id=effect_id):
                 self._release(effect_id)
                 self._promised |= {effect_id}
-                self.driver.defer(effect_id)
+                self.driver.pending |= {effect_id} & self.driver.in_flight.keys()
             case Progress(said=said):
                 self.observers.emit(said)
             case WorkerEvent(effect_id=effect_id, event=event):

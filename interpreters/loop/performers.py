@@ -32,6 +32,7 @@ from cognition import (
     CancelAsked,
     CogstepError,
     ConfigError,
+    EffectId,
     HookReturned,
     Input,
     MemoryRecalled,
@@ -121,28 +122,22 @@ Performers = Mapping[type[Effect], Performer]
 Answered = Input | Later | ProgramFailure
 
 
+UNANSWERED: Mapping[type[Effect], Callable[[EffectId], Input]] = {
+    CallModel: lambda effect_id: ModelFailed(effect_id, BROKEN_OFF),
+    CallTool: lambda effect_id: ToolFailed(effect_id, LEFT),
+    AskApproval: lambda effect_id: ApprovalRefused(effect_id, NOT_ASKED),
+    AskUser: lambda _: CancelAsked(NOT_ASKED),
+    ReviewPlan: lambda effect_id: PlanReviewed(effect_id, False, NOT_ASKED),
+    Recall: MemoryRecalled,
+    RunHook: lambda effect_id: HookReturned(effect_id, "refuse", HOOK_FAILED),
+    SpawnWorker: lambda effect_id: WorkerFailed(effect_id, f"it was cancelled; {IN_PART}"),
+    StartTimer: TimerFired,
+}
+
+
 def unanswered_input(effect: Effect) -> Input:
     """Return the input for an effect that could not be carried out. It fails closed: at most a refusal."""
-    effect_id = effect.effect_id
-    match effect:
-        case CallModel():
-            return ModelFailed(effect_id, BROKEN_OFF)
-        case CallTool():
-            return ToolFailed(effect_id, LEFT)
-        case AskApproval():
-            return ApprovalRefused(effect_id, NOT_ASKED)
-        case AskUser():
-            return CancelAsked(NOT_ASKED)
-        case ReviewPlan():
-            return PlanReviewed(effect_id, False, NOT_ASKED)
-        case Recall():
-            return MemoryRecalled(effect_id)
-        case RunHook():
-            return HookReturned(effect_id, "refuse", HOOK_FAILED)
-        case SpawnWorker():
-            return WorkerFailed(effect_id, f"it was cancelled; {IN_PART}")
-        case StartTimer():
-            return TimerFired(effect_id)
+    return UNANSWERED[type(effect)](effect.effect_id)
 
 
 def settle(tools: Mapping[str, Tool[..., Any]], effect: Effect, waited: float) -> Effect | Input:

@@ -42,6 +42,7 @@ from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter, Surr
 from interpreters.loop.mailbox_messages import (
     Deferred,
     HandedInput,
+    Letter,
     MailboxMessage,
     NotBegun,
     ProgramFailure,
@@ -295,12 +296,8 @@ class SyncInterpreter(Interpreter):
         if isinstance(answer, Future):
             self._await(effect, scope, answer)
             return None
-        if answer is LATER:
-            return self._open(Deferred(scope.turn, effect.effect_id))
-        if isinstance(answer, ProgramFailure):
-            raise answer.error
-        given: Input | None = answer
-        return given
+        given: MailboxMessage | None = Deferred(scope.turn, effect.effect_id) if answer is LATER else answer
+        return self._open(given) if isinstance(given, Letter) else given
 
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
         self._threads.start(partial(self._perform_on_thread, effect, self._scope(effect, context)))
@@ -320,7 +317,7 @@ class SyncInterpreter(Interpreter):
             letter = Deferred(scope.turn, effect.effect_id)
         if isinstance(letter, Future):
             self._await(effect, scope, letter)
-        elif letter is not None and not (scope.turn.is_over() or (scope.context and scope.context.cancelled)):
+        elif letter is not None and not scope.is_over():
             self._mailbox.put(letter)
 
     def _await(self, effect: Effect, scope: Scope, answer: Future[Answered]) -> None:
@@ -328,7 +325,7 @@ class SyncInterpreter(Interpreter):
         self._awaited[effect.effect_id] = answer
         answer.add_done_callback(partial(self._deliver, effect.effect_id, scope.turn))
         # It may have been given up before it stood there: the turn was cancelled, or the call took too long.
-        if scope.turn.is_over() or (scope.context is not None and scope.context.cancelled):
+        if scope.is_over():
             answer.cancel()
 
     def _deliver(self, effect_id: EffectId, turn: Turn, answer: Future[Answered]) -> None:
@@ -354,13 +351,10 @@ class SyncInterpreter(Interpreter):
         alone = len(calls) == 1 and len(self.driver.in_flight) == 1
         for effect in calls:
             tool = self._tool(effect)
-            if tool is None:
-                if not usual:
-                    self._perform_beside(effect, self._context(effect, self._send))
-            elif usual and alone and tool.spec.read_only and tool.timeout is None and not tool.is_async:
-                scope = self._scope(effect, self._context(effect, self._open))
-                self._agenda[effect.effect_id] = effect, scope
-            else:
+            quick = tool is not None and tool.spec.read_only and tool.timeout is None and not tool.is_async
+            if usual and alone and quick:
+                self._agenda[effect.effect_id] = effect, self._scope(effect, self._context(effect, self._open))
+            elif tool is not None or not usual:
                 self._perform_beside(effect, self._context(effect, self._send))
 
     def _remember(self, decision: Remember) -> None:

@@ -93,7 +93,10 @@ def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, 
     chosen: str | None = getattr(state, "model", None)
     given = dict(config.routes).get("worker")
     if given is not None:
-        own, chosen = _with_model(own, chosen), given
+        # Its own model, which falls back to the models of its parent.
+        routes = tuple((task, name) for task, name in own.routes if task == "summary")
+        own = evolve(own, routes=routes, fallback=order_of(chosen, own.routes, own.fallback, "answer"))
+        chosen = given
     parts = [spec.objective, *(f"Result of {name}:\n{text}" for name, text in effect.context)]
     return Worker(
         program.engine(own),
@@ -101,13 +104,6 @@ def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, 
         program.for_worker(f"{program.session}/{effect.effect_id}", spec.tools),
         UserSpoke("\n\n".join(parts)),
     )
-
-
-def _with_model(config: AgentConfig, chosen: str | None) -> AgentConfig:
-    """Return the configuration of a worker with its own model, which falls back to the models of its parent."""
-    parents = order_of(chosen, config.routes, config.fallback, "answer")
-    routes = tuple((task, name) for task, name in config.routes if task == "summary")
-    return evolve(config, routes=routes, fallback=parents)
 
 
 def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerFinished | WorkerFailed:
@@ -118,14 +114,11 @@ def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerF
     match outcome:
         case Completed(text=text):
             return WorkerFinished(effect.effect_id, text, usage)
+        case LimitReached(text=text, cut=False) if text:
+            return WorkerFinished(effect.effect_id, text, usage)
         case LimitReached(limit=limit, text=text):
-            if text and not outcome.cut:
-                return WorkerFinished(effect.effect_id, text, usage)
-            if text:
-                return WorkerFailed(
-                    effect.effect_id, f"its limit of {limit} cut its answer, which began: {text}", usage
-                )
-            return WorkerFailed(effect.effect_id, f"its limit of {limit} ended it without an answer", usage)
+            why = f"cut its answer, which began: {text}" if text else "ended it without an answer"
+            return WorkerFailed(effect.effect_id, f"its limit of {limit} {why}", usage)
         case Cancelled(reason=reason):
             return WorkerFailed(effect.effect_id, f"{reason or 'it was cancelled'}; {IN_PART}", usage)
         case Failed(message=message):

@@ -66,10 +66,6 @@ long prompt.
 """
 
 
-def _return_unchanged(value: Any) -> Any:
-    return value
-
-
 @frozen(eq=False)
 class Program:
     """The embedding program as its session sees it. If a part is None, its effects can't be carried out."""
@@ -92,7 +88,7 @@ class Program:
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
     """Makes a worker's engine."""
     worker_patience: float | None = field(default=WORKER_PATIENCE)
-    reveal: Callable[[Any], Any] = _return_unchanged
+    reveal: Callable[[Any], Any] = lambda value: value
     """Restores the texts that the recording hides. Workers are not recorded, and use the real texts."""
     postpones: bool = True
     """Whether effects may be answered later. False for a worker, which ends with its parent's run."""
@@ -301,3 +297,12 @@ def _read_hook(effect: RunHook, answer: Any) -> Input:
         raise ConfigError(f"the hook {effect.point} has to return None or a HookAnswer, not {answer!r}")
     arguments = None if answer.arguments is None else json_object_text(answer.arguments)
     return HookReturned(effect.effect_id, answer.verdict, answer.reason, arguments, answer.context)
+
+
+def is_closed_with(model: Runtime, owns_model: bool | None) -> bool:
+    """Return whether closing an agent or a host also closes the model that the program passed in.
+
+    ``owns_model`` decides if it is not None. By default the program keeps the model, as it may use it further. The
+    exception is a model with ``ends_with_agent``, such as ``fakes.ScriptedModel``.
+    """
+    return bool(getattr(model, "ends_with_agent", False)) if owns_model is None else owns_model
