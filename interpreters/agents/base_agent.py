@@ -398,7 +398,8 @@ class BaseAgent:
         Raises:
             CogstepError: the engine ended the turn without ``TurnFinished``.
         """
-        finished, driver, after = self._interpreter.finished, self._interpreter.driver, self.state
+        finished, driver = self._interpreter.finished, self._interpreter.driver
+        after = driver.state
         pending = self.pending if finished is None else ()
         self._returns = returns if pending else NO_TYPE
         if finished is None and not driver.in_flight:

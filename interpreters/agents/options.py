@@ -303,4 +303,4 @@ def format_help(kind: type) -> str:
 
 
 def fill(given: Options, kind: type[Options]) -> Options:
-    return cast(Options, {**{name: one.default for name, one in declared_options(kind).items()}, **given})
+    return cast(Options, {**{name: one.default for name, one in declared_options(cast(type, kind)).items()}, **given})

@@ -112,11 +112,11 @@ class ReplyStream:
         observers: receive each piece; in a text protocol, its visible part.
         turn: run that waits for the reply.
         clock: measures the reply's time, if the effect sets a limit.
-        tools: returns the tools offered to the model.
+        told: for a reply in a text protocol, returns its visible part.
     """
 
     def __init__(
-        self, effect: CallModel, observers: Observers, turn: Turn, clock: Clock, tools: Callable[[], Iterable[ToolSpec]]
+        self, effect: CallModel, observers: Observers, turn: Turn, clock: Clock, told: ReplyFilter | None
     ) -> None:
         self.effect: CallModel = effect
         self.turn: Turn = turn
@@ -132,7 +132,7 @@ class ReplyStream:
         self._error: Exception | None = None
         self._seen: list[str] = []
         self._timer: Cancellable | None = None
-        self._told = None if effect.request.protocol == "native" else ReplyFilter(effect.request.protocol, tools())
+        self._told = told
 
     @property
     def text(self) -> str:

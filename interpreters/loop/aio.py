@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import cached_property, partial
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, ClassVar, Self, Unpack
 
 from cognition import (
@@ -21,7 +21,6 @@ from cognition import (
     ConfigError,
     EffectId,
     Input,
-    Recall,
     Remember,
     SpawnWorker,
     WorkerFailed,
@@ -61,8 +60,7 @@ class AsyncInterpreter(Interpreter):
     """An ``Interpreter`` in the task that awaits ``run``."""
 
     def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
-        self.room: Callable[[], Awaitable[object]] | None = None
-        """Awaited after each piece of a reply; it stops the model while a reader is behind (backpressure)."""
+        self._notes = asyncio.Lock()
         self._group: asyncio.TaskGroup | None = None
         self._turn_closed = self._run_ended = asyncio.Event()
         """Set when the turn of the newest run is closed, or could not be closed; and when that run has ended.
@@ -273,13 +271,6 @@ class AsyncInterpreter(Interpreter):
 
     # -------------------------------------------------------------------------------------------------- performing
 
-    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
-        scope = super()._scope(effect, context)
-        scope.room = self.room
-        if isinstance(effect, Recall):
-            scope.notes = self._notes
-        return scope
-
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
         perform = self._performers[type(effect)]
         if type(effect) in ASKS_THE_USER and self.observers.deliveries:
@@ -290,11 +281,6 @@ class AsyncInterpreter(Interpreter):
         await await_all(self.observers.deliveries)
         answer: Answered | None = await perform(effect, scope)
         return answer
-
-    @cached_property
-    def _notes(self) -> asyncio.Lock:
-        """Lock of the memory: one user at a time, workers included, in the order of the decisions."""
-        return asyncio.Lock()
 
     def _call_model(self, effect: CallModel) -> None:
         scope = self._scope(effect)

@@ -8,7 +8,7 @@ with its recorded inputs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from operator import attrgetter
 from time import time
 from typing import Any, Protocol, TypeVar
@@ -310,7 +310,7 @@ class Driver:
             self.pending.discard(answered)
         for decision in transition.decisions:
             effect: Any = decision
-            if is_effect(type(decision)):
+            if IS_EFFECT[type(decision)]:
                 self.in_flight[effect.effect_id] = effect
             elif isinstance(decision, CancelEffect):
                 self.in_flight.pop(decision.effect_id, None)
@@ -332,7 +332,7 @@ class Driver:
             handler = self._handlers.get(kind)
             if handler is not None:
                 handler(self._interpreter, decision)
-            elif is_effect(kind):  # it would be waited for without end
+            elif IS_EFFECT[kind]:  # it would be waited for without end
                 raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
 
     def dispose(self) -> None:
@@ -368,11 +368,15 @@ class Driver:
                     yield outcome
 
 
-@cache  # a lookup that replaces slower ``isinstance`` checks
-def is_effect(kind: type[Decision]) -> bool:
-    """Whether the decisions of a class are effects."""
-    return issubclass(kind, EFFECT_TYPES)
+class _Effects(dict[type, bool]):
+    """Whether the decisions of a class are effects; a lookup that replaces slower ``isinstance`` checks."""
 
+    def __missing__(self, kind: type) -> bool:
+        self[kind] = issubclass(kind, EFFECT_TYPES)
+        return self[kind]
+
+
+IS_EFFECT = _Effects()
 
 NOTHING_TO_DO: Handlers = dict.fromkeys(EFFECT_TYPES, lambda _interpreter, _decision: None)
 

@@ -12,7 +12,8 @@ the rest: how a turn begins and ends, cancellation, deadlines, and the meaning o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -43,7 +44,7 @@ from cognition import (
     UserSpoke,
 )
 from cognition.steps.decisions import Compacted, Effect, NotCompacted
-from interpreters.loop._reply_stream import ReplyStream, offered_tools
+from interpreters.loop._reply_stream import ReplyFilter, ReplyStream, offered_tools
 from interpreters.loop._token_counter import counter_for
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.driver import NO_EFFECTS, Driver, Handlers, Watcher, Writer
@@ -104,6 +105,9 @@ class Interpreter(ABC):
         ConfigError: the program can't carry out an effect that the engine may decide.
     """
 
+    _notes: Any
+    """Lock of the memory: one user at a time, workers included, in the order of the decisions."""
+
     def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
         program.check(engine)
         self.program = program
@@ -114,6 +118,10 @@ class Interpreter(ABC):
         """Result of this run's latest summary; None if no summary was requested."""
         self.began: int = 0
         """The number of messages in history before the latest turn."""
+        self.room: Callable[[], Awaitable[object]] | None = None
+        """Awaited after each piece of a reply; it stops the model while a reader is behind (backpressure)."""
+        self._parent: Callable[[Callable[[], Any]], Future[Any]] | None = None
+        """For a worker without an event loop, runs questions to the program on the session's own thread."""
         self._clock = given.get("clock") or SYSTEM_CLOCK
         self._turn: Turn | None = None
         self._latest: Turn | None = None
@@ -364,6 +372,8 @@ class Interpreter(ABC):
                 self.observers.forward(event)
             case ProgramFailure(error=error):
                 raise error
+            case _:
+                pass
         return None
 
     def _take_due(self) -> Input | None:
@@ -419,9 +429,10 @@ class Interpreter(ABC):
     def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
         turn, reply = self._working_turn(), None
         if isinstance(effect, CallModel):
-            tools = partial(offered_tools, self.driver.engine, self.program)
-            reply = self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
-        return Scope(self.program, turn, self.observers, reply, context)
+            protocol, engine = effect.request.protocol, self.driver.engine
+            told = None if protocol == "native" else ReplyFilter(protocol, offered_tools(engine, self.program))
+            reply = self._reply = ReplyStream(effect, self.observers, turn, self._clock, told)
+        return Scope(self.program, turn, self.observers, reply, context, self._parent, self._notes, self.room)
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
         """Return the called tool, and start its deadline.

@@ -65,10 +65,7 @@ class SyncInterpreter(Interpreter):
     """An ``Interpreter`` on the caller's thread."""
 
     def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
-        self._parent: Callable[[Callable[[], Any]], Future[Any]] | None = None
-        """For a worker, runs questions to the program on the session's own thread."""
         self._notes = threading.Lock()
-        """Lock of the memory: one user at a time, workers included."""
         self._threads = ThreadPool()
         self._holders: dict[None, Turn] = {}
         """The turn that currently drives the session, if any; see ``_run_exclusively``."""
@@ -281,11 +278,6 @@ class SyncInterpreter(Interpreter):
         self._awaited.clear()
 
     # -------------------------------------------------------------------------------------------------- performing
-
-    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
-        scope = super()._scope(effect, context)
-        scope.elsewhere, scope.notes = self._parent, self._notes
-        return scope
 
     def _begin(self, effect: Effect) -> None:
         """Note the effect for this thread, where the model and the program are asked one after another."""
