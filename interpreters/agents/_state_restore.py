@@ -237,14 +237,9 @@ def _describe_state(state: AgentState) -> str:
 
 def conversation_of(messages: Iterable[Message]) -> AgentState:
     """Return an idle state before its first turn, with these messages as its history."""
-    history = History(_rename_calls(messages))
+    history = History(evolve(message, id=f"m{number}") for number, message in enumerate(_order_results(messages), 1))
     size = sum((message_size(message) for message in history), 0.0)
     return AgentState(history, counters=Counters(messages=len(history)), window=Window(size=size))
-
-
-def _rename_calls(messages: Iterable[Message]) -> Iterator[Message]:
-    for number, message in enumerate(_order_results(messages), 1):
-        yield evolve(message, id=f"m{number}")
 
 
 def _order_results(messages: Iterable[Message]) -> Iterator[Message]:

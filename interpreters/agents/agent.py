@@ -13,6 +13,8 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
+from attrs import define, field
+
 from cognition import (
     CogstepError,
     Compacted,
@@ -292,32 +294,32 @@ class TurnEvents(Iterator[Event], Closeable):
         self._turn.abandon(CLOSE_SECONDS)
 
 
+@define(eq=False)
 class StreamedTurn:
     """The turn behind ``TurnEvents``. Its thread refers only to this object, so that the ``TurnEvents`` can be freed.
 
     It uses only queues and plain attributes: an interrupt in the reader's thread must not leave a lock held.
     """
 
-    def __init__(
-        self, interpreter: Interpreter, run: Callable[[], RunResult], given_up: Callable[[], RunResult]
-    ) -> None:
-        self.result: RunResult | None = None
-        self.error: BaseException | None = None
-        self.left = False
-        self._interpreter = interpreter
-        self._run = run
-        self._given_up = given_up
-        """Returns the turn's result if the effects it waited for were cancelled since."""
-        self._events: SimpleQueue[Event | None] = SimpleQueue()
-        """The unread events; None marks the end."""
-        self._room: SimpleQueue[None] = SimpleQueue()
-        """An entry for each event that may still be added."""
+    _interpreter: Interpreter
+    _run: Callable[[], RunResult]
+    _given_up: Callable[[], RunResult]
+    """Returns the turn's result if the effects it waited for were cancelled since."""
+    result: RunResult | None = None
+    error: BaseException | None = None
+    left: bool = False
+    _events: SimpleQueue[Event | None] = field(factory=SimpleQueue)
+    """The unread events; None marks the end."""
+    _room: SimpleQueue[None] = field(factory=SimpleQueue)
+    """An entry for each event that may still be added."""
+    _ended: SimpleQueue[None] = field(factory=SimpleQueue)
+    _pool: ThreadPool | None = None
+    _thread: int = 0
+    _over: bool = False
+
+    def __attrs_post_init__(self) -> None:
         for _ in range(BEHIND):
             self._room.put(None)
-        self._ended: SimpleQueue[None] = SimpleQueue()
-        self._pool: ThreadPool | None = None
-        self._thread = 0
-        self._over = False
 
     def take(self) -> Event | None:
         """Return the next event; None at the end."""

@@ -106,13 +106,12 @@ def export_messages(
     for message in messages:
         if not isinstance(message, Message):
             raise ConfigError(f"export_messages takes a state or messages of the core, and {show(message)} is none")
-    if isinstance(state, AgentState) and isinstance(state.phase, Acting):  # results that wait for those of other calls
-        for slot in state.phase.slots:
-            if isinstance(slot.status, Settled):
-                result = slot.status.result
-                messages.append(ToolMessage("", slot.call.id, slot.call.name, result.content, result.status))
     if isinstance(state, AgentState):
         system = system or state.system or ""
+        for slot in state.phase.slots if isinstance(state.phase, Acting) else ():
+            if isinstance(slot.status, Settled):  # a result that waits for those of other calls
+                result = slot.status.result
+                messages.append(ToolMessage("", slot.call.id, slot.call.name, result.content, result.status))
     first = [{"role": "system", "content": system}] if system else []
     return [*first, *openai_messages(messages, reasoning)]
 

@@ -203,8 +203,9 @@ class AsyncInterpreter(Interpreter):
         while True:
             letter = self._mailbox.take()
             if letter is not None:
-                if isinstance(letter, StopRequest) and letter.turn is self._turn:
-                    await self._stop_reading()
+                stopped = self._reply if isinstance(letter, StopRequest) and letter.turn is self._turn else None
+                if stopped is not None and stopped.open and self._reader is not None:
+                    await asyncio.wait([self._reader])  # the end of a cancelled reply reports its usage
                 event = self._open(letter)
             elif self._alone is not None:
                 alone, self._alone = self._alone, None
@@ -308,11 +309,6 @@ class AsyncInterpreter(Interpreter):
             raise asyncio.CancelledError
         if answer is not None:
             self._mailbox.post(answer)  # behind what came meanwhile
-
-    async def _stop_reading(self) -> None:
-        """Wait for the end of a cancelled reply, which reports the reply's usage."""
-        if self._reply is not None and self._reply.open and self._reader is not None:
-            await asyncio.wait([self._reader])
 
     def _call_tool(self, effect: CallTool) -> None:
         if self._tool(effect) is not None or CallTool in self.program.performers:
