@@ -125,11 +125,8 @@ class BaseAgent:
         """
         agent, (parts, records) = cls.__new__(cls), reopen(path, model, tools, given, system)
         agent._begin(parts)
-        try:
+        with agent._released_after_failure():
             replay_into(records, agent._interpreter.driver)
-        except BaseException:
-            agent._release()
-            raise
         agent._resting = True
         return agent
 
@@ -171,11 +168,8 @@ class BaseAgent:
         agent = cls.__new__(cls)
         agent._begin(fork_parts(path, model, tools, system, turn, foreign, given))
         if files and turn is not None:
-            try:
+            with agent._released_after_failure():
                 undo_after(path, turn)
-            except BaseException:
-                agent._release()
-                raise
         return agent
 
     def _begin(self, parts: Parts) -> None:
@@ -189,7 +183,7 @@ class BaseAgent:
         self._returns: Any = NO_TYPE
         self._resting = False
         """Resumed, but no method has continued it yet."""
-        try:
+        with self._released_after_failure():
             keeper = checkpoints_of(parts.journal, self.session)
             self._interpreter = self._kind(
                 parts.engine,
@@ -211,9 +205,6 @@ class BaseAgent:
             if parts.start is not None:
                 self._interpreter.driver.in_flight |= in_flight_of(parts.engine, parts.start)
                 self._resting = self.unfinished
-        except BaseException:
-            self._release()
-            raise
 
     def __del__(self) -> None:
         """Release the recording and the model immediately if the agent was not closed, without waiting for a garbage
@@ -419,11 +410,16 @@ class BaseAgent:
         if self._closed:
             raise AgentClosedError("the agent is closed; make a new one")
 
-    def _release(self) -> None:
-        """Release the journal of an agent that failed to start."""
-        self._closed = True
-        if self._journal is not None:
-            self._journal.close()
+    @contextmanager
+    def _released_after_failure(self) -> Iterator[None]:
+        """Release the journal of an agent that fails to start."""
+        try:
+            yield
+        except BaseException:
+            self._closed = True
+            if self._journal is not None:
+                self._journal.close()
+            raise
 
 
 @contextmanager
