@@ -52,11 +52,12 @@ from interpreters.loop.program.approvals import (
 from interpreters.loop.program.context_files import (
     ContextFiles as ContextFiles,
 )
-from interpreters.loop.program.context_sources import (
-    ContextSourceError as ContextSourceError,
-)
 from interpreters.loop.program.message_content import (
     load_image as load_image,
+)
+from interpreters.loop.program.message_sources import (
+    ContextSourceError as ContextSourceError,
+    SystemPromptError as SystemPromptError,
 )
 from interpreters.loop.program.pending import (
     LATER as LATER,
@@ -67,9 +68,6 @@ from interpreters.loop.program.questions import (
     PlanAnswer as PlanAnswer,
     PlanRequest as PlanRequest,
     QuestionRequest as QuestionRequest,
-)
-from interpreters.loop.program.system_prompt import (
-    SystemPromptError as SystemPromptError,
 )
 from interpreters.mcp.agent_tools import (
     agent_tool as agent_tool,

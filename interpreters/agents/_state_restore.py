@@ -1,11 +1,16 @@
-"""Checks of a state that the program stored: whether a session can continue from it, and its open effects.
+"""Starts of a session from a state that the program stored, or from a conversation that another user recorded.
 
-A state contains no effects. They follow from the phase, the history and the configuration.
+A stored state is checked: whether a session can continue from it. It contains no effects. They follow from the phase,
+the history and the configuration.
+
+Of another user's recording, only the conversation is taken over. The other user chose the policy, limits, tools,
+remembered approvals, mode, plan, counters and open effects, so none of them can be trusted. The new state has its own
+message ids and exactly one result for each call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import isfinite
 
 from attrs import astuple, evolve
@@ -20,15 +25,19 @@ from cognition import (
     ConfigError,
     EffectId,
     LLMEngine,
+    Message,
     Recall,
     RunHook,
     StartTimer,
+    ToolCall,
     ToolMessage,
     UserMessage,
     in_flight,
 )
 from cognition.base.ids import parse_effect_id
+from cognition.base.strict_json import DECODER
 from cognition.context import before_window, end_of_asking
+from cognition.context.window import message_size
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers.engine_calls import start_engine_call
 from cognition.steps.decisions import EFFECT_TYPES, Effect
@@ -50,8 +59,10 @@ from cognition.steps.phases import (
     Thinking,
     Waiting,
 )
-from interpreters.agents._foreign_recording import is_readable
+from cognition.steps.state import Counters, Window
+from cognition.values.history import History
 
+NO_RESULT = "The recording has no result of this call. It may have happened: look before you call it again."
 AS_IT_WAS = "give the agent the tools, features and hooks that it had then, or keep the state between turns"
 MADE_BY_HAND = "keep what agent.state gave, or make a state of messages by import_messages"
 
@@ -219,3 +230,49 @@ def _effect_of(
 def _describe_state(state: AgentState) -> str:
     said = (one.text for one in reversed(state.history) if isinstance(one, UserMessage) and one.origin == "user")
     return next(said, "")
+
+
+# ------------------------------------------------------------------------------ the conversation of another's recording
+
+
+def conversation_of(messages: Iterable[Message]) -> AgentState:
+    """Return an idle state before its first turn, with these messages as its history."""
+    history = History(evolve(message, id=f"m{number}") for number, message in enumerate(_order_results(messages), 1))
+    size = sum((message_size(message) for message in history), 0.0)
+    return AgentState(history, counters=Counters(messages=len(history)), window=Window(size=size))
+
+
+def _order_results(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages; the results of each reply's calls follow it directly, in the order of the calls."""
+    calls: dict[str, ToolCall] = {}
+    """The open calls of the newest reply, by their ids in the recording."""
+    results: dict[str, ToolMessage] = {}
+    replies = 0
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            results.setdefault(message.call_id, message)
+            continue
+        yield from _results(calls, results)
+        calls, results = {}, {}
+        if isinstance(message, AssistantMessage):
+            replies += 1
+            for call in filter(is_readable, message.calls):
+                # Of turn 0, which no session has: no call of the new one gets such an id.
+                calls.setdefault(call.id, evolve(call, id=f"call-0-{replies}-{len(calls) + 1}"))
+            message = evolve(message, calls=tuple(calls.values()))
+        yield message
+    yield from _results(calls, results)
+
+
+def _results(calls: dict[str, ToolCall], results: dict[str, ToolMessage]) -> Iterator[Message]:
+    for recorded, call in calls.items():
+        result = results.get(recorded, ToolMessage("", call.id, call.name, NO_RESULT, "cancelled"))
+        yield evolve(result, call_id=call.id, name=call.name)
+
+
+def is_readable(call: ToolCall) -> bool:
+    """Whether the call's arguments are the text of a JSON object without duplicate keys, as an engine requires."""
+    try:
+        return isinstance(DECODER.decode(call.arguments_json), dict)
+    except (ValueError, RecursionError):
+        return False

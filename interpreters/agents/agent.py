@@ -1,21 +1,42 @@
-"""The main entry point: an agent that holds a conversation between a model, your tools and a user."""
+"""The main entry point: an agent that holds a conversation between a model, your tools and a user.
+
+``stream`` runs a turn on a thread of its own, and sends its events to the reader through a bounded queue.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import partial
+from queue import Empty, SimpleQueue
+from threading import get_ident
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
-from cognition import Compacted, CompactionAsked, ConfigError, Input, NotCompacted, SessionReset, UserSpoke
-from interpreters.agents._streaming import TurnEvents
-from interpreters.agents.base_agent import CLOSE_SECONDS, LOG, BaseAgent, close_quietly_after, loop_runs_here
+from attrs import define, field
+
+from cognition import (
+    CogstepError,
+    Compacted,
+    CompactionAsked,
+    ConfigError,
+    Input,
+    NotCompacted,
+    SessionReset,
+    UserSpoke,
+)
+from interpreters.agents.base_agent import BEHIND, CLOSE_SECONDS, LOG, BaseAgent, close_quietly_after, loop_runs_here
 from interpreters.agents.results import RunResult
 from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_input
-from interpreters.agents.structured_answers import StructuredResult
+from interpreters.agents.structured_answers import PartialAnswer, StructuredResult
+from interpreters.loop.interpreter import Interpreter
 from interpreters.loop.program.message_content import Content
-from interpreters.loop.program.ownership import is_closed_with
+from interpreters.loop.program.program import is_closed_with
 from interpreters.loop.sync import SyncInterpreter
+from interpreters.observing.events import Event, Inline
 from runtime.checking import checked_call
+from runtime.closeable import Closeable
+from runtime.threads.pool import ThreadPool
 
 T = TypeVar("T")
 
@@ -105,11 +126,8 @@ class Agent(BaseAgent):
         Raises:
             CogstepError: no turn was interrupted; also any error that ``run`` raises.
         """
-        began = self._find_interrupted_start()
-        self._check_for_loop()
-        returns = self._resolve_returns(returns)
-        self._interpreter.run(None, self._turn(returns))
-        return self._result(began, returns)
+        self._check_interrupted()
+        return self._hand_in(None, returns)
 
     def stream(self, text: Content, *, returns: Any = NO_TYPE) -> TurnEvents:
         """Send a user message and iterate over the turn's events as they arrive; same arguments and errors as ``run``.
@@ -123,11 +141,8 @@ class Agent(BaseAgent):
         and keeps ``events.result``.
         """
         self._check_open()
-        return TurnEvents(
-            self._interpreter,
-            partial(self.run, text, returns=returns),
-            lambda: self._result(self._interpreter.began, returns),
-        )
+        run, given_up = partial(self.run, text, returns=returns), lambda: self._result(self._interpreter.began, returns)
+        return TurnEvents(StreamedTurn(self._interpreter, run, given_up))
 
     @checked_call
     def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
@@ -147,7 +162,7 @@ class Agent(BaseAgent):
         """
         return self._hand_in(self._answer_input(effect_id, answer), returns)
 
-    def _hand_in(self, event: Input, returns: Any = NO_TYPE) -> RunResult:
+    def _hand_in(self, event: Input | None, returns: Any = NO_TYPE) -> RunResult:
         self._check_for_loop()
         returns = self._resolve_returns(returns)
         self._interpreter.run(event, self._turn(returns))
@@ -229,3 +244,126 @@ class Agent(BaseAgent):
     ) -> None:
         with close_quietly_after(error):
             self.close()
+
+
+class TurnEvents(Iterator[Event], Closeable):
+    """The events of a turn, and its result. The turn starts when the first event is requested.
+
+    A slow reader delays the model. Stopping early cancels the turn and waits for its end: at the end of a ``with``
+    block, at ``close()``, or when the loop over it is left and the last reference is gone.
+    """
+
+    def __init__(self, turn: StreamedTurn) -> None:
+        self._turn = turn
+
+    @property
+    def result(self) -> RunResult:
+        """The value ``run`` would have returned; available when the events have ended.
+
+        Raises:
+            CogstepError: the events have not ended yet; also any error that ``run`` would have raised.
+        """
+        if self._turn.error is not None:
+            raise self._turn.error
+        if self._turn.result is None:
+            raise CogstepError("the turn has not ended yet; read its events to their end first")
+        return self._turn.result
+
+    def partials(self) -> Iterator[Any]:
+        """Yield partial values of a structured answer instead of events: JSON data that grows, with a cut last string.
+
+        Each reply restarts it. ``result.value`` is the complete, checked value.
+        """
+        answer = PartialAnswer()
+        for event in self:
+            yield from answer.take(event)
+
+    def __next__(self) -> Event:
+        event = self._turn.take()
+        if event is not None:
+            return event
+        if self._turn.error is not None and not self._turn.left:
+            raise self._turn.error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Cancel the turn if it has not ended, and wait for its end. A second call does nothing."""
+        self._turn.abandon(CLOSE_SECONDS)
+
+    def __del__(self) -> None:
+        self._turn.abandon(CLOSE_SECONDS)
+
+
+@define(eq=False)
+class StreamedTurn:
+    """The turn behind ``TurnEvents``. Its thread refers only to this object, so that the ``TurnEvents`` can be freed.
+
+    It uses only queues and plain attributes: an interrupt in the reader's thread must not leave a lock held.
+    """
+
+    _interpreter: Interpreter
+    _run: Callable[[], RunResult]
+    _given_up: Callable[[], RunResult]
+    """Returns the turn's result if the effects it waited for were cancelled since."""
+    result: RunResult | None = None
+    error: BaseException | None = None
+    left: bool = False
+    _events: SimpleQueue[Event | None] = field(factory=SimpleQueue)
+    """The unread events; None marks the end."""
+    _room: SimpleQueue[None] = field(factory=SimpleQueue)
+    """An entry for each event that may still be added."""
+    _ended: SimpleQueue[None] = field(factory=SimpleQueue)
+    _pool: ThreadPool | None = None
+    _thread: int = 0
+    _over: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        for _ in range(BEHIND):
+            self._room.put(None)
+
+    def take(self) -> Event | None:
+        """Return the next event; None at the end."""
+        if self._over or self.left:
+            return None
+        if self._pool is None:
+            self._pool = ThreadPool()
+            self._pool.start(self._drive)
+        event = self._events.get()
+        if event is None:
+            self._over = True
+        else:
+            self._room.put(None)
+        return event
+
+    def abandon(self, seconds: float) -> None:
+        """Cancel the turn if it has not ended, and wait for its end."""
+        if self.left:
+            return
+        self.left = True
+        if self._pool is not None and not self._over:
+            stopped = self._interpreter.cancel("the stream was left")
+            self._room.put(None)
+            if self._thread != get_ident():  # else its own thread has dropped it
+                with contextlib.suppress(Empty):
+                    self._ended.get(timeout=seconds)
+            if stopped and self.result is not None and self.result.pending:
+                self.result = self._given_up()
+
+    def _drive(self) -> None:
+        self._thread = get_ident()
+        observers, taker = self._interpreter.observers, Inline(self._add)
+        observers.add(taker)
+        try:
+            self.result = self._run()
+        except BaseException as error:  # raised where the events are read
+            self.error = error
+        finally:
+            observers.remove(taker)
+            self._events.put(None)
+            self._ended.put(None)
+
+    def _add(self, event: Event) -> None:
+        if not self.left:
+            self._room.get()
+        if not self.left:
+            self._events.put(event)

@@ -9,15 +9,14 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
-from cognition import CogstepError, Compacted, CompactionAsked, ConfigError, NotCompacted, SessionReset
-from interpreters.agents._partial_answers import PartialAnswer
-from interpreters.agents.base_agent import CLOSE_SECONDS, LOG, BaseAgent, close_quietly_after
+from cognition import CogstepError, Compacted, CompactionAsked, ConfigError, Input, NotCompacted, SessionReset
+from interpreters.agents.base_agent import BEHIND, CLOSE_SECONDS, LOG, BaseAgent, close_quietly_after
 from interpreters.agents.results import RunResult
 from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_input
-from interpreters.agents.structured_answers import StructuredResult
+from interpreters.agents.structured_answers import PartialAnswer, StructuredResult
 from interpreters.loop.aio import AsyncInterpreter
 from interpreters.loop.program.message_content import Content
-from interpreters.loop.program.ownership import is_closed_with
+from interpreters.loop.program.program import is_closed_with
 from interpreters.observing.async_delivery import Tasks
 from interpreters.observing.events import Event, Inline
 from interpreters.tools.offloading import OBSERVER_THREADS, THREADS, run_in_new_thread, run_to_end
@@ -25,9 +24,6 @@ from runtime.async_adapter import is_async
 from runtime.checking import checked_call
 
 T = TypeVar("T")
-
-BEHIND = 64
-"""Maximum number of unread events before the model waits for the reader: some lines of text."""
 
 STREAMED = "a stream is opened by `async with` and read by `async for`; without an event loop, use Agent.stream"
 
@@ -90,16 +86,17 @@ class AsyncAgent(BaseAgent):
     async def resume_turn(self, *, returns: Any = NO_TYPE) -> RunResult:
         """Continue the interrupted turn to its end, as ``Agent.resume_turn`` does."""
         await self._ready()
-        began = self._find_interrupted_start()
-        returns = self._resolve_returns(returns)
-        await self._interpreter.run(None, self._turn(returns))
-        return self._result(began, returns)
+        self._check_interrupted()
+        return await self._hand_in(None, returns)
 
     @checked_call
     async def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
         """Answer a pending effect of the open turn, as ``Agent.answer`` does."""
         await self._ready()
-        event, returns = self._answer_input(effect_id, answer), self._resolve_returns(returns)
+        return await self._hand_in(self._answer_input(effect_id, answer), returns)
+
+    async def _hand_in(self, event: Input | None, returns: Any) -> RunResult:
+        returns = self._resolve_returns(returns)
         await self._interpreter.run(event, self._turn(returns))
         return self._result(start_of_turn(self.state), returns)
 
@@ -158,11 +155,17 @@ class AsyncAgent(BaseAgent):
             self._interpreter.dispose()
             self._interpreter.observers.close()
             try:
-                await self._close_journal()
+                if self._journal is not None and self._journal.may_wait:
+                    await run_to_end(self._journal.close)
+                elif self._journal is not None:
+                    self._journal.close()
             finally:
                 THREADS.dismiss()
                 if is_closed_with(self.model, self._owns_model):
-                    await self._close_model()
+                    if is_async(self.model):
+                        self.model.close()
+                    else:  # its thread is waited for
+                        await run_in_new_thread(self.model.close)
 
     async def _end_turn(self, reason: str) -> None:
         """Stop the running turn and close it in the recording, also if this task is cancelled."""
@@ -172,7 +175,7 @@ class AsyncAgent(BaseAgent):
         while True:
             try:
                 await wait()
-                if not (self._resting or self._interpreter.is_at_work):  # what rests, may be resumed again
+                if not (self._resting or self._interpreter.current_turn):  # what rests, may be resumed again
                     await self._interpreter.close_unless_resumable(reason)
                 break
             except asyncio.CancelledError as error:  # nobody waits any more for tasks that don't heed it
@@ -185,20 +188,6 @@ class AsyncAgent(BaseAgent):
                 break
         if cancelled is not None:
             raise cancelled
-
-    async def _close_journal(self) -> None:
-        if self._journal is None:
-            return
-        if self._journal.may_wait:
-            await run_to_end(self._journal.close)
-        else:
-            self._journal.close()
-
-    async def _close_model(self) -> None:
-        if is_async(self.model):
-            self.model.close()
-        else:  # its thread is waited for
-            await run_in_new_thread(self.model.close)
 
     async def __aenter__(self) -> AsyncAgent:
         return self

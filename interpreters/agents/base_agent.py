@@ -24,6 +24,7 @@ from cognition import (
     ModeChanged,
     ModelChosen,
     NotCompacted,
+    Outcome,
     Rule,
 )
 from cognition.base.checking import nearest, show
@@ -33,16 +34,16 @@ from cognition.values.messages import schema_text
 from cognition.values.routing import order_of
 from interpreters.agents._state_restore import in_flight_of
 from interpreters.agents.options import AgentOptions, ProgramOptions, format_help
-from interpreters.agents.results import RunResult
+from interpreters.agents.results import RunResult, Suspended
 from interpreters.agents.resume import fork_parts, reopen, replay_into, state_after
-from interpreters.agents.session_builder import NO_TYPE, Parts, assemble, start_of_turn, turn_result
-from interpreters.agents.structured_answers import answer_schema, objection_to
+from interpreters.agents.session_builder import NO_TYPE, Parts, assemble
+from interpreters.agents.structured_answers import StructuredResult, answer_type, objection_to
 from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
 from interpreters.loop.interpreter import BUSY, Interpreter
 from interpreters.loop.mailbox_messages import Turn
+from interpreters.loop.program.message_sources import PromptFunction
 from interpreters.loop.program.pending import Postponable, find_pending
 from interpreters.loop.program.program import read_answer
-from interpreters.loop.program.system_prompt import PromptFunction
 from interpreters.observing.observers import Observers
 from interpreters.recording.recorder import Where
 from interpreters.recording.undo.checkpoints import checkpoints_of
@@ -55,6 +56,9 @@ from runtime.protocol.model import ModelInfo, Runtime
 Model = Annotated[Runtime, "a Runtime, such as load_model() gives"]
 
 LOG = logging.getLogger("cogstep")
+
+BEHIND = 64
+"""Maximum number of unread events before a turn that is streamed waits for the reader: some lines of text."""
 
 CLOSE_SECONDS = 5.0
 """Seconds ``close`` waits for tools that ignore cancellation."""
@@ -119,13 +123,10 @@ class BaseAgent:
             ConfigError: the tools differ from those of the recording.
             ReplayDivergedError: it was recorded by other agent logic.
         """
-        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given, system)
-        agent._begin(reopened.parts)
-        try:
-            replay_into(reopened.records, agent._interpreter.driver)
-        except BaseException:
-            agent._release()
-            raise
+        agent, (parts, records) = cls.__new__(cls), reopen(path, model, tools, given, system)
+        agent._begin(parts)
+        with agent._released_after_failure():
+            replay_into(records, agent._interpreter.driver)
         agent._resting = True
         return agent
 
@@ -167,31 +168,28 @@ class BaseAgent:
         agent = cls.__new__(cls)
         agent._begin(fork_parts(path, model, tools, system, turn, foreign, given))
         if files and turn is not None:
-            try:
+            with agent._released_after_failure():
                 undo_after(path, turn)
-            except BaseException:
-                agent._release()
-                raise
         return agent
 
     def _begin(self, parts: Parts) -> None:
         self.model: Runtime = parts.program.model
         self.session: str = parts.program.session
         self.config: AgentConfig = parts.config
-        self._owns_model = parts.owns_model
+        self._owns_model = parts.given["owns_model"]
         self._weakened = parts.weakened
         self._journal = parts.journal
         self._closed = False
         self._returns: Any = NO_TYPE
         self._resting = False
         """Resumed, but no method has continued it yet."""
-        try:
+        with self._released_after_failure():
             keeper = checkpoints_of(parts.journal, self.session)
             self._interpreter = self._kind(
                 parts.engine,
                 parts.program if keeper is None else evolve(parts.program, keeper=keeper),
                 observers=Observers(
-                    parts.observers,
+                    parts.given["observers"],
                     self.session,
                     weakened=parts.weakened,
                     warnings=parts.warnings,
@@ -199,7 +197,7 @@ class BaseAgent:
                 ),
                 recorder=parts.journal,
                 state=parts.start,
-                clock=parts.clock,
+                clock=parts.given["clock"],
             )
             if keeper is not None:
                 driver = self._interpreter.driver
@@ -207,9 +205,6 @@ class BaseAgent:
             if parts.start is not None:
                 self._interpreter.driver.in_flight |= in_flight_of(parts.engine, parts.start)
                 self._resting = self.unfinished
-        except BaseException:
-            self._release()
-            raise
 
     def __del__(self) -> None:
         """Release the recording and the model immediately if the agent was not closed, without waiting for a garbage
@@ -240,15 +235,10 @@ class BaseAgent:
 
         ``go_on`` continues it and asks the pending questions again. ``run`` cancels an interrupted turn.
         """
-        return bool(self._interpreter.driver.in_flight) and not self._is_summarising
-
-    @property
-    def _is_summarising(self) -> bool:
-        """Whether a summary is being written between two turns. The next input abandons a summary that a crash
-        interrupted.
-        """
         phase = getattr(self.state, "phase", None)  # an engine may have states of its own
-        return isinstance(phase, Compacting) and phase.attempt is None
+        # Between two turns only a summary is written. The next input abandons one that a crash interrupted.
+        between_turns = isinstance(phase, Compacting) and phase.attempt is None
+        return bool(self._interpreter.driver.in_flight) and not between_turns
 
     @property
     def pending(self) -> tuple[Postponable, ...]:
@@ -269,9 +259,7 @@ class BaseAgent:
         return read_answer(self._find_pending(effect_id), answer, self._interpreter.program.tools)
 
     def _find_pending(self, effect_id: str) -> Postponable:
-        self._check_open()
-        if self._interpreter.current_turn is not None:  # what waits is not known before its end
-            raise BusyError(BUSY)
+        self._check_not_running()  # what waits is not known before the end of a run
         return find_pending(effect_id, self._interpreter.find_pending())
 
     def cancel(self, reason: str = "") -> bool:
@@ -323,9 +311,7 @@ class BaseAgent:
             BusyError: a turn is running.
             UndoError: there is nothing to undo, or a file prevents it; nothing was changed.
         """
-        self._check_open()
-        if self._interpreter.current_turn is not None:
-            raise BusyError(BUSY)
+        self._check_not_running()
         if self._journal is None:
             raise UndoError(UNRECORDED)
         return undo(self._journal.where, turn, redo=redo, force=force, dry_run=dry_run)
@@ -359,9 +345,7 @@ class BaseAgent:
             BusyError: a turn is running.
             PendingError: a turn waits for answers, or was interrupted.
         """
-        self._check_open()
-        if self._interpreter.current_turn is not None:
-            raise BusyError(BUSY)
+        self._check_not_running()
         if self.unfinished:
             raise PendingError(
                 "a turn is open; carry it on with resume_turn() or answer(), or give it up with cancel()"
@@ -373,16 +357,15 @@ class BaseAgent:
             raise CogstepError("this engine makes no summaries: it decided nothing on CompactionAsked")
         return self._interpreter.driver.reveal(done)
 
-    def _find_interrupted_start(self) -> int:
-        """Return the start of the interrupted turn, as an index in the history.
+    def _check_interrupted(self) -> None:
+        """Check that a turn was interrupted.
 
         Raises:
-            CogstepError: no turn was interrupted.
+            CogstepError: none was.
         """
         self._check_open()
         if not self.unfinished:
             raise CogstepError("no turn was interrupted; go on with run()")
-        return start_of_turn(self.state)
 
     def _resolve_returns(self, returns: Any) -> Any:
         """Return the requested type of the open turn's answer: ``returns`` if given, otherwise the type passed to
@@ -393,7 +376,7 @@ class BaseAgent:
         """
         if returns is NO_TYPE:
             return self._returns
-        if schema_text(answer_schema(returns)) != self.state.returns:
+        if schema_text(answer_type(returns).schema) != self.state.returns:
             raise ConfigError(f"the open turn was not asked for an answer of the type {show(returns)}")
         return returns
 
@@ -401,21 +384,42 @@ class BaseAgent:
         return Turn(objection=None if returns is NO_TYPE else objection_to(returns, self.config))
 
     def _result(self, began: int, returns: Any = NO_TYPE) -> RunResult:
-        finished = self._interpreter.finished
+        """Return the result of a run. ``began`` is the number of messages before the turn.
+
+        Raises:
+            CogstepError: the engine ended the turn without ``TurnFinished``.
+        """
+        finished, driver = self._interpreter.finished, self._interpreter.driver
+        after = driver.state
         pending = self.pending if finished is None else ()
         self._returns = returns if pending else NO_TYPE
-        return turn_result(self._interpreter.driver, began, finished, pending, returns)
+        if finished is None and not driver.in_flight:
+            raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
+        outcome: Outcome | Suspended = Suspended(pending) if finished is None else finished.outcome
+        usage = after.spent.usage if finished is None else finished.usage
+        parts = (outcome, usage, driver.reveal(after.history[began:]), after.counters.turn)
+        return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
+
+    def _check_not_running(self) -> None:
+        self._check_open()
+        if self._interpreter.current_turn is not None:
+            raise BusyError(BUSY)
 
     def _check_open(self) -> None:
         self._resting = False
         if self._closed:
             raise AgentClosedError("the agent is closed; make a new one")
 
-    def _release(self) -> None:
-        """Release the journal of an agent that failed to start."""
-        self._closed = True
-        if self._journal is not None:
-            self._journal.close()
+    @contextmanager
+    def _released_after_failure(self) -> Iterator[None]:
+        """Release the journal of an agent that fails to start."""
+        try:
+            yield
+        except BaseException:
+            self._closed = True
+            if self._journal is not None:
+                self._journal.close()
+            raise
 
 
 @contextmanager

@@ -33,10 +33,8 @@ from cognition.base.checking import show
 from cognition.base.strict_json import DECODER
 from cognition.steps.phases import Acting, Settled
 from cognition.values.content import MEDIA_TYPES, check_parts, text_of
-from interpreters.agents._foreign_recording import conversation_of
+from interpreters.agents._state_restore import conversation_of
 from interpreters.recording.sessions.export import openai_messages
-
-ROLES = ("system", "developer", "user", "assistant", "tool")
 
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "system": (),
@@ -108,13 +106,12 @@ def export_messages(
     for message in messages:
         if not isinstance(message, Message):
             raise ConfigError(f"export_messages takes a state or messages of the core, and {show(message)} is none")
-    if isinstance(state, AgentState) and isinstance(state.phase, Acting):  # results that wait for those of other calls
-        for slot in state.phase.slots:
-            if isinstance(slot.status, Settled):
-                result = slot.status.result
-                messages.append(ToolMessage("", slot.call.id, slot.call.name, result.content, result.status))
     if isinstance(state, AgentState):
         system = system or state.system or ""
+        for slot in state.phase.slots if isinstance(state.phase, Acting) else ():
+            if isinstance(slot.status, Settled):  # a result that waits for those of other calls
+                result = slot.status.result
+                messages.append(ToolMessage("", slot.call.id, slot.call.name, result.content, result.status))
     first = [{"role": "system", "content": system}] if system else []
     return [*first, *openai_messages(messages, reasoning)]
 
@@ -135,9 +132,9 @@ class _MessageReader:
             self._note_problem(path, f"expected an object, got {show(message)}; of an SDK's object, give model_dump()")
             return
         role = message.get("role")
-        if not isinstance(role, str) or role not in ROLES:
+        if not isinstance(role, str) or role not in KNOWN:
             what = "the field is missing" if "role" not in message else f"unknown role {show(role)}"
-            self._note_problem(f"{path}.role", f"{what}; expected one of: {', '.join(ROLES)}")
+            self._note_problem(f"{path}.role", f"{what}; expected one of: {', '.join(KNOWN)}")
             return
         self._note_rest(path, message, role)
         if role == "tool":
@@ -146,16 +143,13 @@ class _MessageReader:
         self.close_calls()
         if role == "assistant":
             self._read_reply(path, message)
-            return
-        if role == "user":
+        elif role == "user":
             self._read_instructions(path, message)
-            return
-        text = self._text(path, message)
-        if self.messages:
-            self.messages.append(UserMessage("", text, "engine"))
+        elif self.messages:
+            self.messages.append(UserMessage("", self._text(path, message), "engine"))
             self._note_omission(path, "a system message amid the conversation is carried over as a note to the model")
         else:
-            self.system.append(text)
+            self.system.append(self._text(path, message))
 
     def close_calls(self) -> None:
         """Report every call of the newest reply without a result: another message follows, or the conversation ends."""
@@ -182,8 +176,8 @@ class _MessageReader:
             calls = []
         refusal = self._optional_text(path, message, "refusal")
         text = self._text(path, message, may_miss=bool(calls) or bool(refusal)) or refusal
-        if refusal:
-            self._note_omission(f"{path}.refusal", "a refusal is carried over as an answer" if text == refusal else "")
+        if refusal and text == refusal:
+            self._note_omission(f"{path}.refusal", "a refusal is carried over as an answer")
         read = [self._read_call(f"{path}.tool_calls[{number}]", call) for number, call in enumerate(calls)]
         reasoning = self._optional_text(path, message, "reasoning_content")
         self.messages.append(AssistantMessage("", text, reasoning, tuple(call for call in read if call is not None)))
@@ -327,5 +321,4 @@ class _MessageReader:
         self.problems.append((path, problem))
 
     def _note_omission(self, path: str, what: str) -> None:
-        if what:
-            self.left_out.append(f"{what} @ {path}")
+        self.left_out.append(f"{what} @ {path}")

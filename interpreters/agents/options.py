@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
 
@@ -32,7 +33,7 @@ from cognition.values.features import Feature, Vocabulary
 from cognition.values.routing import Breaker, ModelTask
 from interpreters.loop.clock import Clock
 from interpreters.loop.program.approvals import Approve
-from interpreters.loop.program.context_sources import ContextFunction
+from interpreters.loop.program.message_sources import ContextFunction
 from interpreters.loop.program.program import WORKER_PATIENCE
 from interpreters.loop.program.questions import AskQuestions, Hooks, ReviewPlans
 from interpreters.observing.events import Observer
@@ -53,10 +54,7 @@ class Option:
 
 EngineFactory = Callable[[AgentConfig], CognitiveEngine]
 
-NO_HOOKS: Hooks = MappingProxyType({})
-NO_MODELS: Mapping[str, Runtime] = MappingProxyType({})
-NO_ROUTES: Mapping[ModelTask, str] = MappingProxyType({})
-NO_PERFORMERS: Mapping[type[Effect], Callable[..., Any]] = MappingProxyType({})
+NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -70,7 +68,7 @@ class RuntimeOptions(TypedDict, total=False):
         Option(None, "Answers the model's questions to your user; the feature `questions` needs it."),
     ]
     review: Annotated[ReviewPlans | None, Option(None, "Judges the model's plans; the feature `plan` needs it.")]
-    hooks: Annotated[Hooks, Option(NO_HOOKS, "Your functions, by the point of the turn at which they are called.")]
+    hooks: Annotated[Hooks, Option(NONE, "Your functions, by the point of the turn at which they are called.")]
     context: Annotated[
         Iterable[ContextFunction],
         Option(
@@ -91,7 +89,7 @@ class RuntimeOptions(TypedDict, total=False):
     performers: Annotated[
         Mapping[type[Effect], Callable[..., Any]],
         Option(
-            NO_PERFORMERS,
+            NONE,
             "Your functions `(effect, scope) -> input` that replace the usual performers, by effect type.",
         ),
     ]
@@ -176,7 +174,7 @@ class ProgramOptions(RuntimeOptions, total=False):
     models: Annotated[
         Mapping[str, Runtime],
         Option(
-            NO_MODELS,
+            NONE,
             "Other models by name, for `fallback`, `routes` and `use_model`. You close them yourself.",
         ),
     ]
@@ -214,7 +212,7 @@ class RoutingOptions(TypedDict, total=False):
     routes: Annotated[
         Mapping[ModelTask, str],
         Option(
-            NO_ROUTES,
+            NONE,
             "The name in `models` to call first for a task: `answer`, `plan` (in the mode `plan`), `summary`, "
             "`worker`.",
         ),
@@ -270,7 +268,7 @@ USUAL = AgentConfig()
 
 def config_fields(full: Any) -> dict[str, Any]:
     """Return the ``AgentConfig`` fields set by options; ``full`` contains all options with their defaults."""
-    fields = {name: usual if full[name] is None else full[name] for name, usual in _USUAL_FIELDS}
+    fields = {name: getattr(USUAL, name) if full[name] is None else full[name] for name in CONFIGURED}
     return {**fields, "features": tuple(full["features"]), "sections": tuple(fields["sections"])}
 
 
@@ -287,20 +285,11 @@ def routing_fields(full: AgentOptions) -> dict[str, Any]:
     }
 
 
-_USUAL_FIELDS: tuple[tuple[str, Any], ...] = tuple([(name, getattr(USUAL, name)) for name in CONFIGURED])
-"""Computed once, since each session starts with them."""
-
-
-def declared_options(kind: type) -> dict[str, Option]:
+@cache  # reading type hints is slow
+def declared_options(kind: type) -> Mapping[str, Option]:
     """Return the options declared by one of the classes above, in their order."""
-    if kind not in _DECLARED:
-        hints = get_type_hints(kind, include_extras=True)
-        _DECLARED[kind] = {name: get_args(hint)[1] for name, hint in hints.items()}
-    return _DECLARED[kind]
-
-
-_DECLARED: dict[type, dict[str, Option]] = {}
-"""A cache: reading type hints is slow."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: get_args(hint)[1] for name, hint in hints.items()}
 
 
 def format_help(kind: type) -> str:
@@ -314,4 +303,4 @@ def format_help(kind: type) -> str:
 
 
 def fill(given: Options, kind: type[Options]) -> Options:
-    return cast(Options, {**{name: one.default for name, one in declared_options(kind).items()}, **given})
+    return cast(Options, {**{name: one.default for name, one in declared_options(cast(type, kind)).items()}, **given})

@@ -25,11 +25,11 @@ from cognition import (
 from cognition.steps.phases import Closed
 from cognition.values.routing import OWN
 from cognition.values.tools import ToolSpec
-from interpreters.agents._foreign_recording import conversation_of
-from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, fill
+from interpreters.agents._state_restore import conversation_of
+from interpreters.agents.options import CONFIGURED, AgentOptions, ProgramOptions, fill
 from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
 from interpreters.loop.driver import Driver, follower
-from interpreters.loop.program.system_prompt import PromptFunction, prompt_source
+from interpreters.loop.program.message_sources import PromptFunction, prompt_source
 from interpreters.recording.differences import differences
 from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.recording.journal.format import ENCODE
@@ -40,22 +40,14 @@ from interpreters.tools.external import Usable, as_tools
 from runtime.protocol.model import Runtime
 
 
-@frozen(eq=False)
-class ReopenedSession:
-    parts: Parts
-    header: Header
-    records: tuple[Record, ...]
-    warnings: tuple[str, ...]
-
-
 def reopen(
     path: Where,
     model: Runtime,
     tools: Iterable[Usable],
     given: ProgramOptions,
     system: PromptFunction | None = None,
-) -> ReopenedSession:
-    """Return the parts of a session that continues in its own journal, and lock the journal.
+) -> tuple[Parts, tuple[Record, ...]]:
+    """Return the parts and the records of a session that continues in its own journal, and lock the journal.
 
     Raises:
         JournalError: it can't be read or written, is damaged, was not written by this user, or another session is
@@ -73,7 +65,9 @@ def reopen(
         reader.check_own("resumed")
         header = reader.header
         journal.redactor = make_redactor(given, tools, reader.secrets)
-        config = _config_of(header, given.get("engine"))
+        if header.config is None and "engine" not in given:
+            engine_of(header)  # raises, and says what to do
+        config = header.config or AgentConfig()
         _check_tools(config.tools, tuple(tool.spec for tool in tools))
         program = evolve(make_program(model, tools, header.session, full, made), reveal=journal.redactor.reveal)
         engine = program.engine(config) if "engine" in given else engine_of(header)
@@ -82,8 +76,7 @@ def reopen(
     except BaseException:
         journal.close()
         raise
-    parts = make_parts(config, engine, program, journal, full, header.start, weakened)
-    return ReopenedSession(parts, header, records, tuple(reader.warnings))
+    return make_parts(config, engine, program, journal, full, header.start, weakened), records
 
 
 def replay_into(records: Iterable[Record], driver: Driver) -> None:
@@ -207,14 +200,6 @@ def state_after(path: Where, turn: int | None, *, foreign: bool = False) -> Reco
         return RecordedState(reader.header, found, number, reader.secrets, reason)
 
 
-def _config_of(header: Header, engine: EngineFactory | None) -> AgentConfig:
-    if header.config is not None:
-        return header.config
-    if engine is None:
-        engine_of(header)  # says what to do
-    return AgentConfig()
-
-
 def _check_tools(recorded: tuple[ToolSpec, ...], given: tuple[ToolSpec, ...]) -> None:
     ours = {spec.name: spec for spec in given}
     if len(ours) < len(given):
@@ -243,9 +228,6 @@ def _first_difference(recorded: ToolSpec, given: ToolSpec) -> str:
     return "what no JSON tells" if first is None else first.field.lstrip(".")
 
 
-def _is_recorded_as(given: ToolSpec | None, recorded: ToolSpec) -> bool:
+def _is_recorded_as(given: ToolSpec, recorded: ToolSpec) -> bool:
     """Whether a tool equals the recorded tool, ignoring redacted texts."""
-    if given == recorded:
-        return True
-    hidden = to_data(recorded) if given is not None else None
-    return hidden is not None and looks_like(ENCODE(hidden), ENCODE(to_data(given)))
+    return given == recorded or looks_like(ENCODE(to_data(recorded)), ENCODE(to_data(given)))

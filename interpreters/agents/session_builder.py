@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from secrets import token_hex
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from attrs import evolve, fields_dict, frozen
 
@@ -13,13 +13,10 @@ from cognition import (
     AgentConfig,
     AgentState,
     CognitiveEngine,
-    CogstepError,
     ConfigError,
     GenerationOptions,
     LLMEngine,
-    Outcome,
     ToolSpec,
-    TurnFinished,
     UserMessage,
     UserSpoke,
 )
@@ -29,15 +26,10 @@ from cognition.steps.vocabulary import engine_tools
 from cognition.values.features import HookPoint
 from interpreters.agents._state_restore import check_state
 from interpreters.agents.options import AgentOptions, ProgramOptions, config_fields, fill, routing_fields
-from interpreters.agents.results import RunResult, Suspended
-from interpreters.agents.structured_answers import StructuredResult, answer_schema
-from interpreters.loop.clock import Clock
-from interpreters.loop.driver import Driver
+from interpreters.agents.structured_answers import answer_type
 from interpreters.loop.program.message_content import Content, content_of
-from interpreters.loop.program.pending import Postponable
+from interpreters.loop.program.message_sources import PromptFunction, PromptSource, prompt_source
 from interpreters.loop.program.program import Program
-from interpreters.loop.program.system_prompt import PromptFunction, PromptSource, prompt_source
-from interpreters.observing.events import Observer
 from interpreters.recording.journal import Journal, Origin
 from interpreters.recording.redactor import RedactionNote, Redactor
 from interpreters.tools.external import Usable, as_tools
@@ -45,7 +37,7 @@ from interpreters.tools.tool import Tool
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.replies import weakened_tools
 from runtime.constrained.schema import read_checked, read_schema
-from runtime.protocol.model import ModelInfo, Runtime
+from runtime.protocol.model import Runtime
 from runtime.protocol.sampling import with_own
 
 USED_WITHOUT_TOOLS: Final = "tool_tags"
@@ -55,16 +47,11 @@ PLAIN = (str, int, bool, type(None))
 """Types compared by value; all other objects are equal only if identical."""
 
 
-class _CachedEngine(NamedTuple):
-    parts: tuple[object, ...]
-    config: AgentConfig
-    engine: LLMEngine | None
-
-
-_NEWEST: list[_CachedEngine] = []
-"""The newest configuration and engine, for sessions that start with the same options: a server starts thousands, and
-these two parts take a third of a session's start. Both are immutable. At most one entry. It is replaced in a single
-operation, since sessions start on any thread.
+_NEWEST_CONFIG: list[tuple[tuple[object, ...], AgentConfig]] = []
+_NEWEST_ENGINE: list[LLMEngine] = []
+"""The newest configuration, with what it was made of, and the newest engine, for sessions that start with the same
+options: a server starts thousands, and these two parts take a third of a session's start. Both are immutable. At most
+one entry each. It is replaced in a single operation, since sessions start on any thread.
 """
 
 NO_TYPE: Any = object()
@@ -82,10 +69,9 @@ class Parts:
     config: AgentConfig
     engine: CognitiveEngine
     program: Program
-    observers: tuple[Observer, ...]
     journal: Journal | None
-    owns_model: bool | None
-    clock: Clock | None
+    given: ProgramOptions
+    """All options with their defaults."""
     start: AgentState | None
     """The state the session starts from; None for a new session."""
     weakened: Mapping[str, tuple[Weakened, ...]]
@@ -172,8 +158,7 @@ def assemble(
             redacted=redacted,
         )
         journal.redactor = redactor
-    parts = make_parts(config, engine, program, journal, given, start, weakened)
-    return evolve(parts, warnings=(warning, *parts.warnings)) if warning else parts
+    return make_parts(config, engine, program, journal, given, start, weakened, warning)
 
 
 def make_redactor(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Redactor:
@@ -206,21 +191,12 @@ def make_parts(
     full: ProgramOptions,
     start: AgentState | None,
     weakened: Mapping[str, tuple[Weakened, ...]],
+    warning: str = "",
 ) -> Parts:
     unsealed = "" if journal is None else journal.warning
     untold = [unsupported_native(config, each) for each in (program.model, *program.models.values())]
-    return Parts(
-        config=config,
-        engine=engine,
-        program=program,
-        observers=tuple(full["observers"]),
-        journal=journal,
-        owns_model=full["owns_model"],
-        clock=full["clock"],
-        start=start,
-        weakened=weakened,
-        warnings=tuple(filter(None, (*_idle_rules(config), *untold, unsealed))),
-    )
+    warnings = tuple(filter(None, (warning, *_idle_rules(config), *untold, unsealed)))
+    return Parts(config, engine, program, journal, full, start, weakened, warnings)
 
 
 def find_weakened(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weakened, ...]]:
@@ -254,38 +230,7 @@ def user_input(content: Content | UserSpoke, returns: Any = NO_TYPE) -> UserSpok
     if isinstance(content, UserSpoke):
         return content
     text, parts = content_of(content)
-    return UserSpoke(text, "" if returns is NO_TYPE else answer_schema(returns), parts)
-
-
-def turn_result(
-    driver: Driver,
-    began: int,
-    finished: TurnFinished | None,
-    pending: tuple[Postponable, ...],
-    returns: Any = NO_TYPE,
-) -> RunResult:
-    """Return the result of a run.
-
-    Args:
-        driver: the session after the run.
-        began: the number of messages before the turn.
-        finished: the end of the turn; None if it waits.
-        pending: the effects it waits for.
-        returns: the requested type of the answer.
-
-    Raises:
-        CogstepError: the engine ended the turn without ``TurnFinished``.
-    """
-    if finished is None and not driver.in_flight:
-        raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
-    after = driver.state
-    outcome: Outcome | Suspended
-    if finished is None:
-        outcome, usage = Suspended(pending), after.spent.usage
-    else:
-        outcome, usage = finished.outcome, finished.usage
-    parts = (outcome, usage, driver.reveal(after.history[began:]), after.counters.turn)
-    return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
+    return UserSpoke(text, "" if returns is NO_TYPE else answer_type(returns).schema, parts)
 
 
 def start_of_turn(state: AgentState) -> int:
@@ -306,11 +251,11 @@ def config_of(
         ConfigError: the values contradict each other.
     """
     parts = (system, tools, hooks, *fields, *fields.values())
-    for made in _NEWEST:
-        if _is_same(made.parts, parts):
-            return made.config
+    for made_of, config in _NEWEST_CONFIG:
+        if _is_same(made_of, parts):
+            return config
     config = AgentConfig(system, tools, hooks=hooks, **fields)
-    _NEWEST[:] = [_CachedEngine(parts, config, None)]
+    _NEWEST_CONFIG[:] = [(parts, config)]
     return config
 
 
@@ -318,11 +263,11 @@ def engine_of(program: Program, config: AgentConfig) -> CognitiveEngine:
     """Return the program's engine for this configuration. A custom engine class is not cached."""
     if program.engine is not LLMEngine:
         return program.engine(config)
-    for made in _NEWEST:
-        if made.config is config and made.engine is not None:
-            return made.engine
+    for engine in _NEWEST_ENGINE:
+        if engine.config is config:
+            return engine
     engine = LLMEngine(config)
-    _NEWEST[:] = [made._replace(engine=engine) for made in _NEWEST if made.config is config] or _NEWEST
+    _NEWEST_ENGINE[:] = [engine]
     return engine
 
 
@@ -335,14 +280,6 @@ def _is_same(one: object, other: object) -> bool:
     if isinstance(one, PLAIN):
         return one == other
     return one is other and not isinstance(one, list | dict | set | bytearray)
-
-
-def has_place_for_tools(info: ModelInfo) -> bool:
-    """Whether the model's template supports tools and its calls can be parsed.
-
-    A runtime that lists no features at all is assumed to support them.
-    """
-    return not info.features or "tools" in info.features
 
 
 def choose_protocol(model: Runtime, any_tools: bool, options: GenerationOptions) -> tuple[TextProtocol, str]:
@@ -358,10 +295,9 @@ def choose_protocol(model: Runtime, any_tools: bool, options: GenerationOptions)
     """
     if not any_tools or options.tool_choice == "none":
         return "native", ""
-    info = model.describe()
-    if has_place_for_tools(info):
+    why = _explain_lack(model)
+    if not why:
         return "native", ""
-    why = _explain(info)
     if options.tool_choice != "auto" or options.response_format:
         raise ConfigError(
             f"{why}, so its calls are written as text, in which neither options.tool_choice nor response_format can be "
@@ -380,16 +316,19 @@ def unsupported_native(config: AgentConfig, model: Runtime) -> str:
     """
     if config.protocol != "native" or not config.offered or config.options.tool_choice == "none":
         return ""
+    how = f"begin or fork the session with protocol={USED_WITHOUT_TOOLS!r}"
+    why = _explain_lack(model)
+    return f"{why}, and protocol='native' leaves them out; {how}" if why else ""
+
+
+def _explain_lack(model: Runtime) -> str:
+    """Return why a model is not offered tools: its template does not support them, or its calls can't be parsed.
+
+    Empty if it is. A runtime that lists no features at all is assumed to support them. A model without a local file has
+    no chat template here that could be blamed.
+    """
     info = model.describe()
-    if has_place_for_tools(info):
+    if not info.features or "tools" in info.features:
         return ""
-    return (
-        f"{_explain(info)}, and protocol='native' leaves them out; begin or fork "
-        f"the session with protocol={USED_WITHOUT_TOOLS!r}"
-    )
-
-
-def _explain(info: ModelInfo) -> str:
-    """Return the reason. A model without a local file has no chat template here that could be blamed."""
     whose = f"the chat template of {info.name!r}" if info.path else repr(info.name)
     return f"{whose} has no place for tools"

@@ -44,10 +44,9 @@ from interpreters.loop.aio import AsyncInterpreter
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.driver import SECRET_LOST, Driver, Handlers, Step, set_time
 from interpreters.loop.mailbox_messages import Deferred, NotBegun, ProgramFailure, Turn
-from interpreters.loop.performers import unanswered_input
+from interpreters.loop.performers import settle, unanswered_input
 from interpreters.loop.program.pending import LATER, find_pending
-from interpreters.loop.settlement import settle
-from interpreters.loop.worker_setup import make_worker, worker_answer
+from interpreters.loop.workers import make_worker, worker_answer
 from interpreters.observing.async_delivery import Tasks, await_all
 from interpreters.observing.observers import Observers
 from interpreters.recording.journal import JournalError
@@ -181,7 +180,11 @@ class DurableInterpreter(AsyncInterpreter):
     ) -> None:
         program = parts.program
         observers = Observers(
-            parts.observers, program.session, weakened=parts.weakened, threads=OBSERVER_THREADS, tasks=Tasks
+            parts.given["observers"],
+            program.session,
+            weakened=parts.weakened,
+            threads=OBSERVER_THREADS,
+            tasks=Tasks,
         )
         super().__init__(
             parts.engine,

@@ -33,8 +33,8 @@ from cognition import (
 )
 from cognition.steps.decisions import EFFECT_TYPES
 from interpreters.durable._errors import DurableDivergedError
+from interpreters.loop.performers import settle
 from interpreters.loop.program.pending import outlives_its_run
-from interpreters.loop.settlement import settle
 from interpreters.recording.differences import differences
 from interpreters.recording.journal import DecisionWriter, Journal, Record
 from interpreters.recording.redactor import RedactionNote, Redactor

@@ -13,10 +13,10 @@ from attrs import evolve
 from cognition import AgentConfig, AgentState, CancelAsked, ConfigError
 from cognition.base.checking import show
 from interpreters.agents.options import AgentOptions, ProgramOptions, declared_options, fill
-from interpreters.agents.resume import ReopenedSession, reopen
+from interpreters.agents.resume import reopen
 from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
-from interpreters.loop.program.system_prompt import PromptFunction
-from interpreters.recording.journal import Journal
+from interpreters.loop.program.message_sources import PromptFunction
+from interpreters.recording.journal import Journal, Record
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.redactor import Redactor
 from interpreters.tools.external import Usable, as_tools
@@ -149,8 +149,8 @@ class DurableAgent:
         journal.redactor = redactor
         return make_parts(config, engine, program, journal, full, state, weakened)
 
-    def reopen(self, recorder: Recorder, names: tuple[str, ...] | None = None) -> ReopenedSession:
-        """Return the parts of a recorded session; from now on this process writes the recording.
+    def reopen(self, recorder: Recorder, names: tuple[str, ...] | None = None) -> tuple[Parts, tuple[Record, ...]]:
+        """Return the parts and the records of a recorded session; from now on this process writes the recording.
 
         Args:
             recorder: the session's recorder.
@@ -162,11 +162,10 @@ class DurableAgent:
         """
         tools = self.tools if names is None else [tool for tool in self.tools if tool.spec.name in names]
         system = None if isinstance(self.system, str) or names is not None else self.system
-        reopened = reopen(recorder, self.model, tools, self._program_options(), system)
-        if names is None:
-            return reopened
-        program = reopened.parts.program.for_worker(reopened.header.session, names)
-        return evolve(reopened, parts=evolve(reopened.parts, program=program))
+        parts, records = reopen(recorder, self.model, tools, self._program_options(), system)
+        if names is not None:
+            parts = evolve(parts, program=parts.program.for_worker(parts.program.session, names))
+        return parts, records
 
     def _program_options(self) -> ProgramOptions:
         own: Any = {name: self.given[name] for name in declared_options(ProgramOptions) if name in self.given}  # type: ignore[literal-required]  # names of options

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from attrs import evolve, frozen
 
 from cognition import CogstepError, Input
-from interpreters.agents.resume import ReopenedSession, replay_into
+from interpreters.agents.resume import replay_into
 from interpreters.agents.session_builder import Parts
 from interpreters.durable._errors import DurableDivergedError
 from interpreters.durable._interpreter import DurableInterpreter, RunClock
@@ -145,8 +145,7 @@ def _open(agent: DurableAgent, session: str, recorder: Recorder, errand: WorkerS
         records: tuple[Record, ...] = ()
     else:
         names = None if errand is None else tuple(tool.name for tool in errand.config.tools)
-        reopened: ReopenedSession = agent.reopen(recorder, names)
-        parts, records = reopened.parts, reopened.records
+        parts, records = agent.reopen(recorder, names)
     journal = parts.journal
     assert journal is not None
     hidden = journal.redactor

@@ -24,7 +24,7 @@ from interpreters.hosting._handle import AgentHandle
 from interpreters.hosting._host import Host
 from interpreters.hosting._protocol import ModelChoice, ProtocolError, line_of, read_notice
 from interpreters.loop.clock import Clock
-from interpreters.loop.program.system_prompt import PromptFunction
+from interpreters.loop.program.message_sources import PromptFunction
 from interpreters.recording.journal.locking import note_releasing_thread
 from interpreters.tools.external import Usable
 from runtime.checking import checked_call

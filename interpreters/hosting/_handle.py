@@ -43,9 +43,9 @@ from interpreters.hosting._protocol import ProtocolError
 from interpreters.hosting._turn_stream import End, ToolWait, TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.loop.program.message_content import Content
+from interpreters.loop.program.message_sources import PromptFunction, PromptSource, prompt_source
 from interpreters.loop.program.pending import Postponable, find_pending
 from interpreters.loop.program.program import Program, read_answer
-from interpreters.loop.program.system_prompt import PromptFunction, PromptSource, prompt_source
 from interpreters.observing.events import Event
 from interpreters.observing.observers import Observers
 from interpreters.recording.undo.restore import Restored, undo, undo_after
@@ -122,7 +122,7 @@ class AgentHandle:
             raise ConfigError("the function of system is an async function; a handle needs a plain one")
         for source in self.program.context:
             if source.is_async:
-                raise ConfigError(f"the function {source.name!r} of context is async; a handle needs a plain one")
+                raise ConfigError(f"{source.what} is async; a handle needs a plain one")
         self.config: AgentConfig = self._build_config(host, system if isinstance(system, str) else "")
         self.observers: Observers = HandleObservers(full["observers"], key)
         self._host = host
@@ -167,9 +167,9 @@ class AgentHandle:
         """
         said = user_input(text)
         self._check_usable()
-        given = self.program.deps, self.key
+        given = self.program.deps, self.key, said.text
         system = None if self.prompting is None else self.prompting.make(*given)
-        found = [source.make(said.text, *given) for source in self.program.context]
+        found = [source.make(*given) for source in self.program.context]
         context = said.context or tuple(chain.from_iterable(found))
         return self._begin(lambda number: say.RunTurn(self.key, number, said.text, said.parts, system, context))
 

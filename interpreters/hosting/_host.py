@@ -27,7 +27,7 @@ from interpreters.hosting._channels import Channel
 from interpreters.hosting._hosted_session import HostedSession, Remote, compact, hand_in
 from interpreters.hosting._protocol import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
 from interpreters.loop.clock import Clock
-from interpreters.loop.program.ownership import is_closed_with
+from interpreters.loop.program.program import is_closed_with
 from runtime.children.line_pipe import LONGEST_REASON
 from runtime.protocol.model import Runtime
 

@@ -55,8 +55,9 @@ REASONING: Final = {
 
 ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
-
-HEXADECIMAL = re.compile("u[0-9a-fA-F]{4}")
+SIGN = re.compile(r'["{}\[\]:,]')
+INSIDE = re.compile(r'(?P<plain>[^"\\]+)|(?P<end>")|\\(?:u(?:(?P<code>[0-9a-fA-F]{4})|.{4})|(?P<letter>[^u]))', re.S)
+"""The next part of a text: characters, its end, or an escape. A broken escape has no group."""
 
 
 class ProtocolFilter:
@@ -215,13 +216,14 @@ class JsonObject:
         self.alone = alone
         self.answer: list[str] = []
         self._parts: list[str] = []
+        self._unread = ""
+        """The beginning of an escape that is not complete yet."""
         self._depth = 0
         self._in_text = False
-        self._escape: str | None = None
         self._high = ""
         """First half of a surrogate pair."""
         self._at_key = True
-        self._key: list[str] = []
+        self._key = ""
         self._telling = False
 
     @property
@@ -232,72 +234,52 @@ class JsonObject:
         """Take more text from position ``at`` on. Return the position behind the closing brace, or None if it is
         missing.
         """
-        for position in range(at, len(text)):
-            character = text[position]
+        text, start = self._unread + text[at:], at - len(self._unread)
+        self._parts.append(text[len(self._unread) :])
+        place = 0
+        while found := INSIDE.match(text, place) if self._in_text else SIGN.search(text, place):
+            place = found.end()
             if self._in_text:
-                self._text(character)
-            elif character == '"':
+                self._read_text(found)
+            elif found[0] == '"':
                 self._in_text = True
                 if self._depth == 1 and self._at_key:
-                    self._key.clear()
-                elif self._depth == 1 and self.alone and self._key == ["f"]:
-                    self._telling = True
-            elif character in "{[":
-                self._depth += 1
-            elif character in "}]":
-                self._depth -= 1
+                    self._key = ""
+                elif self._depth == 1:
+                    self._telling = self.alone and self._key == "f"
+            elif found[0] in ":,":
+                self._at_key = found[0] == "," if self._depth == 1 else self._at_key
+            else:
+                self._depth += 1 if found[0] in "{[" else -1
                 if self._depth == 0:
-                    self._parts.append(text[at : position + 1])
-                    return position + 1
-            elif self._depth == 1 and character in ":,":
-                self._at_key = character == ","
-        self._parts.append(text[at:])
+                    self._parts[-1] = text[len(self._unread) : place]
+                    return start + place
+        self._unread = text[place:] if self._in_text else ""
         return None
 
     def is_meant(self, tools: Mapping[str, ToolSpec]) -> bool:
         """Whether the object belongs to the convention, or is unreadable and may belong to it."""
         return read_text("short_keys", self.text, tools) != ParsedReply(answer=self.text)
 
-    def _text(self, character: str) -> None:
-        if self._escape is not None:
-            self._read_escape(character)
-        elif character == "\\":
-            self._escape = ""
-        elif character == '"':
-            self._in_text = False
-            if self._telling:
-                self._emit("")
-                self._telling, self._key = False, ["f", "was told"]
-        elif self._telling:
-            self._emit(character)
-        elif self._depth == 1 and self._at_key and len(self._key) < 2:
-            self._key.append(character)
-
-    def _read_escape(self, character: str) -> None:
-        escape = f"{self._escape}{character}"
-        if escape[0] == "u" and len(escape) < 5:
-            self._escape = escape
-            return
-        self._escape = None
+    def _read_text(self, part: re.Match[str]) -> None:
+        kind, text = part.lastgroup, part[0]
+        if kind == "end":
+            self._in_text, text = False, ""
         if not self._telling:
+            if kind == "plain" and self._depth == 1 and self._at_key:
+                self._key += text
             return
-        if escape in ESCAPES:
-            self._emit(ESCAPES[escape])
+        if kind == "code":
+            text = chr(int(part["code"], 16))
+            if self._high and "\udc00" <= text < "\ue000":
+                text, self._high = (self._high + text).encode("utf-16", "surrogatepass").decode("utf-16"), ""
+        elif kind == "letter":
+            text = ESCAPES.get(part["letter"], "")
+        if kind is None or (kind == "letter" and not text):  # broken: the reply's end says what was meant
+            self._telling, self._key = False, ""
             return
-        if HEXADECIMAL.fullmatch(escape) is None:  # broken: the reply's end says what was meant
-            self._telling, self._key = False, ["f", "was told"]
-            return
-        code = int(escape[1:], 16)
-        if 0xD800 <= code < 0xDC00:
-            self._emit("")
-            self._high = chr(code)
-        elif self._high and 0xDC00 <= code < 0xE000:
-            pair = (ord(self._high) - 0xD800) * 0x400 + (code - 0xDC00) + 0x10000
-            self._high = ""
-            self._emit(chr(pair))
-        else:
-            self._emit(chr(code))
-
-    def _emit(self, text: str) -> None:
-        self.answer.extend(part for part in (self._high, text) if part)
-        self._high = ""
+        high = text if "\ud800" <= text < "\udc00" and kind == "code" else ""
+        self.answer += filter(None, (self._high, "" if high else text))
+        self._high = high
+        if kind == "end":
+            self._telling, self._key = False, ""

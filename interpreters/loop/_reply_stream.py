@@ -25,7 +25,7 @@ from cognition import (
 from cognition.base.display import shown_name
 from cognition.parsing import Output, ReasoningDelta, TextDelta
 from interpreters.loop._protocol_filter import ProtocolFilter
-from interpreters.loop.clock import SYSTEM_CLOCK, Clock
+from interpreters.loop.clock import Clock
 from interpreters.loop.mailbox_messages import Turn
 from interpreters.loop.program.program import Program
 from interpreters.observing.observers import Observers
@@ -112,33 +112,11 @@ class ReplyStream:
         observers: receive each piece; in a text protocol, its visible part.
         turn: run that waits for the reply.
         clock: measures the reply's time, if the effect sets a limit.
-        tools: returns the tools offered to the model.
+        told: for a reply in a text protocol, returns its visible part.
     """
 
-    __slots__ = (
-        "_clock",
-        "_deadline",
-        "_done",
-        "_error",
-        "_generation",
-        "_observers",
-        "_seen",
-        "_shown",
-        "_timer",
-        "_told",
-        "effect",
-        "late",
-        "turn",
-        "unread",
-    )
-
     def __init__(
-        self,
-        effect: CallModel,
-        observers: Observers,
-        turn: Turn,
-        clock: Clock = SYSTEM_CLOCK,
-        tools: Callable[[], Iterable[ToolSpec]] = tuple,
+        self, effect: CallModel, observers: Observers, turn: Turn, clock: Clock, told: ReplyFilter | None
     ) -> None:
         self.effect: CallModel = effect
         self.turn: Turn = turn
@@ -154,7 +132,7 @@ class ReplyStream:
         self._error: Exception | None = None
         self._seen: list[str] = []
         self._timer: Cancellable | None = None
-        self._told = None if effect.request.protocol == "native" else ReplyFilter(effect.request.protocol, tools())
+        self._told = told
 
     @property
     def text(self) -> str:
@@ -205,13 +183,8 @@ class ReplyStream:
             return True
         if self.late:  # the end is waited for, which has all that comes until then
             return self._clock.monotonic() >= (self._deadline or 0.0) + PATIENCE
-        if self._told is None and self._shown:
-            if isinstance(output, TextDelta):
-                self._seen.append(output.text)
-            self._observers.emit(output)
-        elif self._told is not None:
-            for shown in self._told.take(output):
-                self._show(shown)
+        for shown in (output,) if self._told is None else self._told.take(output):
+            self._show(shown)
         if self._deadline is not None and self._clock.monotonic() >= self._deadline:
             self.expire()
         return False
@@ -267,7 +240,9 @@ class ReplyStream:
         if done.failure is not None:
             return ModelFailed(effect_id, done.failure, self._read, done.usage)
         if done.finish_reason not in FINISH_REASONS:  # recorded, it could not be read again
-            return ModelFailed(effect_id, _odd_end(done.finish_reason), self._read, done.usage)
+            known, odd = ", ".join(map(repr, FINISH_REASONS)), shown_name(str(done.finish_reason))
+            said = f"the runtime says that its reply ended by {odd!r}, which is none of {known}"
+            return ModelFailed(effect_id, Failure(said, "fatal"), self._read, done.usage)
         if done.finish_reason == "cancelled":
             return ModelInterrupted(effect_id, done.text if self._told is None else self.text, done.usage)
         reply = ModelReplied(
@@ -289,11 +264,6 @@ class ReplyStream:
         repeated.
         """
         return self.text if self._observers.shown else ""
-
-
-def _odd_end(finish_reason: object) -> Failure:
-    known, odd = ", ".join(map(repr, FINISH_REASONS)), shown_name(str(finish_reason))
-    return Failure(f"the runtime says that its reply ended by {odd!r}, which is none of {known}", "fatal")
 
 
 def _in_thread(seconds: float, expire: Callable[[], None]) -> threading.Timer:

@@ -12,6 +12,9 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -77,18 +80,19 @@ is longer than anything that a template writes around a text.
 USER, REPLY = UserMessage("m", WORD), AssistantMessage("m", WORD)
 RESULT = ToolMessage("m", CALL_ID.format(999, 99), WORD, WORD)
 
-COUNTED: frozenset[type[Input]] = frozenset(
-    (UserSpoke, ModelReplied, ToolReturned, ToolFailed, WorkerFinished, MemoryRecalled)
-)
+RESULT_TEXTS: Mapping[type[Input], Callable[[Any], str]] = {
+    ToolReturned: attrgetter("content"),
+    ToolFailed: lambda event: error_text(event.message),
+    WorkerFinished: attrgetter("text"),
+    MemoryRecalled: lambda event: "\n".join(event.items),
+}
+"""The text of a result, by the input that brings it."""
+COUNTED: frozenset[type[Input]] = frozenset((UserSpoke, ModelReplied, *RESULT_TEXTS))
 """Input types that contain texts of any length."""
 
 
 class CountError(Exception):
     """An impossible token count."""
-
-
-class UncountedError(CogstepError):
-    """A text that a template refuses, such as arguments that are not JSON."""
 
 
 def counter_for(driver: Driver, program: Program, warn: Callable[[str], object]) -> Counter | None:
@@ -136,22 +140,12 @@ class Measure:
     """None while the costs are being measured."""
     ways: dict[Kind, tuple[Way, int] | None] = field(factory=dict)
     """How the template writes each kind of text, and the tokens that it writes around it; None: in no known way."""
-    names: dict[str, int] = field(factory=dict)
-    """Token counts of tools' names."""
-    sizes: dict[tuple[Message, ...], int] = field(factory=dict)
-    """Token counts of the small sample conversations."""
+    sizes: dict[str | tuple[Message, ...], int] = field(factory=dict)
+    """Token counts of tools' names and of the small sample conversations."""
 
 
 MEASURES: WeakKeyDictionary[Any, deque[Measure]] = WeakKeyDictionary()
 """The newest measures of each model. Sessions of one program usually share prompt and tools."""
-
-
-def _measures_of(model: Any) -> deque[Measure]:
-    """Return the measures of all sessions on this model; an empty deque if the model can't be a dict key."""
-    try:
-        return MEASURES.setdefault(model, deque(maxlen=REMEMBERED))
-    except TypeError:
-        return deque(maxlen=REMEMBERED)
 
 
 class Counter:
@@ -178,7 +172,7 @@ class Counter:
             return costs is not None
         if self._measure is None or self._measure.costs != costs or self._system != state.system:
             return True
-        brings = event.system is not None or event.context or self._driver.has_redactor
+        brings = event.system is not None or event.context or self._driver.redactor is not None
         return bool(brings) or not self._is_short(event)
 
     def _is_short(self, event: UserSpoke) -> bool:
@@ -207,7 +201,7 @@ class Counter:
             case UserSpoke():
                 if not self._is_short(event):
                     event = evolve(event, tokens=self._tokens(UserMessage("m", event.text, "user", event.parts), costs))
-                elif self._driver.has_redactor:  # the core may see a shorter text in place of a secret
+                elif self._driver.redactor is not None:  # the core may see a shorter text in place of a secret
                     event = evolve(event, tokens=(costs.user + most_tokens(event.text),))
                 if event.context:
                     event = evolve(event, dense=self._dense(event.context))
@@ -219,20 +213,21 @@ class Counter:
                 calls = tuple([ToolCall("", call.name, call.arguments_json) for call in event.calls])
                 message: Message = AssistantMessage("m", event.text, event.reasoning, calls)
             case _:
-                message = ToolMessage("m", "", self._name(event), _result_text(event))
+                call = getattr(self._driver.in_flight.get(event.effect_id), "call", None)
+                name = WORD if call is None else str(call.name)
+                message = ToolMessage("m", "", name, RESULT_TEXTS[type(event)](event))
         return evolve(event, tokens=self._tokens(message, costs))
 
     def _earlier(self, state: AgentState, costs: TemplateCosts) -> tuple[Tokens, ...]:
         """Return the tokens of the newest messages of history, as many as fit into the context."""
-        newest: list[Tokens] = []
+        newest: deque[Tokens] = deque()
         left = self._context
         for message in reversed(self._driver.reveal(state.history)):
-            tokens = self._tokens(message, costs)
-            newest.append(tokens)
-            left -= sum(tokens)
+            newest.appendleft(self._tokens(message, costs))
+            left -= sum(newest[0])
             if left < 0:
                 break
-        return tuple(reversed(newest))
+        return tuple(newest)
 
     def _dense(self, candidates: Sequence[Candidate]) -> int:
         """Return the maximum tokens in ``PIECE`` characters of these candidates or of the markup around them."""
@@ -240,10 +235,6 @@ class Counter:
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)][:-1]
         around, last, *whole = self._texts([AROUND.ljust(PIECE, "<"), text[-PIECE:], *pieces])
         return max(around, -(-last * PIECE // max(min(len(text), PIECE), 1)), *whole)
-
-    def _name(self, event: Any) -> str:
-        call = getattr(self._driver.in_flight.get(event.effect_id), "call", None)
-        return WORD if call is None else str(call.name)
 
     # --------------------------------------------------------------------------------------- what one message adds
 
@@ -262,7 +253,7 @@ class Counter:
     def _reply(self, message: AssistantMessage, costs: TemplateCosts) -> int:
         texts: list[tuple[Kind, str]] = [("reply", message.text), ("thought", message.reasoning)]
         texts += [("call", call.arguments_json) for call in message.calls]
-        names = sum([self._name_tokens(call.name) for call in message.calls])
+        names = sum([self._size(call.name) for call in message.calls])
         return self._written(texts, message) + names + costs.reply + costs.call * len(message.calls)
 
     def _result(self, message: ToolMessage, costs: TemplateCosts) -> Tokens:
@@ -276,7 +267,7 @@ class Counter:
         counts = self._most([(piece, write(piece)) for piece in pieces])
         if way is None:
             around = max(self._in_place(PLACES["result"], message) - sum(counts), 0)
-        return (costs.result + around + self._name_tokens(message.name), *counts)
+        return (costs.result + around + self._size(message.name), *counts)
 
     def _written(self, texts: Sequence[tuple[Kind, str]], message: Message) -> int:
         """Return the tokens of a message's texts as the template writes them."""
@@ -291,12 +282,6 @@ class Counter:
         shown = [(text,) for kind, text in texts if any(bare) and kind != "thought"]
         kinds: list[Kind] = ["call"] if any(bare) else [kind for kind, _ in texts]
         return max(*[self._in_place(PLACES[kind], message) for kind in kinds], sum(self._most(shown)))
-
-    def _name_tokens(self, name: str) -> int:
-        names = self._current().names
-        if name not in names:
-            (names[name],) = self._texts([name])
-        return names[name]
 
     def _most(self, forms: Sequence[Sequence[str]]) -> list[int]:
         """Return the tokens of each text in the longest of its forms."""
@@ -345,7 +330,9 @@ class Counter:
             return measure.costs
         request = self._driver.reveal(engine.build_prompt(state))  # type: ignore[attr-defined]  # asked in ``counter_for``
         if measure is None or measure.request != request:
-            known = _measures_of(self._model)
+            known: deque[Measure] = deque(maxlen=REMEMBERED)
+            with suppress(TypeError):  # a model that can't be a key of such a dict
+                known = MEASURES.setdefault(self._model, known)
             found = [one for one in tuple(known) if one.note == self._note and one.request == request]
             measure = found[0] if found else Measure(request, self._note)
             self._measure = measure
@@ -392,11 +379,11 @@ class Counter:
             model=str(self._model.describe().name),
         )
 
-    def _size(self, messages: tuple[Message, ...]) -> int:
+    def _size(self, of: str | tuple[Message, ...]) -> int:
         sizes = self._current().sizes
-        if messages not in sizes:
-            sizes[messages] = self._count(messages)
-        return sizes[messages]
+        if of not in sizes:
+            sizes[of] = self._texts([of])[0] if isinstance(of, str) else self._count(of)
+        return sizes[of]
 
     def _count_or(self, messages: tuple[Message, ...], otherwise: int, request: ModelRequest | None = None) -> int:
         try:
@@ -435,47 +422,29 @@ def _with_usual_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     return tuple([evolve(call, id=CALL_ID.format(999 - at // 90, 99 - at % 90)) for at, call in enumerate(calls)])
 
 
-def _calling(number: int) -> AssistantMessage:
-    return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD)] * number))
+def _calling(number: int, arguments: str = "{}") -> AssistantMessage:
+    return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD, arguments)] * number))
 
 
 def _results(number: int) -> tuple[ToolMessage, ...]:
     return tuple([evolve(RESULT, call_id=call.id) for call in _calling(number).calls])
 
 
-def _calling_with(arguments: str) -> AssistantMessage:
-    return AssistantMessage("m", WORD, calls=_with_usual_ids([ToolCall("", WORD, arguments)]))
+def _as_text(**how: Any) -> Way:
+    """Return how a template writes a text as JSON, with the arguments of ``json.dumps``."""
+    return lambda text: json.dumps(text, **how)[1:-1]
 
 
-def _nothing(_text: str) -> str:
-    return ""
+def _as_object(**how: Any) -> Way:
+    """Return how a template writes arguments as JSON, with the arguments of ``json.dumps``."""
 
+    def write(arguments: str) -> str:
+        try:
+            return json.dumps(LENIENT.decode(arguments), **how)
+        except (ValueError, RecursionError) as error:  # a template refuses them too
+            raise CogstepError("the arguments are no JSON") from error
 
-def _json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def _ascii_json(text: str) -> str:
-    return json.dumps(text)[1:-1]
-
-
-def _spaced(arguments: str) -> str:
-    return json.dumps(_read(arguments), ensure_ascii=False)
-
-
-def _ascii(arguments: str) -> str:
-    return json.dumps(_read(arguments))
-
-
-def _indented(arguments: str) -> str:
-    return json.dumps(_read(arguments), ensure_ascii=False, indent=2)
-
-
-def _read(arguments: str) -> Any:
-    try:
-        return LENIENT.decode(arguments)
-    except (ValueError, RecursionError) as error:
-        raise UncountedError from error
+    return write
 
 
 MANY = range(1, 13)
@@ -486,19 +455,13 @@ ODD_ARGUMENTS = (
 )
 """Many short arguments and values, around which a template may write more than around a long one."""
 
-TEXTS: Sequence[Way] = (str, _json, _ascii_json)
+TEXTS: Sequence[Way] = (str, _as_text(ensure_ascii=False), _as_text())
+ARGUMENTS: Sequence[Way] = (str, _as_object(ensure_ascii=False), _as_object(), _as_object(ensure_ascii=False, indent=2))
 PLACES: Mapping[Kind, Place] = {
     "user": Place((USER, REPLY), USER, (), lambda text: UserMessage("m", text), TEXTS),
     "reply": Place((USER,), REPLY, (USER,), lambda text: AssistantMessage("m", text), TEXTS),
-    "thought": Place((USER,), REPLY, (), lambda text: AssistantMessage("m", WORD, text), (_nothing, *TEXTS)),
-    "call": Place(
-        (USER,),
-        _calling(1),
-        _results(1),
-        _calling_with,
-        (str, _spaced, _ascii, _indented),
-        ODD_ARGUMENTS,
-    ),
+    "thought": Place((USER,), REPLY, (), lambda text: AssistantMessage("m", WORD, text), (lambda _: "", *TEXTS)),
+    "call": Place((USER,), _calling(1), _results(1), partial(_calling, 1), ARGUMENTS, ODD_ARGUMENTS),
     "result": Place((USER, _calling(1)), RESULT, (), lambda text: evolve(RESULT, content=text), TEXTS),
 }
 
@@ -510,22 +473,7 @@ def _number(value: Any) -> int:
 
 
 def _bytes(message: Message) -> int:
-    if isinstance(message, ToolMessage):
-        return most_tokens(message.content)
-    if isinstance(message, UserMessage):
-        return most_tokens(message.text)
-    calls = "".join([call.name + call.arguments_json for call in message.calls])
-    return most_tokens(message.text) + most_tokens(message.reasoning) + most_tokens(calls)
-
-
-def _result_text(event: Any) -> str:
-    match event:
-        case ToolReturned():
-            return event.content
-        case ToolFailed():
-            return error_text(event.message)
-        case MemoryRecalled():
-            return "\n".join(event.items)
-        case _:
-            text: str = event.text
-            return text
+    if isinstance(message, AssistantMessage):
+        calls = "".join([call.name + call.arguments_json for call in message.calls])
+        return most_tokens(message.text) + most_tokens(message.reasoning) + most_tokens(calls)
+    return most_tokens(message.content if isinstance(message, ToolMessage) else message.text)

@@ -6,21 +6,20 @@ continues with the next message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 from attrs import evolve
 
-from cognition import AgentConfig, AgentState, Candidate, Image, Input, Message, UserMessage, UserSpoke
+from cognition import AgentConfig, AgentState, Image, Input, Message, UserMessage, UserSpoke
 from cognition.context.window import before_window
 from cognition.values.candidates import CONVERSATION
 from cognition.values.content import images_of
 from cognition.values.routing import OWN, order_of
 from interpreters.loop.driver import Driver
-from interpreters.loop.program.context_sources import ContextSourceError, Source
+from interpreters.loop.program.message_sources import UNSAID, ContextSourceError, Source
 from interpreters.loop.program.program import Program
-from interpreters.loop.program.system_prompt import UNSAID
 from runtime.errors import MediaError
 from runtime.protocol.model import ModelInfo
 
@@ -82,48 +81,49 @@ class MessagePreparer:
                     )
         return ""
 
-    def is_unprepared(self, event: Input) -> bool:
+    def is_unprepared(self, event: Input) -> TypeGuard[UserSpoke]:
         """Whether the program adds anything to an input, or the input brings a system prompt."""
         program = self._program
         return isinstance(event, UserSpoke) and (
             program.system is not None or event.system is not None or bool(program.context)
         )
 
-    def needs_prompt(self, event: Input | None) -> bool:
-        """Whether the program's function has to make the system prompt for this input."""
-        return self._program.system is not None and isinstance(event, UserSpoke) and event.system is None
+    def sources(self, event: UserSpoke) -> tuple[Source, ...]:
+        """Return the functions to call for a message: for its system prompt, and then for its candidates.
 
-    def sources(self, event: Input) -> tuple[Source, ...]:
-        """Return the sources of candidates for an input; empty if the input contains candidates."""
-        return self._program.context if isinstance(event, UserSpoke) and not event.context else ()
+        What the message contains is not asked for again.
+        """
+        made, context = self._program.system, () if event.context else self._program.context
+        return context if made is None or event.system is not None else (made, *context)
 
-    def with_context(self, event: Any, found: Iterable[tuple[Candidate, ...]]) -> Input:
-        told: UserSpoke = evolve(event, context=tuple(chain.from_iterable(found)))
-        config = getattr(self._driver.engine, "config", None)
+    def prepare(self, event: UserSpoke, found: Sequence[Any]) -> UserSpoke:
+        """Return the message with the results of its ``sources``.
+
+        A system prompt that is unchanged is left out.
+
+        Raises:
+            ContextSourceError: a candidate is for no section of this agent.
+        """
+        config, prompt, state = getattr(self._driver.engine, "config", None), event.system, self._driver.state
+        if prompt is None and self._program.system is not None:
+            prompt, *found = found
+        if prompt is not None:
+            known = getattr(state, "system", None)
+            known = getattr(config, "system", None) if known is None else known
+            event = evolve(event, system=None if prompt == self._driver.reveal(known) else prompt)
+        if not found:
+            return event
+        event = evolve(event, context=tuple(chain.from_iterable(found)))
         if isinstance(config, AgentConfig):
             names = [section.name for section in config.sections if section.name != CONVERSATION]
-            for one in told.context:
+            for one in event.context:
                 if one.section not in names:
                     what = "the conversation itself" if one.section == CONVERSATION else "no section of this agent"
                     raise ContextSourceError(
                         f"a candidate is for {one.section!r}, which is {what}; its sections are {', '.join(names)}; "
                         f"{UNSAID}"
                     )
-        return told
-
-    def with_own_prompt(self, event: Input) -> Input:
-        """Return an input that needs no new prompt. Its own prompt is treated as in ``with_prompt``."""
-        brought = event.system if isinstance(event, UserSpoke) else None
-        return event if brought is None else self.with_prompt(event, brought)
-
-    def with_prompt(self, event: Any, text: str) -> Input:
-        """Return the message with this system prompt, or without a prompt if the text is unchanged."""
-        event, driver = evolve(event, system=None), self._driver
-        known = getattr(driver.state, "system", None)
-        if known is None:
-            known = getattr(getattr(driver.engine, "config", None), "system", None)
-        changed: Input = event if text == driver.reveal(known) else evolve(event, system=text)
-        return changed
+        return event
 
 
 def _images(message: Message) -> tuple[Image, ...]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import cached_property, partial
-from typing import Any, ClassVar
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, ClassVar, Self, Unpack
 
 from cognition import (
-    AgentState,
     CallModel,
     CallTool,
     CognitiveEngine,
@@ -22,37 +21,30 @@ from cognition import (
     ConfigError,
     EffectId,
     Input,
-    Recall,
     Remember,
     SpawnWorker,
     WorkerFailed,
 )
 from cognition.steps.decisions import Effect
-from interpreters.loop._idle_changes import IdleChanges
-from interpreters.loop._mailbox import Mailbox
+from interpreters.loop._mailbox import IdleChanges, Mailbox
 from interpreters.loop._user_message import MessagePreparer
-from interpreters.loop.clock import Clock
-from interpreters.loop.driver import Handlers, Watcher, Writer
+from interpreters.loop.driver import Handlers
 from interpreters.loop.errors import BusyError
-from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
+from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter, Surroundings
 from interpreters.loop.mailbox_messages import (
-    CancelRequest,
     Deferred,
     HandedInput,
     MailboxMessage,
     NotBegun,
     ProgramFailure,
-    SuspendRequest,
+    StopRequest,
     Turn,
 )
 from interpreters.loop.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered_input
-from interpreters.loop.program.context_sources import ContextSourceError
 from interpreters.loop.program.pending import LATER
 from interpreters.loop.program.program import Program
-from interpreters.loop.program.system_prompt import prompt_error, prompt_text
-from interpreters.loop.worker_setup import Worker, worker_answer
+from interpreters.loop.workers import worker_answer
 from interpreters.observing.async_delivery import await_all
-from interpreters.observing.observers import Observers
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
 from interpreters.tools.offloading import await_answer, run_to_end
@@ -65,30 +57,15 @@ SAVE_SECONDS = 5.0
 
 
 class AsyncInterpreter(Interpreter):
-    """An ``Interpreter`` in the task that awaits ``run``.
+    """An ``Interpreter`` in the task that awaits ``run``."""
 
-    Args:
-        room: awaited after each piece of a reply; it stops the model while a reader is behind (backpressure).
-    """
-
-    def __init__(
-        self,
-        engine: CognitiveEngine,
-        program: Program,
-        *,
-        observers: Observers | None = None,
-        recorder: Writer | None = None,
-        state: AgentState | None = None,
-        clock: Clock | None = None,
-        watcher: Watcher | None = None,
-        room: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self.room = room
+    def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
+        self._notes = asyncio.Lock()
         self._group: asyncio.TaskGroup | None = None
-        self._driving = False
-        """Whether a run is under way whose turn is not closed yet, or could not be closed.
+        self._turn_closed = self._run_ended = asyncio.Event()
+        """Set when the turn of the newest run is closed, or could not be closed; and when that run has ended.
 
-        True from before the first input, which may need long to reach the disk.
+        They are new from before its first input on, which may need long to reach the disk.
         """
         self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
@@ -100,14 +77,8 @@ class AsyncInterpreter(Interpreter):
         """Task that reads the model's reply while other effects are in flight."""
         self._alone: tuple[CallModel, Scope] | None = None
         """The reply to read in the session's own task."""
-        self._rest: set[asyncio.Future[None]] = set()
-        """Futures that are done when the current turn is closed."""
-        self._end: set[asyncio.Future[None]] = set()
-        """Futures that are done when the current run has ended."""
         self._performers = async_performers(program)
-        super().__init__(
-            engine, program, observers=observers, recorder=recorder, state=state, clock=clock, watcher=watcher
-        )
+        super().__init__(engine, program, **given)
         self._saying = MessagePreparer(program, self.driver)
         self._between = IdleChanges(self.driver, self._mailbox, weakref.ref(self))  # else a session would hold itself
 
@@ -129,10 +100,11 @@ class AsyncInterpreter(Interpreter):
             raise BusyError(BUSY)
         self.check_nothing_waits(event)
         self._saying.check(event)
+        self._turn_closed, self._run_ended = asyncio.Event(), asyncio.Event()
         error: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
-                self._group, self._driving = group, True
+                self._group = group
                 try:
                     beginning = self._begin_run(event, turn or Turn())
                     self._between.begin()
@@ -140,16 +112,18 @@ class AsyncInterpreter(Interpreter):
                         await self.driver.advance_async(earlier, run_to_end)
                     if event is not None:
                         await self.driver.advance_async(await self._add_prompt(event), run_to_end)
-                    await self.driver.run_async(self._next_input, run_to_end)
-                except asyncio.CancelledError as caught:
-                    await self._break_off(caught, "the task was cancelled")
+                    while self.driver.is_busy:
+                        answer = await self._next_input()
+                        if answer is not None:  # None: an effect has become pending
+                            await self.driver.advance_async(answer, run_to_end)
+                except asyncio.CancelledError:
+                    await self._break_off("the task was cancelled")
                     raise
                 except BaseException as caught:
-                    await self._break_off(caught, describe(caught))
+                    await self._break_off(describe(caught))
                     error = caught  # raised outside, since a group would wrap it
                 finally:
-                    self._driving = False
-                    self._wake(self._rest)
+                    self._turn_closed.set()
             if error is not None:
                 raise error
         finally:
@@ -161,28 +135,14 @@ class AsyncInterpreter(Interpreter):
             finally:
                 self._end_run()
                 self._group = None
-                self._wake(self._end)
+                self._run_ended.set()
 
     async def _add_prompt(self, event: Input) -> Input:
         saying, program = self._saying, self.program
-        if saying.needs_prompt(event):
-            try:
-                answer = await await_answer(program.prompt())
-            except Exception as error:
-                raise prompt_error(error) from error
-            event = saying.with_prompt(event, prompt_text(answer))
-        else:
-            event = saying.with_own_prompt(event)
-        found = []
-        for source in saying.sources(event):
-            try:
-                answer = await await_answer(source.call_for(getattr(event, "text", ""), program.deps, program.session))
-                found.append(source.read(answer))
-            except ContextSourceError:
-                raise
-            except Exception as error:
-                raise source.source_error(error) from error
-        return saying.with_context(event, found) if found else event
+        if not saying.is_unprepared(event):
+            return event
+        given = program.deps, program.session, event.text
+        return saying.prepare(event, [await source.make_async(*given) for source in saying.sources(event)])
 
     async def ready(self) -> None:
         """Wait until the inputs handed in between runs are on disk."""
@@ -190,29 +150,13 @@ class AsyncInterpreter(Interpreter):
 
     async def wait_until_ended(self) -> None:
         if self._turn is not None:
-            await self._await_wake(self._end, None)
-
-    @property
-    def is_at_work(self) -> bool:
-        return self._turn is not None
+            await self._run_ended.wait()
 
     async def wait_until_closed(self, seconds: float) -> None:
         """Wait at most ``seconds`` until the current turn is closed. Its run may still wait for tasks to end."""
-        if self._driving:
-            await self._await_wake(self._rest, seconds)
-
-    @staticmethod
-    def _wake(waiting: set[asyncio.Future[None]]) -> None:
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-        waiting.clear()
-
-    @staticmethod
-    async def _await_wake(waiting: set[asyncio.Future[None]], seconds: float | None) -> None:
-        future = asyncio.get_running_loop().create_future()
-        waiting.add(future)
-        await asyncio.wait([future], timeout=seconds)
+        if self._turn is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._turn_closed.wait(), seconds)
 
     async def close_unless_resumable(self, reason: str) -> None:
         """Close the open turn, unless it can be continued."""
@@ -226,7 +170,7 @@ class AsyncInterpreter(Interpreter):
         for event in self._closing_inputs(reason):
             await self.driver.advance_async(event, run_to_end)
 
-    async def _break_off(self, error: BaseException, reason: str) -> None:
+    async def _break_off(self, reason: str) -> None:
         self._stop_work()
         if self._suspend():  # neither a cancellation nor a full disk gives up what can wait
             self._forget()
@@ -259,8 +203,9 @@ class AsyncInterpreter(Interpreter):
         while True:
             letter = self._mailbox.take()
             if letter is not None:
-                if isinstance(letter, CancelRequest | SuspendRequest) and letter.turn is self._turn:
-                    await self._stop_reading()
+                stopped = self._reply if isinstance(letter, StopRequest) and letter.turn is self._turn else None
+                if stopped is not None and stopped.open and self._reader is not None:
+                    await asyncio.wait([self._reader])  # the end of a cancelled reply reports its usage
                 event = self._open(letter)
             elif self._alone is not None:
                 alone, self._alone = self._alone, None
@@ -283,14 +228,10 @@ class AsyncInterpreter(Interpreter):
 
     def _start(self, effect: Effect, work: Work) -> asyncio.Task[None]:
         """Begin an effect. If foreign code cancels its task, the answer is ``unanswered_input``."""
-        task = self._tasks[effect.effect_id] = self._in_group(self._carry_out(effect, work))
-        return task
-
-    def _in_group(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         if self._group is None:
-            work.close()
             raise ConfigError("an effect can be carried out in a run only")
-        return self._group.create_task(work)
+        task = self._tasks[effect.effect_id] = self._group.create_task(self._carry_out(effect, work))
+        return task
 
     async def _carry_out(self, effect: Effect, work: Work) -> None:
         effect_id, turn = effect.effect_id, self._working_turn()
@@ -331,14 +272,6 @@ class AsyncInterpreter(Interpreter):
 
     # -------------------------------------------------------------------------------------------------- performing
 
-    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
-        turn = self._working_turn()
-        reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
-        scope = Scope(self.program, turn, self.observers, reply, context, room=self.room)
-        if isinstance(effect, Recall):
-            scope.notes = self._notes
-        return scope
-
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
         perform = self._performers[type(effect)]
         if type(effect) in ASKS_THE_USER and self.observers.deliveries:
@@ -349,11 +282,6 @@ class AsyncInterpreter(Interpreter):
         await await_all(self.observers.deliveries)
         answer: Answered | None = await perform(effect, scope)
         return answer
-
-    @cached_property
-    def _notes(self) -> asyncio.Lock:
-        """Lock of the memory: one user at a time, workers included, in the order of the decisions."""
-        return asyncio.Lock()
 
     def _call_model(self, effect: CallModel) -> None:
         scope = self._scope(effect)
@@ -381,11 +309,6 @@ class AsyncInterpreter(Interpreter):
             raise asyncio.CancelledError
         if answer is not None:
             self._mailbox.post(answer)  # behind what came meanwhile
-
-    async def _stop_reading(self) -> None:
-        """Wait for the end of a cancelled reply, which reports the reply's usage."""
-        if self._reply is not None and self._reply.open and self._reader is not None:
-            await asyncio.wait([self._reader])
 
     def _call_tool(self, effect: CallTool) -> None:
         if self._tool(effect) is not None or CallTool in self.program.performers:
@@ -424,15 +347,11 @@ class AsyncInterpreter(Interpreter):
 
     # -------------------------------------------------------------------------------------------------- the workers
 
-    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
-        child = AsyncInterpreter(
-            worker.engine, worker.program, observers=observers, state=worker.state, clock=self._clock, room=self.room
-        )
-        child._notes = self._notes
-        own = self._crew.add(effect, child)
-        self._start(effect, partial(self._work, child, effect, worker.task, own, turn))
+    def _hire(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
+        child._notes, child.room = self._notes, self.room
+        self._start(effect, partial(self._work, effect, child, task, own, parent))
 
-    async def _work(self, child: AsyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> Input:
+    async def _work(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> Input:
         try:
             await parent.begin(effect.effect_id, partial(child.run, task, own))
         except (CogstepError, NotBegun):  # the embedding program's own fault, as in a turn of its own

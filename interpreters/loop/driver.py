@@ -64,7 +64,7 @@ it.
 """
 
 
-Elsewhere = Callable[[Callable[[], None]], Awaitable[None]]
+Elsewhere = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Calls a function on another thread. The call has ended when this returns or raises, even if the task is cancelled."""
 
 
@@ -185,16 +185,6 @@ class Driver:
         self._recorder = recorder
         self._watcher = watcher
 
-    async def run_async(self, take: Callable[[], Awaitable[Input | None]], elsewhere: Elsewhere) -> None:
-        """Run until only pending effects are in flight.
-
-        ``take`` waits for the next input. It may return None after an effect has become pending.
-        """
-        while self.is_busy:
-            event = await take()
-            if event is not None:
-                await self.advance_async(event, elsewhere)
-
     @property
     def written(self) -> int:
         return 0 if self._recorder is None else self._recorder.written
@@ -205,14 +195,9 @@ class Driver:
         return len(self.in_flight) > len(self.pending) and not self.left
 
     @property
-    def has_redactor(self) -> bool:
-        """Whether the engine may see placeholders in place of secrets."""
-        return self._recorder is not None and self._recorder.redactor is not None
-
-    def defer(self, effect_id: EffectId) -> None:
-        """Stop waiting for an effect; its answer is handed in later."""
-        if effect_id in self.in_flight:
-            self.pending.add(effect_id)
+    def redactor(self) -> InputRedactor | None:
+        """The redactor of the recording. With it, the engine may see placeholders in place of secrets."""
+        return None if self._recorder is None else self._recorder.redactor
 
     def advance(self, event: Input) -> None:
         """Take one input: stamp it, step, record it with its decisions, then begin to carry them out."""
@@ -234,10 +219,7 @@ class Driver:
         before, written, step = self.state, self.written, None
         try:
             if self.counter is not None and self.counter.has_texts(event):
-                counted = [event]
-                counting = partial(self._count, counted)
-                await elsewhere(counting)
-                event = counted[-1]
+                event = await elsewhere(partial(self.counter.add_counts, event))
             step = self.step(event)
             await self.conclude(step, written, self.begin_recording(step, elsewhere))
         except BaseException:
@@ -320,11 +302,6 @@ class Driver:
         elif isinstance(event, ToolReturned | WorkerFinished):
             self.lost |= {event.effect_id}
 
-    def _count(self, events: list[Input]) -> None:
-        """Append the counted input to the list. ``Elsewhere`` returns no result of the other thread."""
-        if self.counter is not None:
-            events.append(self.counter.add_counts(events[0]))
-
     def _take_over(self, event: Input, transition: Transition) -> None:
         """Move to the state after a step and update the effects in flight. Idempotent."""
         answered: EffectId | None = getattr(event, "effect_id", None)
@@ -344,13 +321,9 @@ class Driver:
         """Whether an input without decisions would wait for the disk."""
         return self._recorder is not None and self._recorder.waits(event, Transition(self.state))
 
-    def begin(self, decision: Decision) -> None:
-        """Hand a decision to its handler: a new one, or one that a crash interrupted."""
-        self._hand_over((self.reveal(decision),))
-
     def reveal(self, value: V) -> V:
         """Return the value with the real secrets in place of the recording's placeholders."""
-        redactor = None if self._recorder is None else self._recorder.redactor
+        redactor = self.redactor
         return value if redactor is None else redactor.reveal(value)
 
     def _hand_over(self, decisions: Iterable[Decision]) -> None:
@@ -380,25 +353,19 @@ class Driver:
         effect.
         """
         (at, transition), self._last = self._last, NOTHING
-        for decision in transition.decisions:
-            if not isinstance(decision, EFFECT_TYPES):
-                self.begin(decision)
-        waited = self._now() - at
+        notices = [decision for decision in transition.decisions if not isinstance(decision, EFFECT_TYPES)]
+        self._hand_over(self.reveal(tuple(notices)))
+        waited, redactor = self._now() - at, self.redactor
         for effect in list(self.in_flight.values()):
             # An answer to one may have ended the turn, and the others with it.
             if effect.effect_id in self.in_flight and effect.effect_id not in self.pending:
-                outcome = self._settle_lost(effect, settle(effect, waited))
+                outcome = settle(effect, waited)
+                if isinstance(outcome, CallTool) and redactor is not None and redactor.lacks(outcome):
+                    outcome = ToolFailed(effect.effect_id, SECRET_LOST)
                 if isinstance(outcome, EFFECT_TYPES):
-                    self.begin(outcome)
+                    self._hand_over((self.reveal(outcome),))
                 elif isinstance(outcome, INPUT_TYPES):
                     yield outcome
-
-    def _settle_lost(self, effect: Effect, outcome: Effect | Input) -> Effect | Input:
-        """Fail a call that would run again with a placeholder for a lost secret."""
-        redactor = None if self._recorder is None else self._recorder.redactor
-        if redactor is not None and isinstance(outcome, CallTool) and redactor.lacks(outcome):
-            return ToolFailed(effect.effect_id, SECRET_LOST)
-        return outcome
 
 
 class _Effects(dict[type, bool]):

@@ -12,9 +12,10 @@ the rest: how a turn begins and ends, cancellation, deadlines, and the meaning o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import Future
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 from cognition import (
     Acting,
@@ -43,28 +44,27 @@ from cognition import (
     UserSpoke,
 )
 from cognition.steps.decisions import Compacted, Effect, NotCompacted
-from interpreters.loop._reply_stream import ReplyStream, offered_tools
+from interpreters.loop._reply_stream import ReplyFilter, ReplyStream, offered_tools
 from interpreters.loop._token_counter import counter_for
-from interpreters.loop._workers import Workers, run_worker_request
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.driver import NO_EFFECTS, Driver, Handlers, Watcher, Writer
 from interpreters.loop.errors import PendingError
 from interpreters.loop.mailbox_messages import (
-    CancelRequest,
     Deferred,
     HandedInput,
+    Letter,
     MailboxMessage,
     ProgramFailure,
     Progress,
-    SuspendRequest,
+    StopRequest,
     Turn,
     WorkerEvent,
     WorkerRequest,
 )
+from interpreters.loop.performers import Scope, settle
 from interpreters.loop.program.pending import Postponable, format_pending, outlives_its_run
 from interpreters.loop.program.program import Program
-from interpreters.loop.settlement import settle
-from interpreters.loop.worker_setup import Worker, make_worker
+from interpreters.loop.workers import Workers, make_worker, run_worker_request
 from interpreters.observing.events import Inline, ToolProgress
 from interpreters.observing.observers import Observers
 from interpreters.tools.context import ToolContext
@@ -78,42 +78,51 @@ NOT_FOR_WORKERS = "this tool is run outside, and its result may come late; a wor
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
 
+class Surroundings(TypedDict, total=False):
+    """The options of an interpreter."""
+
+    observers: Observers | None
+    """Receive all events; None for no observers."""
+    recorder: Writer | None
+    """Records inputs and decisions; None for no recording."""
+    state: AgentState | None
+    """Start of the session; None for a new session."""
+    clock: Clock | None
+    """Source of time; None for the system clock."""
+    watcher: Watcher | None
+    """Called after each recorded step; None for the observers' ``transition``."""
+
+
 class Interpreter(ABC):
     """Carries out the decisions of one session, one run at a time.
 
     Args:
         engine: makes the decisions.
         program: tools, models and functions of the embedding program.
-        observers: receive all events; None for no observers.
-        recorder: records inputs and decisions; None for no recording.
-        state: start of the session; None for a new session.
-        clock: source of time; None for the system clock.
-        watcher: called after each recorded step; None for the observers' ``transition``.
+        given: see ``Surroundings``.
 
     Raises:
         ConfigError: the program can't carry out an effect that the engine may decide.
     """
 
-    def __init__(
-        self,
-        engine: CognitiveEngine,
-        program: Program,
-        *,
-        observers: Observers | None = None,
-        recorder: Writer | None = None,
-        state: AgentState | None = None,
-        clock: Clock | None = None,
-        watcher: Watcher | None = None,
-    ) -> None:
+    _notes: Any
+    """Lock of the memory: one user at a time, workers included, in the order of the decisions."""
+
+    def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
         program.check(engine)
         self.program = program
+        observers = given.get("observers")
         self.observers: Observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         self.compacted: Compacted | NotCompacted | None = None
         """Result of this run's latest summary; None if no summary was requested."""
         self.began: int = 0
         """The number of messages in history before the latest turn."""
-        self._clock = clock or SYSTEM_CLOCK
+        self.room: Callable[[], Awaitable[object]] | None = None
+        """Awaited after each piece of a reply; it stops the model while a reader is behind (backpressure)."""
+        self._parent: Callable[[Callable[[], Any]], Future[Any]] | None = None
+        """For a worker without an event loop, runs questions to the program on the session's own thread."""
+        self._clock = given.get("clock") or SYSTEM_CLOCK
         self._turn: Turn | None = None
         self._latest: Turn | None = None
         """The current or previous run, whose turn may still be open; None if another process ran it."""
@@ -134,9 +143,9 @@ class Interpreter(ABC):
             self.handlers,
             self,
             now=self._clock.time,
-            state=state,
-            recorder=recorder,
-            watcher=watcher or self.observers.transition,
+            state=given.get("state"),
+            recorder=given.get("recorder"),
+            watcher=given.get("watcher") or self.observers.transition,
         )
         self.driver.counter = counter_for(self.driver, program, self.observers.warn)
 
@@ -163,8 +172,8 @@ class Interpreter(ABC):
         """Carry out an effect on a thread or in a task, while the session continues."""
 
     @abstractmethod
-    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
-        """Start a worker's interpreter, of the same kind as this one."""
+    def _hire(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
+        """Start a worker's interpreter. Its answer is for this turn, and it runs the task in a turn of its own."""
 
     # ------------------------------------------------------------------------------------------------ a turn's bounds
 
@@ -177,21 +186,17 @@ class Interpreter(ABC):
         self._turn, self._reply = turn, None
         self.finished = self.compacted = None
         self.driver.left = False
-        if event is None or self._is_continuation(event):
+        in_flight, answered = self.driver.in_flight, getattr(event, "effect_id", None)
+        if event is None or answered in in_flight or (in_flight and isinstance(event, CancelAsked)):
             if event is None:
                 self.driver.pending.clear()
             else:
                 self._keep_pending()
                 self._promised |= self.driver.pending
-            self._latest, turn.inherited = turn, frozenset(self.driver.in_flight) - self._untouched
+            self._latest, turn.inherited = turn, frozenset(in_flight) - self._untouched
             self.observers.take_up(self.driver.state)
             return self.driver.resume(self._settle_interrupted)
         return self._opening_inputs(turn)
-
-    def _is_continuation(self, event: Input) -> bool:
-        return bool(self.driver.in_flight) and (
-            isinstance(event, CancelAsked) or getattr(event, "effect_id", None) in self.driver.in_flight
-        )
 
     def _settle_interrupted(self, effect: Effect, waited: float) -> Effect | Input:
         return effect if effect.effect_id in self._untouched else settle(self.program.tools, effect, waited)
@@ -250,7 +255,7 @@ class Interpreter(ABC):
         """End the current run as ``cancel`` does, but keep effects that can be answered later."""
         turn = self._turn
         if turn is not None:
-            self._stop_turn(turn, SuspendRequest(turn, reason))
+            self._stop_turn(StopRequest(turn, reason, suspends=True))
 
     def _opening_inputs(self, turn: Turn) -> Iterator[Input]:
         yield from self._closing_inputs("the turn before was broken off")
@@ -272,10 +277,10 @@ class Interpreter(ABC):
 
     def cancel_turn(self, turn: Turn, reason: str) -> None:
         """Stop this turn, even if its run has not begun yet."""
-        self._stop_turn(turn, CancelRequest(turn, reason))
+        self._stop_turn(StopRequest(turn, reason))
 
-    def _stop_turn(self, turn: Turn, request: CancelRequest | SuspendRequest) -> None:
-        if turn.cancel():
+    def _stop_turn(self, request: StopRequest) -> None:
+        if request.turn.cancel():
             self._send(request)  # before the workers hear of it: their ends come behind it
         for context in list(self._contexts.values()):
             context.cancel()
@@ -346,33 +351,29 @@ class Interpreter(ABC):
 
     def _open(self, letter: MailboxMessage) -> Input | None:
         """Return the input in a letter, or None if it contains no input. Letters of earlier turns are dropped."""
-        match letter:
-            case CancelRequest(turn=turn, reason=reason):
-                return self._cancellation(reason) if turn is self._turn else None
-            case SuspendRequest(turn=turn, reason=reason):
-                if turn is self._turn and not self._suspend():
-                    return self._cancellation(reason)
-            case Deferred(turn=turn, effect_id=effect_id):
-                if turn is self._turn:
-                    self._release(effect_id)
-                    self._promised |= {effect_id}
-                    self.driver.defer(effect_id)
-            case Progress(turn=turn, said=said):
-                if turn is self._turn:
-                    self.observers.emit(said)
-            case WorkerEvent(turn=turn, effect_id=effect_id, event=event):
-                if turn is self._turn:
-                    self._crew.note_activity(effect_id)
-                    self.observers.forward(event)
-            case ProgramFailure(turn=turn, error=error):
-                if turn is self._turn:
-                    raise error
-            case WorkerRequest(turn=turn):
-                self.observers.wait()  # the user has seen what led to the question
-                run_worker_request(letter, wanted=not turn.is_over())
+        if not isinstance(letter, Letter):
+            self._settle(letter)
+            return letter
+        if isinstance(letter, WorkerRequest):  # a worker waits for its answer in any case
+            self.observers.wait()  # the user has seen what led to the question
+            run_worker_request(letter, wanted=not letter.turn.is_over())
+            return None
+        match letter if letter.turn is self._turn else None:
+            case StopRequest(reason=reason, suspends=suspends):
+                return None if suspends and self._suspend() else self._cancellation(reason)
+            case Deferred(effect_id=effect_id):
+                self._release(effect_id)
+                self._promised |= {effect_id}
+                self.driver.pending |= {effect_id} & self.driver.in_flight.keys()
+            case Progress(said=said):
+                self.observers.emit(said)
+            case WorkerEvent(effect_id=effect_id, event=event):
+                self._crew.note_activity(effect_id)
+                self.observers.forward(event)
+            case ProgramFailure(error=error):
+                raise error
             case _:
-                self._settle(letter)
-                return letter
+                pass
         return None
 
     def _take_due(self) -> Input | None:
@@ -425,11 +426,13 @@ class Interpreter(ABC):
     def _answer_after(self, seconds: float, effect_id: EffectId, answer: Callable[[], Input]) -> None:
         self._deadlines[effect_id] = (self._clock.monotonic() + seconds, answer)
 
-    def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
-        native, engine = effect.request.protocol == "native", self.driver.engine
-        tools = tuple if native else partial(offered_tools, engine, self.program)
-        self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
-        return self._reply
+    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
+        turn, reply = self._working_turn(), None
+        if isinstance(effect, CallModel):
+            protocol, engine = effect.request.protocol, self.driver.engine
+            told = None if protocol == "native" else ReplyFilter(protocol, offered_tools(engine, self.program))
+            reply = self._reply = ReplyStream(effect, self.observers, turn, self._clock, told)
+        return Scope(self.program, turn, self.observers, reply, context, self._parent, self._notes, self.room)
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
         """Return the called tool, and start its deadline.
@@ -437,25 +440,21 @@ class Interpreter(ABC):
         Returns None if the program has no such tool, or runs it outside. Unless the program performs ``CallTool``
         itself, an unknown tool is reported to the model.
         """
-        tool = self.program.tools.get(effect.call.name)
-        if tool is None and CallTool in self.program.performers:
-            return None
-        if tool is None:
+        tool, usual = self.program.tools.get(effect.call.name), CallTool not in self.program.performers
+        if tool is None and usual:
             self._post(ToolFailed(effect.effect_id, f"this program has no tool {effect.call.name!r}"))
-        elif isinstance(tool, ExternalTool) and CallTool not in self.program.performers:
+        elif isinstance(tool, ExternalTool) and usual:
             self._post(self._hand_out(tool, effect))
             return None
-        elif tool.timeout is not None:
+        elif tool is not None and tool.timeout is not None:
             self._answer_after(tool.timeout, effect.effect_id, partial(too_late, tool, effect))
         return tool
 
     def _hand_out(self, tool: ExternalTool, effect: CallTool) -> MailboxMessage:
         """Return the letter for a call of a tool that the program runs outside."""
-        wrong = tool.problems(effect.call.arguments)
+        wrong = tool.problems(effect.call.arguments) or ("" if self.program.postpones else NOT_FOR_WORKERS)
         if wrong:
             return ToolFailed(effect.effect_id, wrong)
-        if not self.program.postpones:
-            return ToolFailed(effect.effect_id, NOT_FOR_WORKERS)
         turn = self._working_turn()
         turn.try_begin(effect.effect_id)  # from here on the program may run it
         return Deferred(turn, effect.effect_id)
@@ -463,11 +462,15 @@ class Interpreter(ABC):
     def _context(self, effect: CallTool, deliver: Callable[[MailboxMessage], object]) -> ToolContext[Any]:
         """Return the tool's context for this call. Its progress goes to ``deliver``."""
         call, turn = effect.call, self._working_turn()
-        context = self._contexts[effect.effect_id] = self.program.tool_context(
-            effect,
-            self.program.session,
-            lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
-            partial(turn.try_begin, effect.effect_id),
+        context = self._contexts[effect.effect_id] = ToolContext(
+            self.program.deps,
+            session=self.program.session,
+            call_id=call.id,
+            effect_id=effect.effect_id,
+            tool=call.name,
+            report=lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
+            begins=partial(turn.try_begin, effect.effect_id),
+            keeper=self.program.keeper,
         )
         return context
 
@@ -484,7 +487,8 @@ class Interpreter(ABC):
             worker.program.session,
             shown=bool(self.observers),
         )
-        self._hire(effect, worker, tell, turn)
+        child = type(self)(worker.engine, worker.program, observers=tell, state=worker.state, clock=self._clock)
+        self._hire(effect, child, worker.task, self._crew.add(effect, child), turn)
 
     handlers: ClassVar[Handlers] = {
         SpawnWorker: _spawn,

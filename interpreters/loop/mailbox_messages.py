@@ -103,70 +103,63 @@ class Turn:
 
 
 @frozen(eq=False)
-class CancelRequest:
-    """A request to stop this turn, but no later one."""
+class Letter:
+    """An event for the session's own thread. If its turn is over, it is dropped."""
 
     turn: Turn
-    reason: str
+    """The run that it is for."""
 
 
 @frozen(eq=False)
-class SuspendRequest:
-    """A request to end the run of this turn.
+class StopRequest(Letter):
+    """A request to cancel this turn, but no later one.
 
-    Questions to a person or to the outside program stay pending. Without any, the turn is cancelled.
+    If it suspends, questions to a person or to the outside program stay pending, and only without any the turn is
+    cancelled.
     """
 
-    turn: Turn
     reason: str
+    suspends: bool = False
 
 
 @frozen(eq=False)
-class Deferred:
+class Deferred(Letter):
     """The program answers this effect later."""
 
-    turn: Turn
     effect_id: EffectId
 
 
 @frozen(eq=False)
-class Progress:
+class Progress(Letter):
     """Progress reported by a tool."""
 
-    turn: Turn
     said: ToolProgress
 
 
 @frozen(eq=False)
-class WorkerEvent:
-    """An event of a worker, which is also a sign of life."""
+class WorkerEvent(Letter):
+    """An event of a worker, which is also a sign of life. The turn is the parent's."""
 
-    turn: Turn
-    """The parent's turn."""
     effect_id: EffectId
     event: Event
 
 
 @frozen(eq=False)
-class WorkerRequest:
+class WorkerRequest(Letter):
     """A worker's question to the program, to be asked on the session's own thread."""
 
-    turn: Turn
     ask: Callable[[], Any]
     answer: Future[Any]
 
 
 @frozen(eq=False)
-class ProgramFailure:
+class ProgramFailure(Letter):
     """An error of the embedding program, found on another thread. It ends the run."""
 
-    turn: Turn
     error: BaseException
 
 
 HandedInput = ModeChanged | ModelChosen | ApprovalsForgotten | CancelAsked
 """Inputs that answer no effect and therefore need no run."""
 
-MailboxMessage = (
-    Input | CancelRequest | SuspendRequest | Deferred | Progress | WorkerEvent | WorkerRequest | ProgramFailure
-)
+MailboxMessage = Input | Letter

@@ -32,6 +32,7 @@ from cognition import (
     CancelAsked,
     CogstepError,
     ConfigError,
+    EffectId,
     HookReturned,
     Input,
     MemoryRecalled,
@@ -57,17 +58,22 @@ from interpreters.loop.program.approvals import NOT_ASKED
 from interpreters.loop.program.pending import LATER, Later, Postponable
 from interpreters.loop.program.program import NEEDS_A_LOOP, Consulted, Program, consultation
 from interpreters.loop.program.questions import chosen_options
-from interpreters.loop.worker_setup import IN_PART
+from interpreters.loop.workers import IN_PART
 from interpreters.observing.observers import Observers
 from interpreters.tools.context import ToolContext
+from interpreters.tools.external import ExternalTool
 from interpreters.tools.failures import TaskWatch, describe, is_fault
 from interpreters.tools.offloading import await_answer, run_in_thread
-from interpreters.tools.tool import LEFT, MEANT, run_tool, run_tool_async
+from interpreters.tools.tool import LEFT, MEANT, Tool, run_tool, run_tool_async
 from runtime import MemoryStoreError
 from runtime.async_adapter import start_async
 from runtime.scheduling.owners import owned_by
 
 HOOK_FAILED = "the hook failed"
+CALL_UNKNOWN = (
+    "the program ended while this call ran, and nobody knows whether it happened; look before you call it again"
+)
+WORK_UNKNOWN = f"the program ended while it worked; {IN_PART}"
 
 
 @define(eq=False)
@@ -116,28 +122,47 @@ Performers = Mapping[type[Effect], Performer]
 Answered = Input | Later | ProgramFailure
 
 
+UNANSWERED: Mapping[type[Effect], Callable[[EffectId], Input]] = {
+    CallModel: lambda effect_id: ModelFailed(effect_id, BROKEN_OFF),
+    CallTool: lambda effect_id: ToolFailed(effect_id, LEFT),
+    AskApproval: lambda effect_id: ApprovalRefused(effect_id, NOT_ASKED),
+    AskUser: lambda _: CancelAsked(NOT_ASKED),
+    ReviewPlan: lambda effect_id: PlanReviewed(effect_id, False, NOT_ASKED),
+    Recall: MemoryRecalled,
+    RunHook: lambda effect_id: HookReturned(effect_id, "refuse", HOOK_FAILED),
+    SpawnWorker: lambda effect_id: WorkerFailed(effect_id, f"it was cancelled; {IN_PART}"),
+    StartTimer: TimerFired,
+}
+
+
 def unanswered_input(effect: Effect) -> Input:
     """Return the input for an effect that could not be carried out. It fails closed: at most a refusal."""
-    effect_id = effect.effect_id
+    return UNANSWERED[type(effect)](effect.effect_id)
+
+
+def settle(tools: Mapping[str, Tool[..., Any]], effect: Effect, waited: float) -> Effect | Input:
+    """Settle an effect that a crash interrupted: return the effect to begin again, or the input that answers it.
+
+    An effect on file without an answer may have been carried out completely, partly or not at all.
+
+    - A read-only or idempotent tool runs again. Any other call counts as failed (at most once).
+    - A call of an external tool continues to wait for its result.
+    - A worker does not run again, since its own calls are unknown here.
+    - A timer runs for the rest of its time, ``waited`` seconds less.
+    - The model is asked again, and so is the program: approvals, questions, plans, hooks, notes. The process lost the
+      question, and a second answer has the same effect as one.
+    """
     match effect:
-        case CallModel():
-            return ModelFailed(effect_id, BROKEN_OFF)
-        case CallTool():
-            return ToolFailed(effect_id, LEFT)
-        case AskApproval():
-            return ApprovalRefused(effect_id, NOT_ASKED)
-        case AskUser():
-            return CancelAsked(NOT_ASKED)
-        case ReviewPlan():
-            return PlanReviewed(effect_id, False, NOT_ASKED)
-        case Recall():
-            return MemoryRecalled(effect_id)
-        case RunHook():
-            return HookReturned(effect_id, "refuse", HOOK_FAILED)
-        case SpawnWorker():
-            return WorkerFailed(effect_id, f"it was cancelled; {IN_PART}")
-        case StartTimer():
-            return TimerFired(effect_id)
+        case CallTool(effect_id=effect_id, call=call):
+            tool = tools.get(call.name)
+            repeatable = tool is not None and tool.spec.repeatable
+            return effect if repeatable or isinstance(tool, ExternalTool) else ToolFailed(effect_id, CALL_UNKNOWN)
+        case SpawnWorker(effect_id=effect_id):
+            return WorkerFailed(effect_id, WORK_UNKNOWN)
+        case StartTimer(seconds=seconds):
+            return evolve(effect, seconds=min(max(seconds - waited, 0.0), seconds))
+        case _:
+            return effect
 
 
 # ------------------------------------------------------------------------------------------------- the usual performers
@@ -221,10 +246,6 @@ def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
         if isinstance(answer, Future):
             return _in_future(answer, partial(_read, effect, scope, asked.read), partial(unanswered_input, effect))
         return _read(effect, scope, asked.read_at_once, answer)
-    except MemoryStoreError as error:  # the disk's trouble, not the program's mistake: as with any memory that raises
-        return _report_failure(effect, scope, asked.what, error)
-    except (CogstepError, NotBegun):
-        raise
     except Exception as error:
         return _report_failure(effect, scope, asked.what, error)
 
@@ -233,21 +254,16 @@ async def ask_program_async(effect: Consulted, scope: Scope) -> Answered:
     """``ask_program`` under asyncio: an ``async def`` runs in the loop, others on a thread."""
     asked = consultation(scope.program, effect, scope.turn.is_over)
 
-    def begun(ask: Callable[[], Any]) -> Any:
-        scope.begin(effect)
-        return ask()
-
     try:
-        if isinstance(effect, Recall):
-            async with scope.notes:
-                return asked.read(await await_answer(asked.ask, begun))
-        return _read(effect, scope, asked.read, await await_answer(asked.ask, begun))
-    except MemoryStoreError as error:  # the disk's trouble, not the program's mistake: as with any memory that raises
-        return _report_failure(effect, scope, asked.what, error)
-    except (CogstepError, NotBegun):
-        raise
+        async with scope.notes if isinstance(effect, Recall) else nullcontext():
+            return _read(effect, scope, asked.read, await await_answer(asked.ask, partial(_begin_by, scope, effect)))
     except Exception as error:
         return _report_failure(effect, scope, asked.what, error)
+
+
+def _begin_by(scope: Scope, effect: Effect, call: Callable[[], Any]) -> Any:
+    scope.begin(effect)
+    return call()
 
 
 def _read(effect: Effect, scope: Scope, read: Callable[[Any], Input], answer: Any) -> Answered:
@@ -281,32 +297,20 @@ def sync_performers(program: Program) -> Performers:
     A performer raises ``NotBegun`` if the turn was already over. It raises ``CogstepError`` for a fault of the
     embedding program, such as an answer that does not fit its effect.
     """
-    return (
-        SYNC
-        if not program.performers
-        else {**SYNC, **{kind: partial(_call_own, own) for kind, own in program.performers.items()}}
-    )
+    return {**SYNC, **{kind: partial(_call_own, own) for kind, own in program.performers.items()}}
 
 
 def async_performers(program: Program) -> Performers:
     """``sync_performers`` under asyncio: each is an ``async def``."""
-    return (
-        ASYNC
-        if not program.performers
-        else {**ASYNC, **{kind: partial(_call_own_async, own) for kind, own in program.performers.items()}}
-    )
+    return {**ASYNC, **{kind: partial(_call_own_async, own) for kind, own in program.performers.items()}}
 
 
 def _call_own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answered] | None:
     scope.begin(effect)
     try:
         answer = own(effect, scope)
-    except CogstepError:
-        raise
     except BaseException as error:
-        if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and is_fault(error)):
-            raise
-        return _report_own_failure(effect, scope, error)
+        return _report_own_failure(effect, scope, error, is_fault)
     if isinstance(answer, Future):
         return _in_future(answer, partial(_check_own_answer, effect, scope), partial(unanswered_input, effect))
     if inspect.isawaitable(answer):
@@ -317,25 +321,26 @@ def _call_own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future
 
 
 async def _call_own_async(own: Performer, effect: Effect, scope: Scope) -> Answered | None:
-    def begun(call: Callable[[], Any]) -> Any:
-        scope.begin(effect)
-        return call()
-
     watch = TaskWatch()
     try:
-        return _check_own_answer(effect, scope, await await_answer(partial(own, effect, scope), begun))
-    except CogstepError:
-        raise
-    except BaseException as error:  # a call's as a tool's: it must not take the session with it
-        if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and watch.is_fault(error)):
-            raise
-        return _report_own_failure(effect, scope, error)
+        answer = await await_answer(partial(own, effect, scope), partial(_begin_by, scope, effect))
+        return _check_own_answer(effect, scope, answer)
+    except BaseException as error:
+        return _report_own_failure(effect, scope, error, watch.is_fault)
 
 
-def _report_own_failure(effect: Effect, scope: Scope, error: BaseException) -> Input:
-    if isinstance(error, NotBegun) and scope.is_over():  # else the turn would wait for it for ever
+def _report_own_failure(
+    effect: Effect, scope: Scope, error: BaseException, is_its_fault: Callable[[BaseException], bool]
+) -> Input:
+    """Return the input for a failure of the program's own performer. A call's is a tool's: it doesn't end the session.
+
+    Raises the error again if it is the embedding program's, or if nobody waits for the effect any more.
+    """
+    if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and is_its_fault(error)):
         raise error
-    return _report_failure(effect, scope, f"perform {type(effect).__name__}", error)
+    if isinstance(error, CogstepError) or (isinstance(error, NotBegun) and scope.is_over()):
+        raise error
+    return _warn_unanswered(effect, scope, f"perform {type(effect).__name__}", error)
 
 
 def _check_own_answer(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
@@ -377,7 +382,17 @@ def check_answer(effect: Effect, answer: Input) -> Input:
     return read
 
 
-def _report_failure(effect: Effect, scope: Scope, what: str, error: BaseException) -> Input:
+def _report_failure(effect: Effect, scope: Scope, what: str, error: Exception) -> Input:
+    """Return the input for a failure of what the program was asked. Raises a fault of the embedding program again.
+
+    A memory's is the disk's trouble, not the program's mistake: as with any memory that raises.
+    """
+    if isinstance(error, CogstepError | NotBegun) and not isinstance(error, MemoryStoreError):
+        raise error
+    return _warn_unanswered(effect, scope, what, error)
+
+
+def _warn_unanswered(effect: Effect, scope: Scope, what: str, error: BaseException) -> Input:
     scope.observers.warn(f"the program could not {what}: {describe(error)}")
     return unanswered_input(effect)
 

@@ -17,10 +17,9 @@ from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, Unpack
 
 from cognition import (
-    AgentState,
     CallModel,
     CallTool,
     CognitiveEngine,
@@ -36,13 +35,14 @@ from cognition import (
 from cognition.steps.decisions import Effect
 from cognition.steps.inputs import INPUT_TYPES
 from interpreters.loop._user_message import MessagePreparer
-from interpreters.loop.clock import LONGEST_WAIT, Clock
-from interpreters.loop.driver import Handlers, Writer
+from interpreters.loop.clock import LONGEST_WAIT
+from interpreters.loop.driver import Handlers
 from interpreters.loop.errors import BusyError
-from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
+from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter, Surroundings
 from interpreters.loop.mailbox_messages import (
     Deferred,
     HandedInput,
+    Letter,
     MailboxMessage,
     NotBegun,
     ProgramFailure,
@@ -52,8 +52,7 @@ from interpreters.loop.mailbox_messages import (
 from interpreters.loop.performers import CONSULTED, Answered, Scope, sync_performers, unanswered_input
 from interpreters.loop.program.pending import LATER, Later
 from interpreters.loop.program.program import NEEDS_A_LOOP, Program
-from interpreters.loop.worker_setup import Worker, worker_answer
-from interpreters.observing.observers import Observers
+from interpreters.loop.workers import worker_answer
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
 from runtime.threads.pool import ThreadPool
@@ -63,26 +62,10 @@ INPUTS = frozenset(INPUT_TYPES)
 
 
 class SyncInterpreter(Interpreter):
-    """An ``Interpreter`` on the caller's thread.
+    """An ``Interpreter`` on the caller's thread."""
 
-    Args:
-        parent: for a worker, runs questions to the program on the session's own thread.
-    """
-
-    def __init__(
-        self,
-        engine: CognitiveEngine,
-        program: Program,
-        *,
-        observers: Observers | None = None,
-        recorder: Writer | None = None,
-        state: AgentState | None = None,
-        clock: Clock | None = None,
-        parent: Callable[[Callable[[], Any]], Future[Any]] | None = None,
-    ) -> None:
-        self._parent = parent
+    def __init__(self, engine: CognitiveEngine, program: Program, **given: Unpack[Surroundings]) -> None:
         self._notes = threading.Lock()
-        """Lock of the memory: one user at a time, workers included."""
         self._threads = ThreadPool()
         self._holders: dict[None, Turn] = {}
         """The turn that currently drives the session, if any; see ``_run_exclusively``."""
@@ -97,12 +80,10 @@ class SyncInterpreter(Interpreter):
         """Calls that were decided and have not begun."""
         self._awaited: dict[EffectId, Future[Any]] = {}
         self._performers = sync_performers(program)
-        if program.system is not None and program.system.is_async:
-            raise ConfigError(f"the function of system is an async function, {NEEDS_A_LOOP}")
-        for source in program.context:
-            if source.is_async:
-                raise ConfigError(f"the function {source.name!r} of context is an async function, {NEEDS_A_LOOP}")
-        super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
+        for source in (program.system, *program.context):
+            if source is not None and source.is_async:
+                raise ConfigError(f"{source.what} is an async function, {NEEDS_A_LOOP}")
+        super().__init__(engine, program, **given)
         self._saying = MessagePreparer(program, self.driver)
 
     # ------------------------------------------------------------------------------------------------ running a turn
@@ -131,7 +112,8 @@ class SyncInterpreter(Interpreter):
                 for earlier in self._begin_run(event, turn):
                     driver.advance(earlier)
                 if event is not None and saying.is_unprepared(event):
-                    event = self._add_prompt(event)
+                    given = self.program.deps, self.program.session, event.text
+                    event = saying.prepare(event, [source.make(*given) for source in saying.sources(event)])
                 while event is not None or driver.is_busy:
                     if event is not None:
                         driver.advance(event)
@@ -147,16 +129,6 @@ class SyncInterpreter(Interpreter):
                 self._release_hold(turn)
         finally:
             self._release_hold(turn)
-
-    def _add_prompt(self, event: Input) -> Input:
-        saying, made, given = self._saying, self.program.system, (self.program.deps, self.program.session)
-        if made is not None and saying.needs_prompt(event):
-            event = saying.with_prompt(event, made.make(*given))
-        else:
-            event = saying.with_own_prompt(event)
-        sources = saying.sources(event)
-        text = getattr(event, "text", "")
-        return saying.with_context(event, [one.make(text, *given) for one in sources]) if sources else event
 
     def _run_exclusively(self, holder: Turn, work: Callable[[], object]) -> bool:
         """Do work that only one caller may do at a time; return False if another caller is working.
@@ -307,11 +279,6 @@ class SyncInterpreter(Interpreter):
 
     # -------------------------------------------------------------------------------------------------- performing
 
-    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
-        turn = self._working_turn()
-        reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
-        return Scope(self.program, turn, self.observers, reply, context, self._parent, self._notes)
-
     def _begin(self, effect: Effect) -> None:
         """Note the effect for this thread, where the model and the program are asked one after another."""
         self._agenda[effect.effect_id] = effect, self._scope(effect)
@@ -321,12 +288,8 @@ class SyncInterpreter(Interpreter):
         if isinstance(answer, Future):
             self._await(effect, scope, answer)
             return None
-        if answer is LATER:
-            return self._open(Deferred(scope.turn, effect.effect_id))
-        if isinstance(answer, ProgramFailure):
-            raise answer.error
-        given: Input | None = answer
-        return given
+        given: MailboxMessage | None = Deferred(scope.turn, effect.effect_id) if answer is LATER else answer
+        return self._open(given) if isinstance(given, Letter) else given
 
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
         self._threads.start(partial(self._perform_on_thread, effect, self._scope(effect, context)))
@@ -346,7 +309,7 @@ class SyncInterpreter(Interpreter):
             letter = Deferred(scope.turn, effect.effect_id)
         if isinstance(letter, Future):
             self._await(effect, scope, letter)
-        elif letter is not None and not (scope.turn.is_over() or (scope.context and scope.context.cancelled)):
+        elif letter is not None and not scope.is_over():
             self._mailbox.put(letter)
 
     def _await(self, effect: Effect, scope: Scope, answer: Future[Answered]) -> None:
@@ -354,7 +317,7 @@ class SyncInterpreter(Interpreter):
         self._awaited[effect.effect_id] = answer
         answer.add_done_callback(partial(self._deliver, effect.effect_id, scope.turn))
         # It may have been given up before it stood there: the turn was cancelled, or the call took too long.
-        if scope.turn.is_over() or (scope.context is not None and scope.context.cancelled):
+        if scope.is_over():
             answer.cancel()
 
     def _deliver(self, effect_id: EffectId, turn: Turn, answer: Future[Answered]) -> None:
@@ -380,13 +343,10 @@ class SyncInterpreter(Interpreter):
         alone = len(calls) == 1 and len(self.driver.in_flight) == 1
         for effect in calls:
             tool = self._tool(effect)
-            if tool is None:
-                if not usual:
-                    self._perform_beside(effect, self._context(effect, self._send))
-            elif usual and alone and tool.spec.read_only and tool.timeout is None and not tool.is_async:
-                scope = self._scope(effect, self._context(effect, self._open))
-                self._agenda[effect.effect_id] = effect, scope
-            else:
+            quick = tool is not None and tool.spec.read_only and tool.timeout is None and not tool.is_async
+            if usual and alone and quick:
+                self._agenda[effect.effect_id] = effect, self._scope(effect, self._context(effect, self._open))
+            elif tool is not None or not usual:
                 self._perform_beside(effect, self._context(effect, self._send))
 
     def _remember(self, decision: Remember) -> None:
@@ -400,20 +360,11 @@ class SyncInterpreter(Interpreter):
 
     # -------------------------------------------------------------------------------------------------- the workers
 
-    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
-        child = SyncInterpreter(
-            worker.engine,
-            worker.program,
-            observers=observers,
-            state=worker.state,
-            clock=self._clock,
-            parent=partial(self._ask_for_worker, turn),
-        )
-        child._notes = self._notes
-        own = self._crew.add(effect, child)
-        self._threads.start(partial(self._work, child, effect, worker.task, own, turn))
+    def _hire(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
+        child._notes, child._parent = self._notes, partial(self._ask_for_worker, parent)
+        self._threads.start(partial(self._work, effect, child, task, own, parent))
 
-    def _work(self, child: SyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> None:
+    def _work(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
         letter: MailboxMessage
         try:
             parent.begin(effect.effect_id, partial(child.run, task, own))

@@ -6,9 +6,9 @@ from typing import Any
 
 from cognition import EffectId, Limits, SpawnWorker
 from cognition.values.features import WorkerSpec
-from interpreters.loop._workers import Workers
 from interpreters.loop.clock import SYSTEM_CLOCK
 from interpreters.loop.mailbox_messages import Turn
+from interpreters.loop.workers import Workers
 
 
 def test_whoever_cancels_all_workers_stops_those_too_that_are_being_stopped_at_that_moment() -> None:

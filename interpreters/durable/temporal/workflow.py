@@ -62,7 +62,7 @@ from interpreters.durable.temporal._serialization import (
 )
 from interpreters.loop.program.pending import Postponable
 from interpreters.loop.program.program import Program
-from interpreters.loop.worker_setup import make_worker, worker_answer
+from interpreters.loop.workers import make_worker, worker_answer
 
 LONGEST: Final = timedelta(days=1)
 """Maximum time of an activity; a tool with a ``timeout`` ends earlier."""

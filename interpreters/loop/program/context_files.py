@@ -54,11 +54,7 @@ class ContextFiles:
         if not isinstance(directory, str | os.PathLike):
             raise ConfigError(f"ContextFiles takes the path of a directory, not a {type(directory).__name__}")
         self._root = Path(directory).expanduser().absolute()
-        try:
-            there = self._root.is_dir()
-        except (OSError, ValueError):
-            there = False
-        if not there:
+        if not os.path.isdir(self._root):
             raise ConfigError(f"the workspace {os.fspath(directory)!r} is no directory; create it, or name another")
 
     def __call__(self, text: str) -> tuple[Candidate, ...]:

@@ -29,11 +29,9 @@ def load_image(path: str | os.PathLike[str]) -> Image:
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"load_image takes the path of a file, not {show(path)}; Image.of() takes bytes")
     try:
-        content = read_regular(path, LARGEST_IMAGE)
+        return Image.of(read_regular(path, LARGEST_IMAGE))
     except OSError as error:
         raise ConfigError(f"the image {os.fspath(path)!r} can't be read: {error.strerror}") from error
-    try:
-        return Image.of(content)
     except ConfigError as error:
         raise ConfigError(f"the image {os.fspath(path)!r} can't be used: {error}") from error
 

@@ -38,7 +38,7 @@ from cognition.base.checking import show
 from cognition.steps.decisions import EFFECT_TYPES, Effect
 from cognition.values.messages import json_object_text
 from interpreters.loop.program.approvals import HANDED_IN, NOBODY, Approval, ApprovalRequest, Approve, as_input, spec_of
-from interpreters.loop.program.context_sources import Source, sources_of
+from interpreters.loop.program.message_sources import ContextSource, PromptSource, sources_of
 from interpreters.loop.program.pending import Later, Postponable
 from interpreters.loop.program.questions import (
     AskQuestions,
@@ -51,8 +51,6 @@ from interpreters.loop.program.questions import (
     ReviewPlans,
     chosen_options,
 )
-from interpreters.loop.program.system_prompt import PromptSource
-from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool_result
 from interpreters.tools.undo_hook import UndoHook
 from runtime.protocol.model import Runtime
@@ -66,10 +64,6 @@ WORKER_PATIENCE = 300.0
 """Seconds without progress (a step, a piece of text) after which a worker fails. A small machine needs less to read a
 long prompt.
 """
-
-
-def _return_unchanged(value: Any) -> Any:
-    return value
 
 
 @frozen(eq=False)
@@ -88,13 +82,13 @@ class Program:
     deps: Any = None
     system: PromptSource | None = None
     """Makes the system prompt for each message; None if it is fixed."""
-    context: tuple[Source, ...] = field(default=(), converter=sources_of)
+    context: tuple[ContextSource, ...] = field(default=(), converter=sources_of)
     """Return candidates for the prompt of each message."""
     session: str = ""
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
     """Makes a worker's engine."""
     worker_patience: float | None = field(default=WORKER_PATIENCE)
-    reveal: Callable[[Any], Any] = _return_unchanged
+    reveal: Callable[[Any], Any] = lambda value: value
     """Restores the texts that the recording hides. Workers are not recorded, and use the real texts."""
     postpones: bool = True
     """Whether effects may be answered later. False for a worker, which ends with its parent's run."""
@@ -122,21 +116,6 @@ class Program:
                 raise ConfigError(f"performers: {show(kind)} is no effect; the effects are {names}")
             if not callable(performer):
                 raise ConfigError(f"performers: {show(performer)} is no function to perform {kind.__name__}")
-
-    def tool_context(
-        self, effect: CallTool, session: str, report: Callable[[str], object], begins: Callable[[], bool]
-    ) -> ToolContext[Any]:
-        """Return the ``ToolContext`` of a call."""
-        return ToolContext(
-            self.deps,
-            session=session,
-            call_id=effect.call.id,
-            effect_id=effect.effect_id,
-            tool=effect.call.name,
-            report=report,
-            begins=begins,
-            keeper=self.keeper,
-        )
 
     def check(self, engine: CognitiveEngine) -> None:
         """Check that the program can carry out every effect that the engine may decide.
@@ -179,11 +158,6 @@ class Program:
         """Return the same program with only a worker's tools."""
         tools = {name: self.tools[name] for name in names if name in self.tools}
         return evolve(self, session=session, tools=tools, system=None, context=(), postpones=False)
-
-    def prompt(self) -> Callable[[], Any]:
-        """Return the call that makes the system prompt."""
-        assert self.system is not None
-        return self.system.call_for(self.deps, self.session)
 
 
 @frozen(eq=False)
@@ -323,3 +297,12 @@ def _read_hook(effect: RunHook, answer: Any) -> Input:
         raise ConfigError(f"the hook {effect.point} has to return None or a HookAnswer, not {answer!r}")
     arguments = None if answer.arguments is None else json_object_text(answer.arguments)
     return HookReturned(effect.effect_id, answer.verdict, answer.reason, arguments, answer.context)
+
+
+def is_closed_with(model: Runtime, owns_model: bool | None) -> bool:
+    """Return whether closing an agent or a host also closes the model that the program passed in.
+
+    ``owns_model`` decides if it is not None. By default the program keeps the model, as it may use it further. The
+    exception is a model with ``ends_with_agent``, such as ``fakes.ScriptedModel``.
+    """
+    return bool(getattr(model, "ends_with_agent", False)) if owns_model is None else owns_model

@@ -20,7 +20,7 @@ from attrs import evolve
 from cognition import ConfigError, ModelRequest
 from cognition.parsing import Output, TextDelta
 from cognition.values.content import MEDIA_TYPES
-from interpreters.loop.program.ownership import is_closed_with
+from interpreters.loop.program.program import is_closed_with
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.redactor import Redactor
 from interpreters.testing.cassettes._errors import CassetteMissError

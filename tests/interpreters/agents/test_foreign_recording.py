@@ -10,7 +10,7 @@ from cognition import AgentConfig, AgentState, AssistantMessage, History, LLMEng
 from cognition.steps.decisions import CallModel
 from cognition.steps.inputs import UserSpoke
 from interpreters import Agent
-from interpreters.agents._foreign_recording import NO_RESULT, conversation_of
+from interpreters.agents._state_restore import NO_RESULT, conversation_of
 from interpreters.testing.fakes import ScriptedModel
 
 ids = st.sampled_from(["a", "b", "call-1-1-1", "m1", ""])

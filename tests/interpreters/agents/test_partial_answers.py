@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 
 from cognition import EffectId, ModelReplied
 from interpreters import Agent, AsyncAgent, events, fakes
-from interpreters.agents import _partial_answers as partial
-from interpreters.agents._partial_answers import NOTHING, SHORT, PartialAnswer, partial_json
+from interpreters.agents import structured_answers as partial
+from interpreters.agents.structured_answers import NOTHING, SHORT, PartialAnswer, partial_json
 from tests.interpreters.test_workers import spawn
 
 values = st.recursive(

@@ -23,7 +23,7 @@ from cognition import (
     UserMessage,
 )
 from interpreters import Agent, Approval, AsyncAgent, ReplayDivergedError, RunResult, fakes, replay, tool
-from interpreters.loop.settlement import CALL_UNKNOWN
+from interpreters.loop.performers import CALL_UNKNOWN
 from interpreters.recording.journal import JournalDamagedError, JournalError, JournalLockedError, JournalReader
 from interpreters.testing.fakes import ScriptedModel, call
 from runtime import Notes

@@ -12,7 +12,7 @@ import pytest
 
 from cognition import Cancelled, CogstepError, Completed, Idle, ToolSpec
 from interpreters import Agent, BusyError, events, tool
-from interpreters.agents._streaming import BEHIND
+from interpreters.agents.agent import BEHIND
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.signs import PATIENCE
 

@@ -27,7 +27,7 @@ from interpreters.durable._interpreter import OverlappedStep
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.serialization import RunOutcome
 from interpreters.loop.driver import NOTHING_TO_DO, Driver
-from interpreters.loop.settlement import CALL_UNKNOWN
+from interpreters.loop.performers import CALL_UNKNOWN
 from interpreters.recording.journal import Journal, JournalError, JournalReader
 from interpreters.testing.durable import Killed, MemoryContext, MemoryEngine
 from interpreters.testing.fakes import FunctionModel, call

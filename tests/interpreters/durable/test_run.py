@@ -33,7 +33,7 @@ from interpreters.durable._errors import DurableDivergedError
 from interpreters.durable._verifying_writer import VerifyingWriter
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.serialization import RunOutcome
-from interpreters.loop.settlement import CALL_UNKNOWN
+from interpreters.loop.performers import CALL_UNKNOWN
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, TakenOverError
 from interpreters.testing.durable import MemoryEngine, MemoryRecorder
 from interpreters.testing.fakes import FunctionModel, Reply, call

@@ -45,7 +45,7 @@ from interpreters.durable.temporal.workflow import (
     message,
     reply,
 )
-from interpreters.loop.settlement import CALL_UNKNOWN
+from interpreters.loop.performers import CALL_UNKNOWN
 from interpreters.testing.durable import MemoryEngine
 from tests.interpreters.durable.outside import agent_of, answer_to
 from tests.interpreters.durable.temporal_histories import History
