@@ -4,8 +4,7 @@ This package does no I/O. A provider sends the result of ``encode``. It feeds a 
 in one body to ``decode_body``, and the body of an error status to ``decode_error``.
 """
 
-from cognition.wire._decoder import Decoder, WirePlan, WireState, advance, decode_body, finish, plan_of
-from cognition.wire._encoder import encode
+from cognition.wire._dialects import Decoder, WirePlan, WireState, advance, decode_body, encode, finish, plan_of
 from cognition.wire._errors import decode_error
 from cognition.wire._names import Names, names_of
 from cognition.wire._quirks import DEFAULTS, QUIRKS, Dialect, Quirks

@@ -123,8 +123,6 @@ def read_continuation(continuation: str, dialect: Dialect, model: str) -> tuple[
 
     A server may report a longer name than the requested one: ``m-2026-02-01`` matches ``m``, ``m-mini`` does not.
     """
-    if not continuation:
-        return ()
     try:
         known = LENIENT.decode(continuation)
         name = known["model"]
