@@ -18,7 +18,6 @@ from cognition.testing import (
     _budget_laws as budget_laws,
     _edge_laws as edge_laws,
     _permission_laws as permission_laws,
-    _routing_laws as routing_laws,
     _state_laws as state_laws,
 )
 from cognition.testing._engine_under_test import EngineUnderTest
@@ -101,7 +100,7 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
     "L3": ((), (edge_laws.check_results,), (state_laws.check_arrival_order,)),
     "L4": ((), (edge_laws.check_order,), ()),
     "L5": ((), (permission_laws.check_permitted, permission_laws.check_judgements), ()),
-    "L6": ((), (budget_laws.check_bounded, routing_laws.check_routing), ()),
+    "L6": ((), (budget_laws.check_bounded, budget_laws.check_routing), ()),
     "L7": ((), (edge_laws.check_cancelled_effects,), (state_laws.check_cancellable,)),
     "L8": (
         (),
@@ -129,9 +128,7 @@ def laws(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: A
     return [Law(name, title, text, subject, search, *CHECKS[name], letters) for name, title, text in STATEMENTS]
 
 
-def search(
-    law: Law, *, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None
-) -> LawViolation | None:
+def search(law: Law, max_examples: int, max_inputs: int, derandomize: bool) -> LawViolation | None:
     """Search with Hypothesis, which the laws themselves do not depend on.
 
     Raises:
@@ -139,6 +136,4 @@ def search(
     """
     from cognition.testing._search import find_violation
 
-    return find_violation(
-        law, max_examples=max_examples, max_inputs=max_inputs, derandomize=derandomize, alphabet=alphabet
-    )
+    return find_violation(law, max_examples, max_inputs, derandomize)

@@ -43,7 +43,7 @@ from cognition.testing._engine_under_test import EngineUnderTest
 from cognition.testing._moves import moves
 from cognition.testing._sample_inputs import ANSWERING, LETTERS
 from cognition.testing._situations import ENGINE_ARGUMENTS
-from cognition.testing._world import AnyEngine, Edge, World, readdress, take
+from cognition.testing._world import AnyEngine, Edge, World, readdress, step_on
 from cognition.values.candidates import Candidate
 from cognition.values.content import Image, TextPart
 from cognition.values.counts import TemplateCosts, Tokens
@@ -108,36 +108,25 @@ def failures() -> SearchStrategy[Failure]:
 # ------------------------------------------------------------------------------------------------------ configurations
 
 
-def tools() -> SearchStrategy[ToolSpec]:
-    """Return tools of every kind, with few names, so that some are similar."""
-    names = st.sampled_from(("look", "looks", "write", "files.list", "files.delete"))
-    return st.builds(
-        _tool, names, st.booleans(), st.booleans(), ASKING, PLANS, st.sampled_from((None, None, True, False))
-    )
-
-
-ASKING: SearchStrategy[bool | tuple[str, ...]] = st.booleans() | st.just(("/tmp:*",))
-PLANS = st.sampled_from(((), (), (2.0,), (0.0, 6.0)))
-
-
-def _tool(
-    name: str,
-    read_only: bool,
-    idempotent: bool,
-    approval: bool | tuple[str, ...],
-    plan: tuple[float, ...],
-    parallel: bool | None,
-) -> ToolSpec:
-    retries = plan if read_only or idempotent else ()
+@st.composite
+def tools(draw: DrawFn) -> ToolSpec:
+    """Draw a tool of any kind, with one of few names, so that some are similar."""
+    name = draw(st.sampled_from(("look", "looks", "write", "files.list", "files.delete")))
+    read_only, idempotent, approval, plan = draw(st.booleans()), draw(st.booleans()), draw(ASKING), draw(PLANS)
+    parallel = draw(st.sampled_from((None, None, True, False)))
     return ToolSpec(
         name,
         read_only=read_only,
         idempotent=idempotent,
         approval=approval,
         parallel=parallel,
-        retries=retries,
+        retries=plan if read_only or idempotent else (),
         output_limit=None if parallel is None else 5,
     )
+
+
+ASKING: SearchStrategy[bool | tuple[str, ...]] = st.booleans() | st.just(("/tmp:*",))
+PLANS = st.sampled_from(((), (), (2.0,), (0.0, 6.0)))
 
 
 def policies() -> SearchStrategy[Policy]:
@@ -413,8 +402,7 @@ def runs(
     def run(draw: DrawFn) -> list[Edge]:
         world, edges = subject.beginning, list[Edge]()
         for _ in range(draw(st.integers(0, max_inputs))):
-            edges.append(take(engine, world, draw(inputs(world, subject.config, alphabet))))
-            world = edges[-1].after
+            world = step_on(engine, world, draw(inputs(world, subject.config, alphabet)), edges)
         return edges
 
     return run()
