@@ -163,8 +163,7 @@ class _Search:
                 chunk.broken = (place, *broken)
                 return chunk
         for place in part if "L1" in self.laws and self.tried.has_changed() else ():
-            move = self._changing(level[place].world, None)
-            if move != THE_WORLD_ITSELF:
+            if (move := self._changing(level[place].world, None)) != THE_WORLD_ITSELF:
                 chunk.broken = (place, move, "L1")
                 return chunk
         return chunk

@@ -237,8 +237,7 @@ def _check_allowed(
 ) -> str | None:
     if subject.config is None:
         return None
-    tool = subject.tools.get(call.name)
-    if tool is None:
+    if (tool := subject.tools.get(call.name)) is None:
         return f"{call.id} runs, and there is no tool {call.name!r}"
     action = subject.config.policy.judge(call, tool, remembered, mode).action
     if action == "allow" or (action == "ask" and call in granted):

@@ -69,8 +69,7 @@ def find_violation(law: Law, max_examples: int, max_inputs: int, derandomize: bo
     """
     searched, tally = variants(law), Tally()
     for variant in searched:
-        violation = _search(variant, max(max_examples // len(searched), 1), max_inputs, derandomize, tally)
-        if violation is not None:
+        if violation := _search(variant, max(max_examples // len(searched), 1), max_inputs, derandomize, tally):
             found, subject = shortest(variant, violation), variant.subject
             letters = default_alphabet(subject.config) if law.alphabet is None else law.alphabet
             near = explore_breadth(subject.engine, [variant], letters, NEAR, start=subject.start).violation

@@ -267,8 +267,7 @@ def granted_by(world: World, event: Input) -> tuple[ToolCall, ...]:
         return ()
     if isinstance(event, ApprovalGiven) and (call := approved_call(world, event)):
         return (*world.granted, call)
-    failed = failed_by(world, event)
-    if failed is not None and failed in world.approved:
+    if (failed := failed_by(world, event)) and failed in world.approved:
         return (*world.granted, failed)
     return world.granted
 
@@ -321,8 +320,7 @@ def after(world: World, event: Input, transition: Transition) -> World:
         approved = (*approved, *(call for call in granted if call not in approved))
     if again := failed_by(world, event):
         failed = (*failed, again)
-    effect_id: EffectId | None = getattr(event, "effect_id", None)
-    if effect_id is not None:
+    if (effect_id := getattr(event, "effect_id", None)) is not None:
         _close(effect_id, open_, over)
     for decision in transition.decisions:  # by exact type, as in the codec: ``match`` takes three times as long
         kind = type(decision)
@@ -409,8 +407,7 @@ def belongs(world: World, event: Input) -> bool:
     """
     if world.is_closed:
         return False
-    effect_id: EffectId | None = getattr(event, "effect_id", None)
-    if effect_id is not None:
+    if getattr(event, "effect_id", None) is not None:
         effect = answered_effect(world, event)
         return effect is not None and can_answer(event, effect)
     match event:

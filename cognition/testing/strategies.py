@@ -225,8 +225,10 @@ def _replies(names: tuple[str, ...]) -> SearchStrategy[ModelReplied]:
 
 def answers(effect: Effect, config: AgentConfig | None = None) -> SearchStrategy[EffectAnswer]:
     """Return all kinds of answers to an effect."""
-    if isinstance(effect, AskUser):
-        return _choices(effect)
+    if isinstance(effect, AskUser):  # one choice each; where several options are allowed, also all of them
+        one_each = st.tuples(*(st.sampled_from([(option,) for option in q.options]) for q in effect.questions))
+        all_allowed = st.just(tuple(q.options if q.multiple else q.options[-1:] for q in effect.questions))
+        return st.builds(QuestionAnswered, st.just(effect.effect_id), one_each | all_allowed)
     return _answers(type(effect).__name__, _names(config)).map(lambda event: evolve(event, effect_id=effect.effect_id))
 
 
@@ -272,13 +274,6 @@ def _patterns(names: tuple[str, ...]) -> SearchStrategy[str]:
     known = st.sampled_from(names or ("nowhere",))
     about = st.builds("{}{}".format, known, st.sampled_from(("", "(/tmp/**)", "(/tmp/x)", "(x:*)", "(*)")))
     return st.just("") | about | st.sampled_from(("*", "nowhere", "(", "write(", "w*", "x" * 20_000))
-
-
-def _choices(effect: AskUser) -> SearchStrategy[QuestionAnswered]:
-    """Return answers to these questions; if several options are allowed, also all of them."""
-    one_each = st.tuples(*(st.sampled_from([(option,) for option in q.options]) for q in effect.questions))
-    all_allowed = st.just(tuple(q.options if q.multiple else q.options[-1:] for q in effect.questions))
-    return st.builds(QuestionAnswered, st.just(effect.effect_id), one_each | all_allowed)
 
 
 def _names(config: AgentConfig | None) -> tuple[str, ...]:

@@ -58,7 +58,8 @@ def encode(builder: RequestBuilder) -> WireRequest:
     if (schema := builder.reply_schema()) is not None:
         builder.put("output_config.format", {"type": "json_schema", "schema": schema})
     builder.sampling()
-    if request.options.thinking and _thoughts_are_missing(turns):
+    last = next((turn for turn in reversed(turns) if isinstance(turn, ReplyTurn)), ReplyTurn())
+    if request.options.thinking and last.calls and not last.kept:
         builder.warn("the model does not think while it goes on from calls whose thoughts were not kept")
     else:
         builder.thinking()
@@ -67,8 +68,7 @@ def encode(builder: RequestBuilder) -> WireRequest:
 
 def _put_tools(builder: RequestBuilder, turns: list[Turn]) -> None:
     body = builder.body
-    tools = builder.offered_tools()
-    if tools:
+    if tools := builder.offered_tools():
         body["tools"] = [
             {
                 "name": builder.names.to_wire[tool.name],
@@ -89,11 +89,6 @@ def _put_tools(builder: RequestBuilder, turns: list[Turn]) -> None:
     if called:  # a conversation with calls is refused without tools
         body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in dict.fromkeys(called)]
         body["tool_choice"] = {"type": "none"}
-
-
-def _thoughts_are_missing(turns: list[Turn]) -> bool:
-    last = next((turn for turn in reversed(turns) if isinstance(turn, ReplyTurn)), None)
-    return last is not None and bool(last.calls) and not last.kept
 
 
 def _messages(builder: RequestBuilder, turns: list[Turn]) -> list[Object]:

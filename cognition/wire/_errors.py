@@ -186,12 +186,10 @@ def _is_count(number: Any) -> bool:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait by the headers: a number, or a date minus the answer's own date."""
-    milliseconds = _seconds(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
+    if (milliseconds := _seconds(headers.get("retry-after-ms", ""))) is not None:
         return milliseconds / 1000
     text = headers.get("retry-after", "")
-    seconds = _seconds(text)
-    if seconds is not None:
+    if (seconds := _seconds(text)) is not None:
         return seconds
     then, now = http_date(text), http_date(headers.get("date", ""))
     return None if then is None or now is None else float(max(then - now, 0))

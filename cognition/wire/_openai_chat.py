@@ -134,8 +134,7 @@ def _reply(quirks: Quirks, turn: ReplyTurn) -> Object:
         for place, extra in signed.items():
             if 0 <= place < len(turn.calls):
                 message["tool_calls"][place]["extra_content"] = extra
-    details = [value for _, value in turn.kept if "extra_content" not in value]
-    if details:
+    if details := [value for _, value in turn.kept if "extra_content" not in value]:
         message["reasoning_details"] = details
     return message
 
@@ -172,8 +171,7 @@ def read(reply: ReplyBuilder, event: Object) -> None:
     for choice in objects_in(event, "choices"):
         if number_in(choice, "index") == 0:  # one was asked for
             _read_choice(reply, choice)
-    usage = inner_of(event, "usage") or inner_of(inner_of(event, "x_groq"), "usage")
-    if usage:
+    if usage := inner_of(event, "usage") or inner_of(inner_of(event, "x_groq"), "usage"):
         _read_usage(reply, usage)
 
 

@@ -285,7 +285,7 @@ QUIRKS: Mapping[str, Quirks] = {
         thinking_off={"reasoning_effort": "none"},
     ),  # https://console.groq.com/docs/api-reference
     "mistral": Quirks(
-        sampling=names("temperature", "top_p", *PENALTIES, seed="random_seed"),
+        sampling=(*names("temperature", "top_p", seed="random_seed"), *names(*PENALTIES)),
         usage_option=False,
         nine_ids=True,
         reply_before_user=True,

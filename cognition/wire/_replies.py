@@ -175,8 +175,7 @@ class ReplyBuilder(Collected):
 
     def call(self, key: str, name: str = "", arguments: str = "") -> None:
         """Add to the call that the server calls ``key``."""
-        call = self.calls.get(key)
-        if call is None:
+        if (call := self.calls.get(key)) is None:
             if len(self.calls) >= MOST_CALLS:
                 raise BadOutputError(f"the reply has more than {MOST_CALLS} calls")
             for other, before in self.calls.items():  # nothing more of its name comes
@@ -236,8 +235,7 @@ class ReplyBuilder(Collected):
             needs: a field without which the server refuses it, if any.
             pieces: more text for the fields that arrive in pieces.
         """
-        known = self.kept.get(key)
-        if known is None:
+        if (known := self.kept.get(key)) is None:
             if len(self.kept) >= MOST_KEPT:
                 raise BadOutputError(f"the reply has more than {MOST_KEPT} parts that are to be sent back")
             known = StoredPart(1 + len(self.calls) if self.text or self.calls else 0, value, needs)

@@ -117,18 +117,12 @@ class RequestBuilder:
         most = options.max_tokens if options.max_tokens is not None else quirks.most_tokens
         if most is not None:
             self.put(quirks.max_tokens, most)
-        if options.stop:
-            self._stop(options.stop)
-
-    def _stop(self, stop: tuple[str, ...]) -> None:
-        quirks = self.quirks
-        if not quirks.stop:
+        if options.stop and not quirks.stop:
             self.refuse("stop")
-            return
-        most = len(stop) if quirks.most_stops is None else quirks.most_stops
-        if most < len(stop):
-            self.warn(f"this server takes {most} stop texts and no more: the others are left out")
-        self.put(quirks.stop, list(stop[:most]))
+        elif options.stop:
+            if quirks.most_stops is not None and quirks.most_stops < len(options.stop):
+                self.warn(f"this server takes {quirks.most_stops} stop texts and no more: the others are left out")
+            self.put(quirks.stop, list(options.stop[: quirks.most_stops]))
 
     def thinking(self) -> None:
         """Set whether the model reasons first."""
@@ -232,12 +226,8 @@ class RequestBuilder:
             ("accept", accept if self.stream else "application/json"),
             *self.quirks.headers,
         )
-        return WireRequest(path, headers, encode_body(self.body), tuple(dict.fromkeys(self.warnings)))
-
-
-def encode_body(body: Any) -> str:
-    """Return a body as JSON text, with unpaired surrogates replaced, as UTF-8 can't encode them."""
-    return without_halves(ENCODE(body))
+        body = without_halves(ENCODE(self.body))  # UTF-8 can't encode unpaired surrogates
+        return WireRequest(path, headers, body, tuple(dict.fromkeys(self.warnings)))
 
 
 def merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:

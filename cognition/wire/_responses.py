@@ -122,11 +122,8 @@ def read(reply: ReplyBuilder, event: Object) -> None:
 
 def _key(event: Object) -> str:
     """Return the key of an event's item: its index, or its id if there is no index (llama-server)."""
-    if event.get("output_index") is None:
-        item = text_in(event, "item_id") or text_in(inner_of(event, "item"), "id")
-        if item:
-            return f"id {item}"
-    return f"#{number_in(event, 'output_index')}"
+    named = event.get("output_index") is None and (text_in(event, "item_id") or text_in(inner_of(event, "item"), "id"))
+    return f"id {named}" if named else f"#{number_in(event, 'output_index')}"
 
 
 def _read_head(reply: ReplyBuilder, response: Object) -> None:
@@ -164,8 +161,7 @@ def _read_response(reply: ReplyBuilder, response: Object) -> None:
     for place, item in enumerate(objects_in(response, "output")):
         known = f"id {text_in(item, 'id')}"
         _read_item(reply, known if known in by_id else f"#{place}", item)
-    usage = inner_of(response, "usage")
-    if usage:
+    if usage := inner_of(response, "usage"):
         cached = tokens_in(inner_of(usage, "input_tokens_details"), "cached_tokens")
         reply.usage = make_usage(tokens_in(usage, "input_tokens"), tokens_in(usage, "output_tokens"), cached)
     reply.ended = True
