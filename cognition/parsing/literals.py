@@ -117,19 +117,16 @@ class LiteralReader:
             return self.members("}", ":", depth)
         for opener in "[(":
             if self.take(opener):
-                return self._items(CLOSERS[opener], depth)
+                items: list[Any] = []
+                while self._continues(CLOSERS[opener], bool(items)):
+                    items.append(self.value(depth + 1))
+                return items
         word = self.word()
         if word in CONSTANTS:
             return CONSTANTS[word]
         if NUMBER.fullmatch(word) and len(word) <= LONGEST_NUMBER:
             return float(word) if set(word) & set(".eE") else int(word)
         raise UnreadableCallError(f"{word[:40]!r} is no value")
-
-    def _items(self, closer: str, depth: int) -> list[Any]:
-        items: list[Any] = []
-        while self._continues(closer, bool(items)):
-            items.append(self.value(depth + 1))
-        return items
 
     def _continues(self, closer: str, begun: bool) -> bool:
         """Return whether another item comes before the bracket ``closer``, which is read if none comes."""

@@ -168,12 +168,8 @@ def check_order(subject: EngineUnderTest, edge: Edge) -> Found:
     history = state.history
     turn = count(edge.before, edge.input)
     ran = list(turn.ran) if turn is not None else []
-    answered_id = getattr(edge.input, "effect_id", None)
-    open_ = [
-        (effect.effect_id, call)
-        for effect in edge.before.open
-        if effect.effect_id != answered_id and (call := _call_of(effect)) is not None
-    ]
+    answered = getattr(edge.input, "effect_id", None)
+    open_ = [(one.effect_id, call) for one in edge.before.open if (call := _call_of(one)) and one.effect_id != answered]
     for decision in edge.transition.decisions:
         if isinstance(decision, CallTool):
             call = decision.call

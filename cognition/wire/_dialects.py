@@ -251,31 +251,21 @@ class DecoderRun:
             return
         try:
             value = object_of(data)
-        except BadOutputError as error:
-            if not last:
-                self._fail(str(error))
-            return
-        try:
-            reply.source = data
+            last, reply.source = False, data  # it is not truncated
             if event.kind == "error" and not value.get("error"):
                 reply.fail(failure_in(value))
             else:
                 self._read(reply, value)
         except BadOutputError as error:
-            self._fail(str(error))
+            if not last:
+                self._fail(str(error))
 
     def _read_stray(self) -> None:
         """Read bytes that came instead of events: an error in plain JSON, or useless bytes."""
         text = b"\n".join(self._stray).decode("utf-8", "replace").strip()
-        if not text.startswith("{"):
-            return
-        try:
-            value = object_of(text)
+        if text.startswith("{"):
             self._any = True
-            self._reply.source = text
-            self._read(self._reply, value)
-        except BadOutputError as error:
-            self._fail(str(error))
+            read_object(self.plan.dialect, self._reply, text)
 
     def _fail(self, message: str) -> None:
         self._reply.fail(Failure(message, "bad_output"))
@@ -289,6 +279,16 @@ class DecoderRun:
             return tuple(outputs)
         self._written, told = read(self._markup, self._written or initial_state(self._markup), outputs)
         return told
+
+
+def read_object(dialect: Dialect, reply: ReplyBuilder, text: str) -> None:
+    """Read a text that is one JSON object. Any other text becomes the reply's failure."""
+    try:
+        value = object_of(text)
+        reply.source = text
+        READERS[dialect](reply, value)
+    except BadOutputError as error:
+        reply.fail(Failure(str(error), "bad_output"))
 
 
 def finish_reply(
@@ -361,13 +361,8 @@ def decode_body(
     """
     plan = plan_of(dialect, request, quirks, model=model)
     reply = ReplyBuilder.of(plan.names, ReplyState(), plan.blank_behind_thoughts)
-    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
-    try:
-        if len(body) > LONGEST_LINE:
-            raise BadOutputError(f"the server sent a body of more than {LONGEST_LINE} bytes")
-        value = object_of(text)
-        reply.source = text
-        READERS[dialect](reply, value)
-    except BadOutputError as error:
-        reply.fail(Failure(str(error), "bad_output"))
+    if len(body) > LONGEST_LINE:
+        reply.fail(Failure(f"the server sent a body of more than {LONGEST_LINE} bytes", "bad_output"))
+    else:
+        read_object(dialect, reply, body.decode("utf-8", "replace").removeprefix("\ufeff"))
     return finish_reply(plan, reply)
