@@ -234,16 +234,9 @@ def answers(effect: Effect, config: AgentConfig | None = None) -> SearchStrategy
 
 @cache
 def _answers(kind: str, names: tuple[str, ...]) -> SearchStrategy[EffectAnswer]:
-    answering = next(kinds for effect, kinds in ANSWERS.items() if effect.__name__ == kind)
-    drawn = _varied_answers(names)
-    return st.one_of(*(drawn.get(kind, st.sampled_from(LETTERS[kind])) for kind in answering))
-
-
-def _varied_answers(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
-    """Return the answers with more variety than their letters."""
     nobody = st.just(NOBODY)
     replied = _replies(names)
-    return {
+    varied: dict[type[Input], SearchStrategy[Any]] = {  # more than their letters
         ModelReplied: st.one_of(replied, replied, replied),  # most model calls end with a reply
         ModelFailed: st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
         ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages, st.booleans()),
@@ -267,6 +260,8 @@ def _varied_answers(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[
             st.just("") | texts,
         ),
     }
+    answering = next(kinds for effect, kinds in ANSWERS.items() if effect.__name__ == kind)
+    return st.one_of(*(varied.get(kind, st.sampled_from(LETTERS[kind])) for kind in answering))
 
 
 def _patterns(names: tuple[str, ...]) -> SearchStrategy[str]:
