@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from cognition.parsing._decode import decode
+from cognition.parsing._open_call import OpenCall
 from cognition.parsing._plan import FormatPlan
 from cognition.parsing._scan import (
     CLOSED,
@@ -41,7 +42,6 @@ from cognition.parsing.state import (
     InReasoning,
     InSection,
     InText,
-    OpenCall,
     ParserPhase,
     ParserState,
 )

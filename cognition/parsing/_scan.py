@@ -14,10 +14,11 @@ import re
 from collections.abc import Callable
 
 from cognition.parsing._decode import ARGUMENT_KEYS
+from cognition.parsing._open_call import OpenScan
 from cognition.parsing._plan import FormatPlan
 from cognition.parsing.call_builder import find_name
 from cognition.parsing.rope import EMPTY, append_text, join_pieces
-from cognition.parsing.state import OpenScan, Role
+from cognition.parsing.state import Role
 
 CLOSED = "closed"
 NO_CALL = "no call"

@@ -14,7 +14,7 @@ from cognition.values.messages import MalformedToolCall, ProposedCall
 NO_ARGUMENTS = "no arguments"
 ARGUMENTS_IN_A_STRING = "arguments in a string"
 
-KINDS = {list: "a list", bool: "a truth value", int: "a number", float: "a number", str: "a string"}
+KINDS: dict[type, str] = {list: "a list", bool: "a truth value", int: "a number", float: "a number", str: "a string"}
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 SURROGATE = re.compile("[\ud800-\udfff]")
 

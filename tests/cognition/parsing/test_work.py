@@ -15,10 +15,10 @@ import pytest
 
 import cognition.parsing
 from cognition.parsing import FormatSpec, Parser
+from cognition.parsing._open_call import OpenCall
 from cognition.parsing._plan import plan_of
 from cognition.parsing.formats import BARE_JSON, GEMMA4, GLM, HERMES, HERMES_THINKING, LFM2, LLAMA4, MINICPM5, MISTRAL
 from cognition.parsing.rope import join_pieces
-from cognition.parsing.state import OpenCall
 from tests.cognition.parsing.every_format import CALLING, reply_of
 from tests.cognition.parsing.replies import Call
 
