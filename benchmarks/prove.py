@@ -30,7 +30,7 @@ from attrs import evolve
 
 from cognition import AgentConfig, Breaker, GenerationOptions, Limits, LLMEngine, RetryPolicy, Section, ToolSpec
 from cognition.testing import Exploration, explore
-from cognition.testing._explore import Chunk, Spread
+from cognition.testing._breadth import Chunk, Spread
 from cognition.values.features import Feature, HookPoint
 
 TOOLS_ALONE = AgentConfig(

@@ -1,44 +1,30 @@
 """The parser of model output: one pure state machine that reads any format given as data."""
 
-from cognition.parsing.formats import FORMATS, HERMES, PLAIN
+from cognition.parsing.formats import FORMATS as FORMATS, HERMES as HERMES, PLAIN as PLAIN
 from cognition.parsing.outputs import (
-    ArgumentsDelta,
-    CallFinished,
-    CallMalformed,
-    CallStarted,
-    Output,
-    ReasoningDelta,
-    TextDelta,
+    ArgumentsDelta as ArgumentsDelta,
+    CallFinished as CallFinished,
+    CallMalformed as CallMalformed,
+    CallStarted as CallStarted,
+    Output as Output,
+    ReasoningDelta as ReasoningDelta,
+    TextDelta as TextDelta,
 )
-from cognition.parsing.parser import Parser, Reply, advance, collect, finish, parse_reply, start
-from cognition.parsing.spec import CallFormat, FormatSpec, JsonFields, ParameterMarkers, ReasoningMarkers
-from cognition.parsing.state import ParserState
-from cognition.parsing.typed_values import ParameterTypes, types_of
-
-__all__ = [
-    "FORMATS",
-    "HERMES",
-    "PLAIN",
-    "ArgumentsDelta",
-    "CallFinished",
-    "CallFormat",
-    "CallMalformed",
-    "CallStarted",
-    "FormatSpec",
-    "JsonFields",
-    "Output",
-    "ParameterMarkers",
-    "ParameterTypes",
-    "Parser",
-    "ParserState",
-    "ReasoningDelta",
-    "ReasoningMarkers",
-    "Reply",
-    "TextDelta",
-    "advance",
-    "collect",
-    "finish",
-    "parse_reply",
-    "start",
-    "types_of",
-]
+from cognition.parsing.parser import (
+    Parser as Parser,
+    Reply as Reply,
+    advance as advance,
+    collect as collect,
+    finish as finish,
+    parse_reply as parse_reply,
+    start as start,
+)
+from cognition.parsing.spec import (
+    CallFormat as CallFormat,
+    FormatSpec as FormatSpec,
+    JsonFields as JsonFields,
+    ParameterMarkers as ParameterMarkers,
+    ReasoningMarkers as ReasoningMarkers,
+)
+from cognition.parsing.state import ParserState as ParserState
+from cognition.parsing.typed_values import ParameterTypes as ParameterTypes, types_of as types_of

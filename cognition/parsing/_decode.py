@@ -70,9 +70,8 @@ def decode(
     try:
         match calls.shape:
             case "pythonic":
-                return _shift(
-                    decode_pythonic(calls, stripped, terminated=terminated, cut=not (terminated or passed)), before
-                )
+                cut = not (terminated or passed)
+                return _shift(decode_pythonic(calls, stripped, terminated=terminated, cut=cut), before)
             case "named_object":
                 return _shift(decode_named_objects(calls, stripped), before)
             case "tagged_parameters":
@@ -134,9 +133,12 @@ def _from_value(calls: CallFormat, value: Value, repairs: tuple[str, ...], raw: 
         if not isinstance(value.value, dict):
             raise UnreadableCallError("a call has to be a JSON object")
         members = members_of(value)
-        if calls.shape == "name_as_key":
-            return _name_as_key(members, repairs)
-        return _from_members(calls.fields, members, repairs, types)
+        if calls.shape != "name_as_key":
+            return _from_members(calls.fields, members, repairs, types)
+        if len(members) != 1:
+            raise UnreadableCallError("the call has to be an object with one key, the name of a tool")
+        ((name, arguments),) = members.items()
+        return call_of(name, arguments, repairs)
     except UnreadableCallError as error:
         return MalformedToolCall(raw if value.text is None else value.text, str(error))
 
@@ -162,19 +164,15 @@ def _from_members(
         raise UnreadableCallError(f'the call has no name: "{fields.name}" has to be the name of a tool')
     arguments = members.get(fields.arguments)
     known = astuple(fields)
-    if arguments is None:
-        for key in ARGUMENT_KEYS:
-            if key in members:
-                arguments, known = members[key], (*known, key)
-                repairs = (*repairs, f'"{key}" for "{fields.arguments}"')
-                break
+    other = next((key for key in ARGUMENT_KEYS if key in members), None)
+    if arguments is None and other is not None:
+        arguments, known = members[other], (*known, other)
+        repairs = (*repairs, f'"{other}" for "{fields.arguments}"')
     parameters = types.get(name.value.strip(), {}) if arguments is None else {}
     for key, member in members.items():
         if key not in known and not _is_skippable(key, member.value, parameters):
-            raise UnreadableCallError(
-                f'"{key}" has no place beside "{fields.name}": what the tool is given has to stand in '
-                f'"{fields.arguments}"'
-            )
+            place = f'what the tool is given has to stand in "{fields.arguments}"'
+            raise UnreadableCallError(f'"{key}" has no place beside "{fields.name}": {place}')
     return call_of(name.value, arguments, repairs)
 
 
@@ -186,13 +184,6 @@ def _is_skippable(key: str, value: Any, parameters: Collection[str]) -> bool:
     if key not in READ_OVER or data:
         return False
     return key not in parameters or (key, value) == ("type", "function")
-
-
-def _name_as_key(members: Members, repairs: tuple[str, ...]) -> ProposedCall:
-    if len(members) != 1:
-        raise UnreadableCallError("the call has to be an object with one key, the name of a tool")
-    ((name, arguments),) = members.items()
-    return call_of(name, arguments, repairs)
 
 
 # -------------------------------------------------------------------------------------- names before arguments
@@ -233,25 +224,24 @@ def _decode_tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, 
     while raw.startswith(markers.key_start, at := skip(raw, at)):
         start = raw[at : at + 40]
         here = at
-        key, at = _split_at_marker(
-            raw, at + len(markers.key_start), markers.key_end, NOT_CLOSED, start, doubt=Doubt(here, open=True)
-        )
+        left, gap = Doubt(here, open=True), ""
+        key, at = _split_at_marker(raw, at + len(markers.key_start), markers.key_end, NOT_CLOSED, start, left)
         if markers.value_start:
-            gap, at = _split_at_marker(raw, at, markers.value_start, NOT_CLOSED, start, doubt=Doubt(here, open=True))
+            gap, at = _split_at_marker(raw, at, markers.value_start, NOT_CLOSED, start, left)
             if gap.strip() and not _has_only_type(gap, markers.string_mark):
                 raise UnreadableCallError(NOT_CLOSED.format(start), Doubt(here))
-        else:
-            gap = ""
         begin, key = at, unescape_name(calls, key.strip())
-        value, at = _split_at_marker(
-            raw, _behind_texts(raw, at, markers), markers.value_end, NOT_CLOSED, start, at, Doubt(here, open=True)
-        )
+        behind = _behind_texts(raw, at, markers)
+        _, at = _split_at_marker(raw, behind, markers.value_end, NOT_CLOSED, start, left)
+        value = raw[begin : at - len(markers.value_end)]
         mended: tuple[str, ...] = ()
         forgotten = _next_parameter(raw, begin, at, markers, known.keys() - {key} - values.keys()) if known else 0
         if forgotten:
             value, at, repairs = raw[begin:forgotten], forgotten, _add_repairs(repairs, MISSING_PARAMETER_END)
             doubt = doubt or Doubt(begin)
-        value = _without_line_breaks(value)
+        # Some templates write a line break on each side of a value. One only at the end belongs to the value: Seed-OSS
+        # writes values without surrounding line breaks.
+        value = value[1:].removesuffix("\n") if value.startswith("\n") else value
         if key in values:
             raise UnreadableCallError(f"the parameter {key!r} is given twice")
         if markers.text_start and value.startswith(markers.text_start):
@@ -268,8 +258,7 @@ def _decode_tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, 
         repairs = _add_repairs(repairs, MISSING_END)
     else:
         _check_end(calls, rest, terminated)
-    inner = _unwrap_arguments(values, known)
-    if inner:
+    if inner := _unwrap_arguments(values, known):
         values, repairs = inner, (*repairs, ARGUMENTS_IN_A_PARAMETER)
     return Decoding([call_of(name, Value(values, None), repairs)], doubt)
 
@@ -347,11 +336,9 @@ def _decode_nested(calls: CallFormat, raw: str, terminated: bool, types: Paramet
 
 
 def _split_at_marker(
-    text: str, start: int, marker: str, problem: str, subject: str, begin: int = -1, doubt: Doubt | None = None
+    text: str, start: int, marker: str, problem: str, subject: str, doubt: Doubt | None = None
 ) -> tuple[str, int]:
-    """Return the text before ``marker``, searched from ``start``, and the position after it.
-
-    ``begin``: where the text begins, if not at ``start``.
+    """Return the text from ``start`` to ``marker``, and the position after it.
 
     Raises:
         UnreadableCallError: ``problem``, formatted with ``subject``, if the marker is missing.
@@ -359,7 +346,7 @@ def _split_at_marker(
     end = text.find(marker, start)
     if end < 0:
         raise UnreadableCallError(problem.format(subject), doubt)
-    return text[start if begin < 0 else begin : end], end + len(marker)
+    return text[start:end], end + len(marker)
 
 
 def _behind_texts(raw: str, at: int, markers: ParameterMarkers) -> int:
@@ -374,11 +361,3 @@ def _behind_texts(raw: str, at: int, markers: ParameterMarkers) -> int:
             break
         at = end + len(markers.text_end)
     return at
-
-
-def _without_line_breaks(value: str) -> str:
-    """Remove the line break that some templates write on each side of a value.
-
-    A line break only at the end belongs to the value: Seed-OSS writes values without surrounding line breaks.
-    """
-    return value[1:].removesuffix("\n") if value.startswith("\n") else value

@@ -6,7 +6,7 @@ import re
 
 from cognition.parsing._repair import EXTRA_BRACE
 from cognition.parsing.call_builder import Decoded, Decoding, call_of, check_name
-from cognition.parsing.literals import CLOSERS, Doubt, LiteralReader, Notation, UnreadableCallError
+from cognition.parsing.literals import CLOSERS, Doubt, LiteralReader, UnreadableCallError
 from cognition.parsing.spec import CallFormat
 from cognition.parsing.values import Value
 from cognition.values.messages import MalformedToolCall
@@ -22,7 +22,7 @@ def decode_pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool
     If a format separates calls by a line break, several calls may come without the brackets. ``cut``: the reply may
     have ended within this text, so an unclosed quotation mark yields no call.
     """
-    reader = LiteralReader(text, Notation(calls.quotes, escapes=True))
+    reader = LiteralReader(text, calls.quotes, escapes=True)
     decoded: list[Decoded] = []
     doubt: Doubt | None = None
     sure = 0  # calls before the doubt
@@ -57,9 +57,8 @@ def decode_pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool
             if not listed and calls.separator == "\n" and "\n" in text[behind:start]:
                 continue
             if not reader.take(",") and not text.startswith("]", reader.at) and reader.at < len(text):
-                raise UnreadableCallError(
-                    f"',' or ']' was expected after a call, not {text[reader.at : reader.at + 20]!r}"
-                )
+                here = text[reader.at : reader.at + 20]
+                raise UnreadableCallError(f"',' or ']' was expected after a call, not {here!r}")
             if not listed and start == len(text):
                 break
         reader.skip()
@@ -105,7 +104,7 @@ def decode_named_objects(calls: CallFormat, text: str) -> Decoding:
             brace = text.find("{", start)
             if brace < 0:
                 raise UnreadableCallError("'{' is missing after the name")
-            reader = LiteralReader(text, Notation(calls.quotes, escapes=False), brace + 1)
+            reader = LiteralReader(text, calls.quotes, escapes=False, at=brace + 1)
             arguments = reader.members("}", ":")
             reader.skip()
             extra = BRACES.fullmatch(text, reader.at) is not None  # a brace too many leaves no doubt

@@ -9,11 +9,18 @@ from __future__ import annotations
 import re
 
 from cognition.parsing._decode import decode
-from cognition.parsing._open_call import OpenCall, reopen_call
+from cognition.parsing._open_call import OpenCall
 from cognition.parsing._plan import FormatPlan
-from cognition.parsing._scan_json import CLOSED, Scanner, scan_json, skim_json
-from cognition.parsing._scan_literals import scan_literals, skim_literals
-from cognition.parsing._scan_tags import scan_tags, skim_tags
+from cognition.parsing._scan import (
+    CLOSED,
+    Scanner,
+    scan_json,
+    scan_literals,
+    scan_tags,
+    skim_json,
+    skim_literals,
+    skim_tags,
+)
 from cognition.parsing.call_builder import Decoded, Decoding
 from cognition.parsing.markers import Markers
 from cognition.parsing.outputs import (
@@ -85,7 +92,7 @@ class ParserRun:
         self.plan = plan
         phase = state.phase
         self.phase: InText | BehindCall | InReasoning | InSection | OpenCall | Ended = (
-            reopen_call(phase) if isinstance(phase, InCall) else phase
+            OpenCall(*phase) if isinstance(phase, InCall) else phase
         )
         self.visible = state.text
         self.reasoning = state.reasoning
@@ -114,7 +121,7 @@ class ParserRun:
         kind = type(phase)
         if kind is OpenCall:
             assert isinstance(phase, OpenCall)  # for the type checker
-            if phase.tentative:
+            if phase.scan.tentative:
                 return self.read(text)
             arguments = None if phase.held else self.skim(plan, phase.scan, text)
             if arguments is None:
@@ -144,7 +151,7 @@ class ParserRun:
             if plan.tags and text in plan.tags[phase.scan.role].prefixes:
                 phase.held = text
                 return ()
-        at, name, arguments, ending = self.scan(plan, phase.scan, text, 0)
+        at, name, arguments, ending = self.scan(plan, phase.scan, text, 0, False)
         phase.fresh.append(text[:at])
         if ending or name:
             self.text, self.at, self.final, self.reason, self.outputs = text, at, False, "stop", []
@@ -314,8 +321,7 @@ class ParserRun:
         return True
 
     def _refuse(self, junk: Rope) -> None:
-        text = join_pieces(junk).strip()
-        if text:
+        if text := join_pieces(junk).strip():
             self.outputs.append(CallMalformed(self.calls, MalformedToolCall(text, "a call was expected here")))
             self.calls += 1
 
@@ -358,30 +364,26 @@ class ParserRun:
     # ----------------------------------------------------------------------------------------------------- calls
 
     def _read_call(self, phase: OpenCall) -> bool:
-        plan, tentative, start = self.plan, phase.tentative, self.at
+        tentative, start = phase.scan.tentative, self.at
         room = LONGEST_HEAD - phase.size if tentative else len(self.text)
         cut = tentative and start + room <= len(self.text)
         text, start = (self.text[start : start + room], 0) if cut else (self.text, start)
-        if plan.quoted:
-            at, name, arguments, ending = scan_literals(plan, phase.scan, text, start, final=self.final)
-        elif plan.tags:
-            at, name, arguments, ending = scan_tags(plan, phase.scan, text, start, final=self.final)
-        else:
-            at, name, arguments, ending = scan_json(
-                plan, phase.scan, text, start, final=self.final, tentative=tentative
-            )
+        at, name, arguments, ending = self.scan(self.plan, phase.scan, text, start, self.final)
         if tentative and not name and (ending or cut):
             at = at if ending else start + room  # no call, or its head is too long for one
             phase.add(text[start:at])
             self.at += at - start
-            self._release(phase.raw)
+            if self.quoted:  # nobody wants the text
+                self.phase = IN_TEXT
+            else:  # it only looked like a call: read it again as plain text
+                self._read_again(InText(), phase.raw, literal=self.literal, braces=False, final=False)
             return True
         phase.add(text[start:at])
         self.at += at - start
         if tentative and name:
             self.visible = mark_touching(self.visible)
             self.calls += 1
-            phase.tentative = False
+            phase.scan.tentative = False
         if name:
             self.outputs.append(CallStarted(self.calls - 1, name))
         if arguments:
@@ -391,13 +393,6 @@ class ParserRun:
             return True
         phase.held = "" if cut else self.text[self.at :]
         return cut  # announced within its head: there is more of it to read
-
-    def _release(self, raw: str) -> None:
-        """Read text again as plain text, after it only looked like a call without markers."""
-        if self.quoted:  # nobody wants the text
-            self.phase = IN_TEXT
-            return
-        self._read_again(InText(), raw, literal=self.literal, braces=False, final=False)
 
     def _close(self, phase: OpenCall, ending: str) -> None:
         """Close a call that is complete, or that a marker interrupted."""
@@ -483,9 +478,9 @@ class ParserRun:
     def _end_reply(self) -> None:
         phase = self.phase
         if isinstance(phase, OpenCall):
-            if phase.tentative and not self.quoted:
+            if phase.scan.tentative and not self.quoted:
                 self._read_again(InText(), phase.raw, literal=False, braces=False, final=True)
-            elif not phase.tentative:
+            elif not phase.scan.tentative:
                 self._settle(phase.outer, phase.raw, "", False, phase.scan.announced)
         elif isinstance(phase, InSection):
             self._refuse(phase.junk)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from attrs import astuple
 
@@ -91,19 +91,7 @@ MOVES: Mapping[type[ParserPhase], Mapping[Meaning, Move]] = {
         "dropped": PLAIN,
         "stop": "close_call",
     },
-    Ended: {
-        "reasoning_start": PLAIN,
-        "reasoning_end": PLAIN,
-        "answer_start": PLAIN,
-        "section_start": PLAIN,
-        "section_end": PLAIN,
-        "call_start": PLAIN,
-        "call_end": PLAIN,
-        "brace": PLAIN,
-        "lead": PLAIN,
-        "dropped": PLAIN,
-        "stop": PLAIN,
-    },
+    Ended: dict.fromkeys(get_args(Meaning), PLAIN),
 }
 
 
@@ -119,15 +107,13 @@ class FormatPlan:
         self.spec = spec
         self.calls = calls
         self.meanings = _meanings(spec)
-        self.markers: Mapping[type[ParserPhase], Markers] = {phase: self._markers_of(phase) for phase in MOVES}
+        self.markers: Mapping[type[ParserPhase], Markers] = {phase: Markers(self._wanted(phase)) for phase in MOVES}
         self.in_text = self.markers[InText]
         self.in_reasoning = self.markers[InReasoning]
         self.in_call = self.markers[InCall]
         self.in_call_texts = frozenset(self.in_call.texts)
         first = ("brace", "lead")
-        self.unbraced = Markers(
-            marker for marker in self._markers_to_find(InText) if self.meanings[marker] not in first
-        )
+        self.unbraced = Markers(marker for marker in self._wanted(InText) if self.meanings[marker] not in first)
         """The markers of text without ``{`` and the lead, which count only where text begins."""
         # Markers before single characters: at one place the longer one counts.
         self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
@@ -151,11 +137,8 @@ class FormatPlan:
         opened = spec.reasoning is not None and spec.reasoning.opened
         self.fresh = ParserState(InReasoning() if opened else InText(spec.prompted))
 
-    def _markers_to_find(self, phase: type[ParserPhase]) -> list[str]:
+    def _wanted(self, phase: type[ParserPhase]) -> list[str]:
         return [marker for marker, meaning in self.meanings.items() if MOVES[phase][meaning] != PLAIN]
-
-    def _markers_of(self, phase: type[ParserPhase]) -> Markers:
-        return Markers(self._markers_to_find(phase))
 
     def move(self, phase: type[ParserPhase], marker: str) -> Move:
         return MOVES[phase][self.meanings[marker]]

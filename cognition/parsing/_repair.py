@@ -53,8 +53,7 @@ def repair_json(text: str, *, complete: bool = True) -> RepairedValue | None:
     be truncated, and closing it would turn half a call into a call.
     """
     notes: dict[str, None] = {}
-    rewritten = _rewrite(text, complete, notes)
-    if rewritten is None:
+    if (rewritten := _rewrite(text, complete, notes)) is None:
         return None
     try:
         return RepairedValue(DECODER.decode(rewritten), tuple(notes))
@@ -69,8 +68,7 @@ def _rewrite(text: str, complete: bool, notes: dict[str, None]) -> str | None:
     comma: int | None = None  # where in ``written`` a comma stands that nothing but blanks has followed
     at = 0
     while at < len(text):
-        token = TOKEN.match(text, at)
-        if token is None:  # a string that is never closed
+        if (token := TOKEN.match(text, at)) is None:  # a string that is never closed
             return None
         at = token.end()
         kind, piece = token.lastgroup, token.group()

@@ -14,6 +14,7 @@ from cognition.values.messages import MalformedToolCall, ProposedCall
 NO_ARGUMENTS = "no arguments"
 ARGUMENTS_IN_A_STRING = "arguments in a string"
 
+KINDS: dict[type, str] = {list: "a list", bool: "a truth value", int: "a number", float: "a number", str: "a string"}
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -60,7 +61,8 @@ def call_of(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> Pro
         arguments, inner = _in_string(arguments.value)
         repairs = (*repairs, ARGUMENTS_IN_A_STRING, *inner)
     if not isinstance(arguments.value, dict):
-        raise UnreadableCallError(f"the arguments have to be a JSON object, not {_kind(arguments.value)}")
+        kind = type(arguments.value)
+        raise UnreadableCallError(f"the arguments have to be a JSON object, not {KINDS.get(kind, kind.__name__)}")
     text = arguments.text
     if text is None or SURROGATE.search(text):
         text = _format_value(arguments.value)
@@ -84,11 +86,6 @@ def _format_value(value: Any) -> str:
         raise UnreadableCallError(f"the arguments can't be written as JSON: {error}") from None
     # Half a surrogate pair has no UTF-8; escaped, it survives every journal and wire.
     return text if text.isascii() or not SURROGATE.search(text) else json.dumps(value, allow_nan=False)
-
-
-def _kind(value: Any) -> str:
-    names = {list: "a list", bool: "a truth value", int: "a number", float: "a number", str: "a string"}
-    return names.get(type(value), type(value).__name__)
 
 
 def find_name(calls: CallFormat, head: str) -> str:

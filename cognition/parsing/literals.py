@@ -5,15 +5,13 @@
     q='zebra', n=5, exact=True, tags=['a', "b"], filter={'a': None}
     q:<|"|>zebra<|"|>,n:5,exact:true,tags:[<|"|>a<|"|>],filter:{a:null}
 
-Both follow the same few rules; ``Notation`` defines the syntax of strings.
+Both follow the same few rules, apart from the syntax of strings.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-
-from attrs import frozen
 
 DEEPEST = 100
 """The limit of nested brackets."""
@@ -59,27 +57,20 @@ class UnreadableCallError(Exception):
         self.doubt = doubt
 
 
-@frozen
-class Notation:
-    """The syntax of strings."""
-
-    quotes: tuple[str, ...]
-    escapes: bool
-    """Whether a backslash escapes the next character."""
-
-
 class LiteralReader:
-    """Reads values from a text, one after the other; ``at`` is the current position."""
+    """Reads values from a text, one after the other; ``at`` is the current position.
 
-    def __init__(self, text: str, notation: Notation, at: int = 0) -> None:
+    Strings stand between ``quotes``; with ``escapes``, a backslash in them escapes the next character.
+    """
+
+    def __init__(self, text: str, quotes: tuple[str, ...], *, escapes: bool, at: int = 0) -> None:
         self.text = text
         self.at: int = at
         self.repairs: tuple[str, ...] = ()
-        self._notation = notation
+        self._quotes, self._escapes = quotes, escapes
 
     def skip(self) -> None:
-        found = SPACE.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]  # it matches nothing as well
 
     def take(self, sign: str) -> bool:
         """Skip ``sign`` if it comes next; return whether it did."""
@@ -91,28 +82,23 @@ class LiteralReader:
 
     def expect(self, sign: str) -> None:
         if not self.take(sign):
-            raise UnreadableCallError(
-                f"{sign!r} was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}"
-            )
+            raise self._unexpected(repr(sign))
 
     def word(self) -> str:
         self.skip()
-        found = WORD.match(self.text, self.at)
-        if found is None:
-            raise UnreadableCallError(
-                f"a name was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}"
-            )
+        if (found := WORD.match(self.text, self.at)) is None:
+            raise self._unexpected("a name")
         self.at = found.end()
         return found.group()
+
+    def _unexpected(self, wanted: str) -> UnreadableCallError:
+        here = self.text[self.at : self.at + 20]
+        return UnreadableCallError(f"{wanted} was expected at character {self.at}, not {here!r}")
 
     def members(self, closer: str, sign: str, depth: int = 0) -> dict[str, Any]:
         """Read ``K=V, K=V`` up to the bracket ``closer``; ``sign`` separates key and value."""
         members: dict[str, Any] = {}
-        while not self.take(closer):
-            if members:
-                self.expect(",")
-                if self.take(closer):  # a trailing comma, as Python has it
-                    break
+        while self._continues(closer, bool(members)):
             quote = self._quote()
             key = self._string(quote, BEHIND_KEY) if quote else self.word()
             self.expect(sign)
@@ -125,14 +111,16 @@ class LiteralReader:
         if depth > DEEPEST:
             raise UnreadableCallError("the arguments are nested too deeply")
         self.skip()
-        quote = self._quote()
-        if quote:
+        if quote := self._quote():
             return self._string(quote)
         if self.take("{"):
             return self.members("}", ":", depth)
         for opener in "[(":
             if self.take(opener):
-                return self._items(CLOSERS[opener], depth)
+                items: list[Any] = []
+                while self._continues(CLOSERS[opener], bool(items)):
+                    items.append(self.value(depth + 1))
+                return items
         word = self.word()
         if word in CONSTANTS:
             return CONSTANTS[word]
@@ -140,37 +128,34 @@ class LiteralReader:
             return float(word) if set(word) & set(".eE") else int(word)
         raise UnreadableCallError(f"{word[:40]!r} is no value")
 
-    def _items(self, closer: str, depth: int) -> list[Any]:
-        items: list[Any] = []
-        while not self.take(closer):
-            if items:
-                self.expect(",")
-                if self.take(closer):
-                    break
-            items.append(self.value(depth + 1))
-        return items
+    def _continues(self, closer: str, begun: bool) -> bool:
+        """Return whether another item comes before the bracket ``closer``, which is read if none comes."""
+        if self.take(closer):
+            return False
+        if begun:
+            self.expect(",")
+        return not (begun and self.take(closer))  # a trailing comma, as Python has it
 
     def _quote(self) -> str:
         self.skip()
-        return next((quote for quote in self._notation.quotes if self.text.startswith(quote, self.at)), "")
+        return next((quote for quote in self._quotes if self.text.startswith(quote, self.at)), "")
 
     def _string(self, quote: str, behind: re.Pattern[str] = BEHIND) -> str:
         start = at = self.at + len(quote)
         while True:
-            end = self.text.find(quote, at)
-            if end < 0:
+            if (end := self.text.find(quote, at)) < 0:
                 raise UnreadableCallError("a string is not closed", Doubt(start, open=True))
-            backslash = self.text.find("\\", at, end) if self._notation.escapes else -1
+            backslash = self.text.find("\\", at, end) if self._escapes else -1
             if backslash >= 0:
                 at = backslash + 2
-            elif self._notation.escapes and not behind.match(self.text, end + 1):
+            elif self._escapes and not behind.match(self.text, end + 1):
                 at = end + 1  # it's: what closes a string has a comma, a colon or a bracket behind it
                 self.repairs = (UNESCAPED_QUOTE,)
             else:
                 break
         self.at = end + len(quote)
         written = self.text[start:end]
-        return ESCAPE.sub(_unescape, written) if self._notation.escapes else written
+        return ESCAPE.sub(_unescape, written) if self._escapes else written
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -44,10 +44,8 @@ class Markers:
         """
         found = self._pattern.search(text, start)
         end = found.start() if found else len(text)
-        if not final:
-            held = self.find_held(text, start, end)
-            if held is not None:
-                return held, ""
+        if not final and (held := self.find_held(text, start, end)) is not None:
+            return held, ""
         return (end, found.group()) if found else (end, "")
 
     def find_begun(self, text: str) -> str:

@@ -90,23 +90,14 @@ class Reply:
 
 def collect(outputs: Iterable[Output]) -> Reply:
     """Return the reply that consists of these outputs."""
-    text: list[str] = []
-    reasoning: list[str] = []
-    calls: list[ProposedCall] = []
-    malformed: list[MalformedToolCall] = []
-    for output in outputs:
-        match output:
-            case TextDelta():
-                text.append(output.text)
-            case ReasoningDelta():
-                reasoning.append(output.text)
-            case CallFinished():
-                calls.append(output.call)
-            case CallMalformed():
-                malformed.append(output.malformed)
-            case _:
-                pass  # announced calls and argument text: what closes the call holds them
-    return Reply("".join(text), "".join(reasoning), tuple(calls), tuple(malformed))
+    # Announced calls and argument text are left out: the output that closes a call contains them.
+    outputs = tuple(outputs)
+    return Reply(
+        "".join([one.text for one in outputs if isinstance(one, TextDelta)]),
+        "".join([one.text for one in outputs if isinstance(one, ReasoningDelta)]),
+        tuple([one.call for one in outputs if isinstance(one, CallFinished)]),
+        tuple([one.malformed for one in outputs if isinstance(one, CallMalformed)]),
+    )
 
 
 def parse_reply(

@@ -63,7 +63,20 @@ def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]
 
 def decode_strictly(text: str, decoder: json.JSONDecoder = DECODER) -> list[Value]:
     """Return the values of a text that needs no repair. Raises ValueError or RecursionError otherwise."""
-    return _read_list(text, decoder) if text.startswith("[") else _read_sequence(text, decoder)
+    values: list[Value] = []
+    listed = text.startswith("[")  # else usually one value; some models write several calls, each on its line
+    at = skip(text, 1) if listed else 0
+    while text[at : at + 1] != "]" if listed else at < len(text):
+        if listed and values:
+            if text[at : at + 1] != ",":
+                raise _NotAListError("expecting ',' or ']'", at)
+            at = skip(text, at + 1)
+        value, end = decoder.raw_decode(text, at)
+        values.append(Value(value, text[at:end]))
+        at = skip(text, end)
+    if listed and at + 1 < len(text):
+        raise _NotAListError("extra text", at + 1)
+    return values
 
 
 def doubt_in(text: str) -> Doubt | None:
@@ -82,8 +95,7 @@ def doubt_in(text: str) -> Doubt | None:
         return None
     at, string = 0, place
     while at <= place < len(text):
-        token = TOKEN.match(text, at)
-        if token is None:  # a string that is never closed
+        if (token := TOKEN.match(text, at)) is None:  # a string that is never closed
             return Doubt(at, open=True)
         if at == place:
             break
@@ -91,33 +103,6 @@ def doubt_in(text: str) -> Doubt | None:
             string = at if token.lastgroup in ("double", "single") else place
         at = token.end()
     return Doubt(string)
-
-
-def _read_list(text: str, decoder: json.JSONDecoder) -> list[Value]:
-    values: list[Value] = []
-    at = skip(text, 1)
-    while text[at : at + 1] != "]":
-        if values:
-            if text[at : at + 1] != ",":
-                raise _NotAListError("expecting ',' or ']'", at)
-            at = skip(text, at + 1)
-        value, end = decoder.raw_decode(text, at)
-        values.append(Value(value, text[at:end]))
-        at = skip(text, end)
-    if at + 1 < len(text):
-        raise _NotAListError("extra text", at + 1)
-    return values
-
-
-def _read_sequence(text: str, decoder: json.JSONDecoder) -> list[Value]:
-    """Return the values: usually one. Some models write several calls between one pair of markers, each on its line."""
-    values: list[Value] = []
-    at = 0
-    while at < len(text):
-        value, end = decoder.raw_decode(text, at)
-        values.append(Value(value, text[at:end]))
-        at = skip(text, end)
-    return values
 
 
 def members_of(value: Value) -> Members:

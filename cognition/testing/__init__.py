@@ -4,28 +4,11 @@
 ``cognition.testing.machine`` and ``cognition.testing.strategies``.
 """
 
-from cognition.testing._explore import Exploration, explore
-from cognition.testing._laws import InconclusiveError, Law, LawViolation, laws
-from cognition.testing._moves import moves
-from cognition.testing._sample_inputs import ANY
-from cognition.testing._situations import default_alphabet
-from cognition.testing._trace import Trace, trace
-from cognition.testing._world import Edge, Turn, World, advance
-
-__all__ = [
-    "ANY",
-    "Edge",
-    "Exploration",
-    "InconclusiveError",
-    "Law",
-    "LawViolation",
-    "Trace",
-    "Turn",
-    "World",
-    "advance",
-    "default_alphabet",
-    "explore",
-    "laws",
-    "moves",
-    "trace",
-]
+from cognition.testing._breadth import Exploration as Exploration
+from cognition.testing._law import InconclusiveError as InconclusiveError, Law as Law, LawViolation as LawViolation
+from cognition.testing._laws import explore as explore, laws as laws
+from cognition.testing._moves import moves as moves
+from cognition.testing._sample_inputs import ANY as ANY
+from cognition.testing._situations import default_alphabet as default_alphabet
+from cognition.testing._trace import Trace as Trace, trace as trace
+from cognition.testing._world import Edge as Edge, Turn as Turn, World as World, advance as advance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from cognition.steps.inputs import Input, UserSpoke
 from cognition.steps.transition import Transition
@@ -16,7 +16,7 @@ from cognition.testing._moves import Move, Moves, copy_of
 from cognition.testing._purity import PurityProbe
 from cognition.testing._situations import situation
 from cognition.testing._state_laws import check_continuation
-from cognition.testing._world import AnyEngine, Edge, World, is_rejected, take
+from cognition.testing._world import AnyEngine, Edge, World, is_rejected, step_on, take
 
 CHUNK = 64
 """Worlds expanded in one piece of work, which may go to another process."""
@@ -53,13 +53,13 @@ class Exploration:
         return self.raised > 0 and not self.spoken and self.violation is None
 
 
-@frozen
+@define
 class Chunk:
     """The result of expanding some worlds of a level. It contains plain values, so that another process can send it."""
 
-    worlds: int
-    transitions: int
-    steps: tuple[tuple[int, int, bytes], ...]
+    worlds: int = 0
+    transitions: int = 0
+    steps: list[tuple[int, int, bytes]] = field(factory=list)
     """Each step to a new situation: the world's index in its level, the move, the situation."""
     raised: int = 0
     spoken: bool = False
@@ -119,15 +119,6 @@ def _same(one: Transition, other: Transition) -> bool:
     return same_state and one.decisions == other.decisions
 
 
-def _is_message(edge: Edge) -> bool:
-    return type(edge.input) is UserSpoke and edge.error is None and not is_rejected(edge.transition)
-
-
-def _copy_state(state: Any) -> Any:
-    copied = copy_of(state, type(state))
-    return state if copied is None else copied
-
-
 class _Search:
     """The state of a running exploration: the situations found, and the way to each."""
 
@@ -165,37 +156,39 @@ class _Search:
 
     def expand(self, level: Sequence[_ReachedWorld], part: range) -> Chunk:
         """Check the worlds of a part of a level, and every step from them, against all laws."""
-        steps: list[tuple[int, int, bytes]] = []
-        transitions = raised = 0
-        spoken = False
-        for done, place in enumerate(part, 1):
-            found = level[place]
-            world = found.world
-            twin = copy_of(world.state, type(world.state))
-            name = self._find_broken_situation(found, twin)
-            if name is not None:
-                return Chunk(done, transitions, (), raised, spoken, (place, THE_WORLD_ITSELF, name))
-            for move, tried in enumerate(self.tried(world)):
-                transitions += 1
-                edge = take(self.engine, world, tried.input)
-                raised += edge.error is not None
-                spoken = spoken or _is_message(edge)
-                name = self._find_broken_step(edge)
-                if name is not None:
-                    return Chunk(done, transitions, (), raised, spoken, (place, move, name))
-                if edge.after is not world and not self.full:
-                    digest = situation(edge.after)
-                    if digest not in self.seen:
-                        steps.append((place, move, digest))
-            if twin is not None and world.state != twin and "L1" in self.laws:
-                return Chunk(done, transitions, (), raised, spoken, (place, self._changing(world, twin), "L1"))
-            if twin is not None and "L8" in self.laws and check_continuation(self.subject, world, twin) is not None:
-                return Chunk(done, transitions, (), raised, spoken, (place, THE_WORLD_ITSELF, "L8"))
+        chunk = Chunk()
+        for place in part:
+            chunk.worlds += 1
+            if broken := self._expand_world(chunk, level[place], place):
+                chunk.broken = (place, *broken)
+                return chunk
         for place in part if "L1" in self.laws and self.tried.has_changed() else ():
-            move = self._changing(level[place].world, None)
-            if move != THE_WORLD_ITSELF:
-                return Chunk(len(part), transitions, (), raised, spoken, (place, move, "L1"))
-        return Chunk(len(part), transitions, tuple(steps), raised, spoken)
+            if (move := self._changing(level[place].world, None)) != THE_WORLD_ITSELF:
+                chunk.broken = (place, move, "L1")
+                return chunk
+        return chunk
+
+    def _expand_world(self, chunk: Chunk, found: _ReachedWorld, place: int) -> tuple[int, str] | None:
+        """Add the steps from a world to the chunk, and return the move and the name of a law that is broken."""
+        world = found.world
+        twin = copy_of(world.state, type(world.state))
+        if name := self._find_broken_situation(found, twin):
+            return THE_WORLD_ITSELF, name
+        for move, tried in enumerate(self.tried(world)):
+            chunk.transitions += 1
+            edge = take(self.engine, world, tried.input)
+            chunk.raised += edge.error is not None
+            spoke = type(edge.input) is UserSpoke and edge.error is None and not is_rejected(edge.transition)
+            chunk.spoken = chunk.spoken or spoke
+            if name := self._find_broken_step(edge):
+                return move, name
+            if edge.after is not world and not self.full and (digest := situation(edge.after)) not in self.seen:
+                chunk.steps.append((place, move, digest))
+        if twin is not None and world.state != twin and "L1" in self.laws:
+            return self._changing(world, twin), "L1"
+        if twin is not None and "L8" in self.laws and check_continuation(self.subject, world, twin) is not None:
+            return THE_WORLD_ITSELF, "L8"
+        return None
 
     def _find_broken_step(self, edge: Edge) -> str | None:
         """Return the law that a step breaks. Changed arguments are checked once per world."""
@@ -234,7 +227,8 @@ class _Search:
     def _changing(self, world: World, state: Any) -> int:
         """Return the move whose step changes its arguments. Each move gets a copy of the original state."""
         for move, tried in enumerate(self.tried(world)):
-            fresh = world if state is None else evolve(world, state=_copy_state(state))
+            copied = None if state is None else copy_of(state, type(state))
+            fresh = world if copied is None else evolve(world, state=copied)
             if self.laws["L1"].before(fresh, tried.afresh()) is not None:
                 return move
         return THE_WORLD_ITSELF
@@ -261,6 +255,5 @@ class _Search:
         edges: list[Edge] = []
         world = self.subject.beginning
         for move in reversed(chosen):
-            edges.append(take(self.engine, world, self.tried(world)[move].afresh()))
-            world = edges[-1].after
+            world = step_on(self.engine, world, self.tried(world)[move].afresh(), edges)
         return edges

@@ -1,6 +1,8 @@
-"""L6, the limits of a turn: pure checks of one step."""
+"""L6, the limits of a turn and the routing of its model calls: pure checks of one step."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from cognition.context.summaries import COMPACT_EVERY
 from cognition.steps.config import AgentConfig, Limits
@@ -10,6 +12,7 @@ from cognition.steps.decisions import (
     CallTool,
     Compacted,
     Decision,
+    FellBack,
     ModeSet,
     PlanChanged,
     SessionClosed,
@@ -22,13 +25,17 @@ from cognition.steps.inputs import (
     Input,
     ModelFailed,
     ModelInterrupted,
+    ModelReplied,
     SessionReset,
     ShutdownAsked,
     TimerFired,
 )
+from cognition.steps.retry import classify
+from cognition.steps.state import AgentState
 from cognition.testing._engine_under_test import EngineUnderTest, Found, Problem
-from cognition.testing._world import Edge, Turn, count, is_objected, is_rejected
-from cognition.values.outcomes import Completed, LimitReached
+from cognition.testing._world import Edge, Turn, answered_effect, count, is_objected, is_rejected
+from cognition.values.outcomes import Completed, Failed, LimitReached
+from cognition.values.routing import OF_THE_MODEL, OWN, ModelTask, is_open, order_of
 
 OF_THE_SESSION = (SessionClosed, TasksChanged, PlanChanged, ModeSet)
 """Decisions that a reset or a shutdown may add after the turn that it ends."""
@@ -85,10 +92,8 @@ def _check_budgets(subject: EngineUnderTest, turn: Turn, event: Input, decisions
                 return Problem(f"the model is called after {turn.replies} replies; the limit is {limits.steps} and one")
             if turn.replies == limits.steps and decision.request.tools:
                 return Problem(f"after {turn.replies} replies, the limit, the model is called with tools")
-            problem = _check_summary(turn, limits, event, decision) or _check_other_call(
-                subject.config, turn, event, decision
-            )
-            if problem is not None:
+            problem = _check_summary(turn, limits, event, decision)
+            if problem := problem or _check_other_call(subject.config, turn, event, decision):
                 return problem
             if turn.continued > limits.hook_continuations and isinstance(event, HookReturned):
                 return Problem(f"a hook asks for the {turn.continued}th time to go on, and the turn does")
@@ -116,10 +121,8 @@ def _check_summary(turn: Turn, limits: Limits, event: Input, call: CallModel) ->
         return Problem("a summary is asked for with tools")
     if turn.replies + 1 >= limits.steps:
         return Problem(f"a summary is asked for after {turn.replies} replies of {limits.steps}: it takes the last step")
-    if turn.summarised is None or isinstance(event, TimerFired | ModelFailed):  # the same one once more
-        return None
-    replies = turn.replies - turn.summarised
-    if replies < COMPACT_EVERY:
+    replies = COMPACT_EVERY if turn.summarised is None else turn.replies - turn.summarised
+    if replies < COMPACT_EVERY and not isinstance(event, TimerFired | ModelFailed):  # those ask for the same once more
         return Problem(f"a summary is asked for {replies} replies after the one before")
     return None
 
@@ -168,4 +171,80 @@ def _check_claimed_limit(subject: EngineUnderTest, turn: Turn, event: Input, fin
     }
     if not reached.get(limit, True):
         return Problem(f"the turn ended at the limit of {limit}, which was not reached")
+    return None
+
+
+# -------------------------------------------------------------------------------------------------------------- routing
+
+
+def check_routing(subject: EngineUnderTest, edge: Edge) -> Found:
+    """L6, for models: a call goes to the first working model in order, and the outcome of each call is counted.
+
+    A turn does not fail while a model has not been tried.
+    """
+    config, state = subject.config, edge.transition.next_state
+    if config is None or not isinstance(state, AgentState):
+        return None
+    fell_back = [one for one in edge.transition.decisions if isinstance(one, FellBack)]
+    for call in edge.transition.decisions:
+        if isinstance(call, CallModel):
+            if problem := _find_misrouting(config, state, call, edge.input.at, fell_back):
+                return Problem(problem)
+            fell_back = []
+    if fell_back:
+        return Problem(f"it turns to {fell_back[0].to!r}, and calls no model")
+    return _check_health_counts(config, state, edge) or _find_untried_model(config, state, edge)
+
+
+def _find_misrouting(
+    config: AgentConfig, state: AgentState, call: CallModel, now: float, told: Sequence[FellBack]
+) -> str:
+    model, given_up = call.model, state.spent.given_up
+    if not config.models:
+        return f"{call.effect_id} goes to {model!r}, and there are no other models" if model else ""
+    order = _order(config, state, call)
+    if model not in order:
+        return f"{call.effect_id} goes to {model!r}, which is none of {order}"
+    left = [name for name in order if name not in given_up]
+    works = [name for name in left if not is_open(state.health, name, now)]
+    if model != (works or left or order)[0]:
+        return f"{call.effect_id} goes to {model!r}, and of {order} {works} work and {list(given_up)} were given up"
+    for one in told:
+        if one.to != model or one.model not in given_up or one.model == one.to:
+            return f"it is told to turn from {one.model!r} to {one.to!r}, and {model!r} is called"
+    return ""
+
+
+def _order(config: AgentConfig, state: AgentState, call: CallModel) -> tuple[str, ...]:
+    task: ModelTask = "summary" if call.purpose == "summary" else "plan" if state.mode == "plan" else "answer"
+    return order_of(state.model, config.routes, config.fallback, task)
+
+
+def _find_untried_model(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
+    """Return an untried model if the turn ends because the called model failed."""
+    event, turn = edge.input, count(edge.before, edge.input)
+    if not isinstance(event, ModelFailed) or event.partial_text or not config.models or turn is None:
+        return None
+    finished = [one for one in edge.transition.decisions if isinstance(one, TurnFinished)]
+    if not finished or not isinstance(finished[0].outcome, Failed) or spent_budgets(config.limits, turn, event.at):
+        return None
+    call = answered_effect(edge.before, event)
+    assert isinstance(call, CallModel)
+    asked = (*state.spent.given_up, call.model)
+    # Behind a summary that fails comes the turn's own call, which is not made at all where it finds no room.
+    order = () if call.purpose == "summary" else _order(config, state, call)
+    left = [name for name in order if name not in asked]
+    return Problem(f"the turn fails where {call.model!r} has failed, and {left} were not asked") if left else None
+
+
+def _check_health_counts(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
+    event = edge.input
+    if not config.models or not isinstance(event, ModelReplied | ModelFailed) or is_rejected(edge.transition):
+        return None
+    model: str = getattr(answered_effect(edge.before, event), "model", OWN)
+    known = [one for one in state.health if one.model == model]
+    if isinstance(event, ModelReplied) and known:
+        return Problem(f"{model!r} has answered, and counts as one that has failed: {known[0]}")
+    if isinstance(event, ModelFailed) and not known and classify(event.failure) in OF_THE_MODEL:
+        return Problem(f"{model!r} has failed ({classify(event.failure)}), and nothing is known of it")
     return None

@@ -83,9 +83,8 @@ def check_purity(subject: EngineUnderTest, world: World, event: Input) -> Found:
         return None if watch.asked is None else Problem(str(watch.asked))
     if watch.asked is not None:
         return Problem(str(watch.asked))
-    for what, old, new in zip(
-        ("state", "input"), before, (_encode_or_repr(state), _encode_or_repr(event)), strict=True
-    ):
+    after = _encode_or_repr(state), _encode_or_repr(event)
+    for what, old, new in zip(("state", "input"), before, after, strict=True):
         if old != new:
             return Problem(f"step changed its argument, the {what}:\n    before: {old:.300}\n    after:  {new:.300}")
     if first != second:
@@ -145,10 +144,8 @@ def find_unpaired(messages: Sequence[Message]) -> str | None:
 def check_results(subject: EngineUnderTest, edge: Edge) -> Found:
     """L3: in each request every call of a reply has exactly one result, directly after it and in call order."""
     for decision in edge.transition.decisions:
-        if isinstance(decision, CallModel):
-            problem = find_unpaired(tuple(decision.request.messages))
-            if problem is not None:
-                return Problem(f"in the request of {decision.effect_id}, {problem}")
+        if isinstance(decision, CallModel) and (problem := find_unpaired(tuple(decision.request.messages))):
+            return Problem(f"in the request of {decision.effect_id}, {problem}")
     return None
 
 
@@ -164,30 +161,22 @@ def check_order(subject: EngineUnderTest, edge: Edge) -> Found:
     state = edge.transition.next_state
     if not isinstance(state, AgentState):
         return None  # of a state class of its own nobody can tell in which order the calls stand
-    failed = failed_by(edge.before, edge.input)
-    if failed is not None:
-        problem = _waits(subject, edge, failed)
-        if problem is not None:
-            return Problem(problem)
+    if (failed := failed_by(edge.before, edge.input)) and (problem := _waits(subject, edge, failed)):
+        return Problem(problem)
     if CallTool not in map(type, edge.transition.decisions):
         return None
     history = state.history
     turn = count(edge.before, edge.input)
     ran = list(turn.ran) if turn is not None else []
-    answered_id = getattr(edge.input, "effect_id", None)
-    open_ = [
-        (effect.effect_id, call)
-        for effect in edge.before.open
-        if effect.effect_id != answered_id and (call := _call_of(effect)) is not None
-    ]
+    answered = getattr(edge.input, "effect_id", None)
+    open_ = [(one.effect_id, call) for one in edge.before.open if (call := _call_of(one)) and one.effect_id != answered]
     for decision in edge.transition.decisions:
         if isinstance(decision, CallTool):
             call = decision.call
             batch = [other.id for other in batch_of(history, call)]
             if not batch:
                 return Problem(f"{call.id} runs and stands in no reply of the history")
-            problem = _runs_again(subject, edge.before, call, [other.id for other in ran].count(call.id))
-            if problem is not None:
+            if problem := _runs_again(subject, edge.before, call, [other.id for other in ran].count(call.id)):
                 return Problem(problem)
             for _, other in open_:
                 if not _together(subject, history, call, other):
@@ -275,26 +264,23 @@ def check_cancelled_effects(subject: EngineUnderTest, edge: Edge) -> Found:
 
 def check_input_encoding(subject: EngineUnderTest, edge: Edge) -> Found:
     """L8: the input survives JSON encoding and decoding unchanged."""
-    problem = find_encoding_loss(edge.input, Input)
-    return None if problem is None else Problem(problem)
+    return find_encoding_loss(edge.input, Input)
 
 
 def check_decisions_encoding(subject: EngineUnderTest, edge: Edge) -> Found:
     """L8: the decisions survive JSON encoding and decoding unchanged."""
-    for decision in edge.transition.decisions:
-        problem = find_encoding_loss(decision, Decision)
-        if problem is not None:
-            return Problem(problem)
-    return None
+    losses = (find_encoding_loss(decision, Decision) for decision in edge.transition.decisions)
+    return next(filter(None, losses), None)
 
 
-def find_encoding_loss(value: Any, kind: Any) -> str | None:
+def find_encoding_loss(value: Any, kind: Any) -> Found:
     """Return the difference or error of encoding a value as JSON and decoding it."""
+    name = type(value).__name__
     try:
         back = read_back(value, kind)
     except UNREADABLE as error:
-        return f"{type(value).__name__} can't be recorded: {type(error).__name__}: {error}"
-    return None if back == value else f"{type(value).__name__} comes back from JSON changed: {contrast(value, back)}"
+        return Problem(f"{name} can't be recorded: {type(error).__name__}: {error}")
+    return None if back == value else Problem(f"{name} comes back from JSON changed: {contrast(value, back)}")
 
 
 # ------------------------------------------------------------------------------------------------------------- L9 fits
@@ -332,12 +318,8 @@ def check_request_size(subject: EngineUnderTest, edge: Edge) -> Found:
     state = edge.transition.next_state
     for decision in edge.transition.decisions:
         if isinstance(decision, CallModel):
-            request = decision.request
-            if decision.purpose == "summary":
-                problem = _too_large(subject, request, state, bare=True)
-            else:
-                problem = _misfit(subject, request, state)
-            if problem is not None:
+            request, bare = decision.request, decision.purpose == "summary"
+            if problem := _too_large(subject, request, state, bare=True) if bare else _misfit(subject, request, state):
                 return Problem(f"the request of {decision.effect_id} {problem}")
     return None
 
@@ -347,7 +329,7 @@ def _misfit(subject: EngineUnderTest, request: ModelRequest, state: AgentState) 
     briefing = getattr(state, "briefing", None)
     if briefing is not None:
         history = insert_briefing(history, briefing)
-    newest = next((m for m in reversed(history) if isinstance(m, UserMessage) and m.origin == "user"), None)
+    newest = next(filter(_is_users, reversed(history)), None)
     if newest is not None and newest not in shown:
         return f"lacks the newest user message or a part of it: {newest}"
     of: object = state

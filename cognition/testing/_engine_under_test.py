@@ -76,8 +76,7 @@ class EngineUnderTest:
 
 def batch_of(messages: Sequence[Message], call: ToolCall) -> tuple[ToolCall, ...]:
     """Return the calls of the newest reply that contains a call of this id; empty if no reply does."""
-    for position in range(len(messages) - 1, -1, -1):
-        message = messages[position]
+    for message in reversed(messages):
         if isinstance(message, AssistantMessage) and any(other.id == call.id for other in message.calls):
             return message.calls
     return ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from attrs import frozen
 
@@ -21,12 +20,8 @@ StateCheck = Callable[[EngineUnderTest, World], Found]
 """Checks a situation and its possible continuations."""
 
 
-class Search(Protocol):
-    """Searches for a run that breaks a law; returns the shortest one found, or None."""
-
-    def __call__(
-        self, law: Law, *, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None
-    ) -> LawViolation | None: ...
+Search = Callable[["Law", int, int, bool], "LawViolation | None"]
+"""Searches for a run that breaks a law, as ``Law.check`` says; returns the shortest one found, or None."""
 
 
 @frozen
@@ -55,10 +50,7 @@ class Law:
             InconclusiveError: the engine raised in every run, so the search shows nothing about this law.
             ConfigError: Hypothesis is not installed.
         """
-        violation = self.search(
-            self, max_examples=max_examples, max_inputs=max_inputs, derandomize=derandomize, alphabet=self.alphabet
-        )
-        if violation is not None:
+        if violation := self.search(self, max_examples, max_inputs, derandomize):
             raise violation
 
     def before(self, world: World, event: Input) -> Problem | None:

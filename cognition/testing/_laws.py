@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cognition.steps.inputs import Input
@@ -18,14 +18,13 @@ from cognition.testing import (
     _budget_laws as budget_laws,
     _edge_laws as edge_laws,
     _permission_laws as permission_laws,
-    _routing_laws as routing_laws,
     _state_laws as state_laws,
 )
+from cognition.testing._breadth import Exploration, Spread, explore_breadth
 from cognition.testing._engine_under_test import EngineUnderTest
-from cognition.testing._law import EdgeCheck, InconclusiveError, Law, LawViolation, Probe, StateCheck
+from cognition.testing._law import EdgeCheck, Law, LawViolation, Probe, StateCheck
+from cognition.testing._situations import default_alphabet
 from cognition.testing._world import AnyEngine
-
-__all__ = ["InconclusiveError", "Law", "LawViolation", "laws"]
 
 STATEMENTS: tuple[tuple[str, str, str], ...] = (
     (
@@ -101,7 +100,7 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
     "L3": ((), (edge_laws.check_results,), (state_laws.check_arrival_order,)),
     "L4": ((), (edge_laws.check_order,), ()),
     "L5": ((), (permission_laws.check_permitted, permission_laws.check_judgements), ()),
-    "L6": ((), (budget_laws.check_bounded, routing_laws.check_routing), ()),
+    "L6": ((), (budget_laws.check_bounded, budget_laws.check_routing), ()),
     "L7": ((), (edge_laws.check_cancelled_effects,), (state_laws.check_cancellable,)),
     "L8": (
         (),
@@ -129,9 +128,7 @@ def laws(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: A
     return [Law(name, title, text, subject, search, *CHECKS[name], letters) for name, title, text in STATEMENTS]
 
 
-def search(
-    law: Law, *, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None
-) -> LawViolation | None:
+def search(law: Law, max_examples: int, max_inputs: int, derandomize: bool) -> LawViolation | None:
     """Search with Hypothesis, which the laws themselves do not depend on.
 
     Raises:
@@ -139,6 +136,37 @@ def search(
     """
     from cognition.testing._search import find_violation
 
-    return find_violation(
-        law, max_examples=max_examples, max_inputs=max_inputs, derandomize=derandomize, alphabet=alphabet
-    )
+    return find_violation(law, max_examples, max_inputs, derandomize)
+
+
+def explore(
+    engine: AnyEngine,
+    alphabet: Sequence[Input] | None = None,
+    limit: int = 10_000,
+    *,
+    leave_out: Sequence[str] = (),
+    on_progress: Callable[[Exploration], None] | None = None,
+    spread: Spread = map,
+    start: Any = None,
+) -> Exploration:
+    """Visit every situation that the alphabet leads to, nearest first, and check all laws on every situation and step.
+
+    Situations are compared without the names in them, see ``situation``. Each is tried with all inputs of the alphabet,
+    answers to all effects in flight in any order, and late, duplicate, foreign and mismatched answers.
+
+    Args:
+        engine: Any engine.
+        alphabet: Inputs, with ``ANY`` as the id of the effect that they answer. Default: ``default_alphabet``.
+        limit: Once this many situations are known, no new ones are added. All known situations are checked.
+        leave_out: Names of laws to skip, such as ``"L2"``.
+        on_progress: Called now and then with the result so far.
+        spread: Applies a function to parts of the work. A ``map`` over forked processes uses several cores; the
+            function reads the search's state at the time of the call.
+        start: The state at the start of the search; ``AgentState()`` unless an engine has its own state class.
+
+    Returns:
+        The extent of the search, and the first violation with a shortest way to it.
+    """
+    letters = default_alphabet(getattr(engine, "config", None)) if alphabet is None else tuple(alphabet)
+    held = [law for law in laws(engine, start=start) if law.name not in leave_out]
+    return explore_breadth(engine, held, letters, limit, on_progress=on_progress, spread=spread, start=start)

@@ -88,8 +88,7 @@ class Moves:
         share them.
         """
         key = names_of(world.open), names_of(world.over)
-        found = self._moves.get(key)
-        if found is None:
+        if (found := self._moves.get(key)) is None:
             found = self._moves[key] = tuple(self._move(*move) for move in moves_by_name(*key, self._alphabet))
         return found
 
@@ -97,8 +96,7 @@ class Moves:
         return any(move.copy is not None and move.input != move.copy for move in self._made.values())
 
     def _move(self, place: int, effect_id: EffectId | None) -> Move:
-        made = self._made.get((place, effect_id))
-        if made is None:
+        if (made := self._made.get((place, effect_id))) is None:
             letter = self._alphabet[place]
             event = letter if effect_id is None else readdress(letter, effect_id)
             copy = copy_of(event, Input)

@@ -37,19 +37,17 @@ def check_permitted(subject: EngineUnderTest, edge: Edge) -> Found:
     states: tuple[object, object] = before, following
     if not all(isinstance(state, AgentState) for state in states):
         return None  # a state class of its own: nobody can tell what is remembered, or which call stands in a reply
-    if following.remembered is not before.remembered or isinstance(edge.input, ApprovalsForgotten):
-        problem = _check_remembered(subject, edge, before.remembered, following.remembered)
-        if problem is not None:
-            return Problem(problem)
+    touched = following.remembered is not before.remembered or isinstance(edge.input, ApprovalsForgotten)
+    if touched and (problem := _check_remembered(subject, edge, before.remembered, following.remembered)):
+        return Problem(problem)
     native = subject.config is None or subject.config.protocol == "native"  # otherwise calls are read from the text
     if native and isinstance(edge.input, ModelReplied) and not is_rejected(edge.transition):
         problem = _check_unaltered(edge.input, edge.before.state.history, following.history)
         if problem is not None:
             return Problem(problem)
-    if following.mode != before.mode or following.resume_mode != before.resume_mode:
-        problem = _mode(edge)
-        if problem is not None:
-            return Problem(problem)
+    moved = following.mode != before.mode or following.resume_mode != before.resume_mode
+    if moved and (problem := _mode(edge)):
+        return Problem(problem)
     if JUDGED.isdisjoint(map(type, edge.transition.decisions)):
         return None
     granted, changed = granted_by(edge.before, edge.input), changed_by(edge.before, edge.input)
@@ -66,7 +64,7 @@ def check_permitted(subject: EngineUnderTest, edge: Edge) -> Found:
             case Remember():
                 problem = _check_engine_call(subject, REMEMBER.name, granted, following.remembered, mode)
             case SpawnWorker():
-                name = _worker_tool(subject)
+                name = next((name for name, tool in subject.tools.items() if is_worker_tool(tool)), SPAWN_WORKER.name)
                 problem = _check_engine_call(subject, name, granted, following.remembered, mode)
                 problem = problem or _check_worker_rights(subject, decision, following.remembered, mode)
             case _:
@@ -151,10 +149,8 @@ def _newly_refused(edge: Edge) -> list[str]:
         for slot in _slots(following)
         if isinstance(slot.status, Settled) and slot.status.result.status == "refused"
     ]
-    if following.history is not before.history:
-        for message in following.history[len(before.history) :]:
-            if isinstance(message, ToolMessage) and message.status == "refused":
-                refused.append(message.call_id)
+    added = () if following.history is before.history else following.history[len(before.history) :]
+    refused += [one.call_id for one in added if isinstance(one, ToolMessage) and one.status == "refused"]
     return [call_id for call_id in refused if call_id not in known]
 
 
@@ -241,8 +237,7 @@ def _check_allowed(
 ) -> str | None:
     if subject.config is None:
         return None
-    tool = subject.tools.get(call.name)
-    if tool is None:
+    if (tool := subject.tools.get(call.name)) is None:
         return f"{call.id} runs, and there is no tool {call.name!r}"
     action = subject.config.policy.judge(call, tool, remembered, mode).action
     if action == "allow" or (action == "ask" and call in granted):
@@ -250,11 +245,6 @@ def _check_allowed(
     if any(other.id == call.id and other != call for other in granted):
         return f"{call.id} runs with other arguments than those that were approved"
     return f"{call.id} runs, and for {call.name!r} the word is {action!r}" + "; nobody approved it" * (action == "ask")
-
-
-def _worker_tool(subject: EngineUnderTest) -> str:
-    offered = [name for name, tool in subject.tools.items() if is_worker_tool(tool)]
-    return offered[0] if offered else SPAWN_WORKER.name
 
 
 def _check_engine_call(

@@ -108,12 +108,10 @@ class PurityProbe:
         if event != "c_call" or self.asked is not None or not isinstance(called, BuiltinFunctionType):
             return
         what = self._outside_source(called, frame)
-        if what is not None:
-            where = self._step_frame(frame)
-            if where is not None:
-                code, call = where.f_code, _name(called)
-                call = call if where is frame else BY_THE_LIBRARY.get(call, call)
-                self.asked = OutsideCall(what, call, code.co_filename, where.f_lineno, code.co_qualname)
+        if what is not None and (where := self._step_frame(frame)) is not None:
+            code, call = where.f_code, _name(called)
+            call = call if where is frame else BY_THE_LIBRARY.get(call, call)
+            self.asked = OutsideCall(what, call, code.co_filename, where.f_lineno, code.co_qualname)
 
     def _outside_source(self, called: BuiltinFunctionType, frame: FrameType) -> str | None:
         owner, name = called.__self__, called.__name__

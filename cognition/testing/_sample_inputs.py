@@ -46,8 +46,6 @@ ANY = EffectId("*")
 answer.
 """
 
-MODES: tuple[Mode, ...] = get_args(Mode)
-
 REPLIES = (
     ModelReplied(ANY, "Done.", usage=Usage(0, 5)),
     ModelReplied(ANY, reasoning="Hmm."),
@@ -89,7 +87,7 @@ LETTERS: Mapping[type[Input], tuple[Input, ...]] = {
     ),
     TimerFired: (TimerFired(ANY),),
     CancelAsked: (CancelAsked(),),
-    ModeChanged: tuple(ModeChanged(mode) for mode in MODES),
+    ModeChanged: tuple(ModeChanged(mode) for mode in get_args(Mode)),
     ModelChosen: (ModelChosen(""), ModelChosen("nowhere")),
     ApprovalsForgotten: (ApprovalsForgotten(),),
     CompactionAsked: (CompactionAsked(),),

@@ -54,14 +54,11 @@ class Walk:
 
     def _look_around(self) -> None:
         for law in self.laws:
-            problem = law.state(self.world)
-            if problem is not None:
+            if problem := law.state(self.world):
                 raise violation_of(law, problem, self.edges)
 
 
-def find_violation(
-    law: Law, *, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None
-) -> LawViolation | None:
+def find_violation(law: Law, max_examples: int, max_inputs: int, derandomize: bool) -> LawViolation | None:
     """Return the shortest run found that breaks a law, or None, after ``max_examples`` runs.
 
     Hypothesis finds a run, which is then reduced input by input. A search of all situations near the beginning of a
@@ -72,12 +69,10 @@ def find_violation(
     """
     searched, tally = variants(law), Tally()
     for variant in searched:
-        violation = _search(variant, max(max_examples // len(searched), 1), max_inputs, derandomize, alphabet, tally)
-        if violation is not None:
-            found = shortest(variant, violation)
-            letters = default_alphabet(variant.subject.config) if alphabet is None else alphabet
-            start = variant.subject.start
-            near = explore_breadth(variant.subject.engine, [variant], letters, NEAR, start=start).violation
+        if violation := _search(variant, max(max_examples // len(searched), 1), max_inputs, derandomize, tally):
+            found, subject = shortest(variant, violation), variant.subject
+            letters = default_alphabet(subject.config) if law.alphabet is None else law.alphabet
+            near = explore_breadth(subject.engine, [variant], letters, NEAR, start=subject.start).violation
             return near if near is not None and len(near.story.inputs) < len(found.story.inputs) else found
     if tally.raised and not tally.conclusive:
         raise InconclusiveError(law, tally.raised, trace_of(tally.first))
@@ -107,18 +102,13 @@ def variants(law: Law) -> list[Law]:
     found = [law]
     if law.name == "L5" and law.subject.config is not None:
         for name in ("*", *(tool.name for tool in law.subject.config.tools)):
-            stricter = law.subject.stricter(Rule("deny", name))
-            if stricter is not None:
+            if stricter := law.subject.stricter(Rule("deny", name)):
                 by_both = (check_permitted, lambda _subject, edge: check_permitted(law.subject, edge))
                 found.append(evolve(law, subject=stricter, edges=by_both))
     return found
 
 
-def _search(
-    law: Law, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None, tally: Tally
-) -> LawViolation | None:
-    config = law.subject.config
-
+def _search(law: Law, max_examples: int, max_inputs: int, derandomize: bool, tally: Tally) -> LawViolation | None:
     found: list[LawViolation] = []
 
     @settings(
@@ -136,8 +126,8 @@ def _search(
         try:
             walk = Walk([law])
             for _ in range(data.draw(st.integers(0, max_inputs))):
-                walk.take(data.draw(inputs(walk.world, config, alphabet)))
-            tally.count(walk.edges, alphabet)
+                walk.take(data.draw(inputs(walk.world, law.subject.config, law.alphabet)))
+            tally.count(walk.edges, law.alphabet)
         except LawViolation as violation:
             found.append(violation)
             raise
@@ -171,8 +161,7 @@ def _simpler(law: Law, violation: LawViolation, place: int, letters: Sequence[In
     candidates = (letter for letter in (*letters, *_parts(event)) if type(letter) is type(event))
     replaced = ([(_to(event, candidate), answers)] for candidate in candidates)
     for middle in chain([[]], replaced):
-        found = _again(law, [*steps[:place], *middle, *steps[place + 1 :]])
-        if found is not None:
+        if found := _again(law, [*steps[:place], *middle, *steps[place + 1 :]]):
             yield found
 
 
@@ -207,8 +196,8 @@ def _answered_places(violation: LawViolation) -> list[tuple[Input, int | None]]:
     found: list[tuple[Input, int | None]] = []
     for event in violation.story.inputs:
         effect_id = getattr(event, "effect_id", None)
-        places = [place for place, effect in enumerate(world.open) if effect.effect_id == effect_id]
-        found.append((event, places[0] if places else None))
+        place = next((place for place, effect in enumerate(world.open) if effect.effect_id == effect_id), None)
+        found.append((event, place))
         world = take(engine, world, event).after
     return found
 
@@ -219,8 +208,7 @@ def _again(law: Law, steps: Sequence[tuple[Input, int | None]]) -> LawViolation 
         for event, place in steps:
             if place is not None:
                 open_ = walk.world.open
-                effect_id = open_[place].effect_id if place < len(open_) else EffectId("0.0.0")
-                event = readdress(event, effect_id)
+                event = readdress(event, open_[place].effect_id if place < len(open_) else EffectId("0.0.0"))
             walk.take(event)
     except LawViolation as violation:
         return violation

@@ -66,8 +66,7 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
     if len(engine_calls) > 1:
         replies.append(ModelReplied(ANY, calls=tuple(engine_calls[-2:])))
     if config is not None and config.protocol != "native":
-        confirmed = [ProposedCall(tool.name, confirm=True) for tool in tools[:1]]
-        replies += [ModelReplied(ANY, calls=(call,)) for call in confirmed]
+        replies += [ModelReplied(ANY, calls=(ProposedCall(tool.name, confirm=True),)) for tool in tools[:1]]
         replies += [ModelReplied(ANY, "Done.", calls=(call,)) for call in calls[:1]]
         replies = [_in_text(reply, config.protocol) for reply in replies]
     letters = {**LETTERS, ModelReplied: tuple(replies)}

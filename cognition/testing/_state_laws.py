@@ -45,7 +45,7 @@ from cognition.steps.transition import Transition
 from cognition.testing._edge_laws import check_results, find_unpaired, read_back
 from cognition.testing._engine_under_test import UNREADABLE, EngineUnderTest, Found, Problem
 from cognition.testing._trace import contrast
-from cognition.testing._world import Edge, World, history_of, is_rejected, take
+from cognition.testing._world import Edge, World, history_of, is_rejected, step_on, take
 from cognition.values.messages import Message, ToolCall, ToolMessage
 from cognition.values.outcomes import Cancelled, Failed
 
@@ -120,14 +120,12 @@ def check_arrival_order(subject: EngineUnderTest, world: World) -> Found:
 def _settle(subject: EngineUnderTest, world: World, first: Iterable[Effect]) -> list[Edge]:
     edges: list[Edge] = []
     for effect in first:
-        edges.append(take(subject.engine, world, answer(effect)))
-        world = edges[-1].after
+        world = step_on(subject.engine, world, answer(effect), edges)
     while len(edges) < MOST_STEPS:
         rest = [effect for effect in world.open if not isinstance(effect, CallModel)]
         if not rest or edges[-1].error is not None:
             break
-        edges.append(take(subject.engine, world, answer(rest[0])))
-        world = edges[-1].after
+        world = step_on(subject.engine, world, answer(rest[0]), edges)
     return edges
 
 
@@ -143,8 +141,7 @@ def check_cancellable(subject: EngineUnderTest, world: World) -> Found:
     edge = take(subject.engine, world, CancelAsked("enough"))
     if not world.in_turn or edge.error is not None:
         return None  # not cancellable, or L2's matter
-    problem = _check_cancelled(world, edge)
-    if problem is not None:
+    if problem := _check_cancelled(world, edge):
         return Problem(problem, (edge,))
     edges = [edge, take(subject.engine, edge.after, UserSpoke("Go on."))]
     while not any(isinstance(decision, CallModel | TurnFinished) for decision in edges[-1].transition.decisions):
@@ -164,8 +161,7 @@ def _check_cancelled(world: World, edge: Edge) -> str | None:
         return f"after a cancellation the phase is {edge.after.phase_name}"
     stopped = [decision.effect_id for decision in decisions if isinstance(decision, CancelEffect)]
     for effect in world.open:
-        if stopped.count(effect.effect_id) != 1:
-            times = stopped.count(effect.effect_id)
+        if (times := stopped.count(effect.effect_id)) != 1:
             return f"{type(effect).__name__} {effect.effect_id} is in flight and is cancelled {times} times"
     last = decisions[-1] if decisions else None
     state: object = world.state
@@ -222,16 +218,15 @@ def _step(subject: EngineUnderTest, state: Any, event: Input) -> Transition | No
 def check_liveness(subject: EngineUnderTest, world: World) -> Found:
     """L10: an effect is always in flight until the turn ends, and benign answers lead there."""
     edges: list[Edge] = []
-    started = world
+    now = world.turn.started_at if world.turn is not None else 0.0
     while world.in_turn:
         if not world.open:
             return Problem(f"nothing is in flight and the phase is {world.phase_name}", tuple(edges))
         if len(edges) >= MOST_STEPS:
             return Problem(f"{MOST_STEPS} benign answers do not lead to idle", tuple(edges[:8]))
-        edges.append(take(subject.engine, world, answer(world.open[0], _now(started))))
+        world = step_on(subject.engine, world, answer(world.open[0], now), edges)
         if edges[-1].error is not None:
             return None  # L2's matter
-        world = edges[-1].after
     return None
 
 
@@ -240,9 +235,8 @@ def check_reset(subject: EngineUnderTest, world: World) -> Found:
     if world.is_closed:
         return None
     edges = [take(subject.engine, world, SessionReset())]
-    if edges[-1].error is not None or _speak(subject, edges, edges[-1].after):
-        return None
-    if not _speak(subject, [], subject.beginning):
+    speaks = edges[-1].error is not None or _speak(subject, edges, edges[-1].after)
+    if speaks or not _speak(subject, [], subject.beginning):
         return None
     return Problem("after a reset a message leads to no model call, though it does in a new session", tuple(edges))
 
@@ -251,10 +245,9 @@ def _speak(subject: EngineUnderTest, edges: list[Edge], world: World) -> bool:
     """Return whether a short message leads to a model call with benign answers."""
     event: Input = UserSpoke("Hello")
     for _ in range(MOST_STEPS):
-        edges.append(take(subject.engine, world, event))
+        world = step_on(subject.engine, world, event, edges)
         if any(isinstance(decision, CallModel) for decision in edges[-1].transition.decisions):
             return True
-        world = edges[-1].after
         if edges[-1].error is not None or not world.open:
             break
         event = answer(world.open[-1])
@@ -263,30 +256,23 @@ def _speak(subject: EngineUnderTest, edges: list[Edge], world: World) -> bool:
 
 def check_nudges(subject: EngineUnderTest, world: World) -> Found:
     """L10: replies without text and calls end the turn with the third at the latest."""
-    calls = [effect for effect in world.open if isinstance(effect, CallModel) and effect.purpose != "summary"]
-    if not calls:
+    if not any(isinstance(effect, CallModel) and effect.purpose != "summary" for effect in world.open):
         return None
     edges: list[Edge] = []
     for silent in SILENT:
         call = next((effect for effect in world.open if isinstance(effect, CallModel)), None)
         if call is not None and call.purpose == "summary":  # what was said to the model may have filled the context
-            edges.append(take(subject.engine, world, silent(call.effect_id)))
-            world = edges[-1].after
+            world = step_on(subject.engine, world, silent(call.effect_id), edges)
             call = next((effect for effect in world.open if isinstance(effect, CallModel)), None)
-        if call is None and edges and _overflows(edges[-1]):  # there was no room for what it was told
-            return None
         if call is None:
+            outcomes = [d.outcome for d in edges[-1].transition.decisions if isinstance(d, TurnFinished)]
+            if any(isinstance(one, Failed) and one.kind == "context_overflow" for one in outcomes):
+                return None  # there was no room for what it was told
             return Problem("a reply without text and calls leaves the turn without a model call", tuple(edges))
-        edges.append(take(subject.engine, world, silent(call.effect_id)))
-        world = edges[-1].after
+        world = step_on(subject.engine, world, silent(call.effect_id), edges)
         if edges[-1].error is not None or not world.in_turn:
             return None
     return Problem(f"{SILENT_REPLIES} replies without text and calls do not end the turn", tuple(edges))
-
-
-def _overflows(edge: Edge) -> bool:
-    outcomes = [d.outcome for d in edge.transition.decisions if isinstance(d, TurnFinished)]
-    return any(isinstance(outcome, Failed) and outcome.kind == "context_overflow" for outcome in outcomes)
 
 
 SILENT: tuple[Callable[[EffectId], ModelReplied], ...] = (
@@ -295,7 +281,3 @@ SILENT: tuple[Callable[[EffectId], ModelReplied], ...] = (
     lambda effect_id: ModelReplied(effect_id, " \n"),
 )
 """An empty reply of each kind: nothing, only reasoning, only white space."""
-
-
-def _now(world: World) -> float:
-    return world.turn.started_at if world.turn is not None else 0.0

@@ -12,7 +12,7 @@ from attrs import frozen
 from cognition.base.display import shown_name
 from cognition.steps.decisions import CallModel, Decision
 from cognition.steps.inputs import Input
-from cognition.testing._world import AnyEngine, Edge, World, take
+from cognition.testing._world import AnyEngine, Edge, World, step_on
 from cognition.values.content import images_of
 from cognition.values.history import History
 from cognition.values.messages import AssistantMessage, Message, ProposedCall, ToolCall, UserMessage
@@ -65,11 +65,9 @@ def trace_of(edges: Iterable[Edge]) -> Trace:
 
 def trace(engine: AnyEngine, inputs: Sequence[Input], start: World | None = None) -> Trace:
     """Feed these inputs to an engine, and return the story."""
-    world, edges = start or World(), []
+    world, edges = start or World(), list[Edge]()
     for event in inputs:
-        edge = take(engine, world, event)
-        edges.append(edge)
-        world = edge.after
+        world = step_on(engine, world, event, edges)
     return trace_of(edges)
 
 
@@ -118,16 +116,13 @@ def _fields(value: Any) -> list[str]:
     shown = []
     for field in attrs.fields(type(value)):
         item = getattr(value, field.name)
-        if field.name == "effect_id" or item in ("", (), None) or item is False or item == _default(field):
+        factory = getattr(field.default, "factory", None)
+        default = field.default if factory is None else factory()
+        if field.name == "effect_id" or item in ("", (), None) or item is False or item == default:
             continue
         text = _value(item)
         shown.append(text if field.name in NAMELESS else f"{field.name}={text}")
     return shown
-
-
-def _default(field: attrs.Attribute[Any]) -> Any:
-    factory = getattr(field.default, "factory", None)
-    return field.default if factory is None else factory()
 
 
 def _value(item: Any) -> str:

@@ -167,30 +167,18 @@ def take(engine: AnyEngine, world: World, input: Input) -> Edge:
     return Edge(world, input, transition, following)
 
 
+def step_on(engine: AnyEngine, world: World, input: Input, edges: list[Edge]) -> World:
+    """Take one step, add it to ``edges``, and return the world after it."""
+    edges.append(take(engine, world, input))
+    return edges[-1].after
+
+
 def is_rejected(transition: Transition) -> bool:
     for decision in transition.decisions:  # noqa: SIM110 - asked of every step, and ``any`` takes three times as long
         if type(decision) is Rejected:
             return True
     return False
 
-
-COUNTED = frozenset(
-    {
-        ModelReplied,
-        ModelFailed,
-        ModelInterrupted,
-        WorkerFinished,
-        WorkerFailed,
-        WorkerStalled,
-        CancelAsked,
-        ApprovalGiven,
-        ApprovalRefused,
-        QuestionAnswered,
-        PlanReviewed,
-        HookReturned,
-    }
-)
-"""Inputs that change the turn's counts."""
 
 ASKED = frozenset({AskApproval, AskUser, ReviewPlan})
 """Effects that a person answers."""
@@ -200,23 +188,23 @@ BY_PERSONS = (ApprovalGiven, ApprovalRefused, QuestionAnswered, PlanReviewed)
 
 def count(world: World, event: Input) -> Turn | None:
     """Return the turn's counts after an accepted input and before its decisions."""
+    if isinstance(event, UserSpoke):
+        return Turn(event.at)
     turn = world.turn
-    if type(event) not in COUNTED:
-        return Turn(event.at) if isinstance(event, UserSpoke) else turn
     if turn is None:
         return None
     if turn.asked_at is not None and isinstance(event, BY_PERSONS):
         turn = evolve(turn, started_at=turn.started_at + max(0.0, event.at - turn.asked_at))
     match event:
         case ModelReplied(usage=usage):
-            turn = _with(turn, turn.usage + usage, replies=turn.replies + 1, ran=())
+            turn = _with(turn, turn.usage + usage, turn.replies + 1, ())
             if turn.summarised is not None and is_of_summary(world, event):
                 return turn
             turn = evolve(turn, objected=turn.objected + 1) if is_objected(event) else turn
             cut = event.finish_reason == "length"
             return turn if cut == turn.cut else evolve(turn, cut=cut)
         case ModelFailed() | ModelInterrupted() | WorkerFinished() | WorkerFailed() | WorkerStalled() | CancelAsked():
-            return _with(turn, turn.usage + event.usage, replies=turn.replies, ran=turn.ran)
+            return _with(turn, turn.usage + event.usage, turn.replies, turn.ran)
         case ApprovalGiven():
             return evolve(turn, refusals=0)
         case ApprovalRefused():
@@ -241,34 +229,21 @@ def is_objected(event: Input) -> bool:
     return bool(event.text.strip()) and not event.calls and not event.malformed
 
 
-def _with(turn: Turn, usage: Usage, *, replies: int, ran: tuple[ToolCall, ...]) -> Turn:
-    """``evolve`` for the most frequent case; ``evolve`` would take a tenth of an exploration's time."""
+def _with(turn: Turn, usage: Usage, replies: int, ran: tuple[ToolCall, ...], run: int = 0) -> Turn:
+    """``evolve`` for the most frequent cases; ``evolve`` would take a tenth of an exploration's time.
+
+    ``run``: how many calls begin to run, which ends a row of refusals.
+    """
+    refusals = 0 if run else turn.refusals
     return Turn(
         turn.started_at,
         replies,
-        turn.calls,
-        turn.refusals,
+        turn.calls + run,
+        refusals,
         turn.workers,
         turn.continued,
         usage,
         ran,
-        turn.asked_at,
-        turn.objected,
-        turn.cut,
-        turn.summarised,
-    )
-
-
-def _with_run(turn: Turn, call: ToolCall) -> Turn:
-    return Turn(
-        turn.started_at,
-        turn.replies,
-        turn.calls + 1,
-        0,
-        turn.workers,
-        turn.continued,
-        turn.usage,
-        (*turn.ran, call),
         turn.asked_at,
         turn.objected,
         turn.cut,
@@ -290,12 +265,9 @@ def answered_effect(world: World, event: Input) -> Effect | None:
 def granted_by(world: World, event: Input) -> tuple[ToolCall, ...]:
     if isinstance(event, ModelReplied):
         return ()
-    if isinstance(event, ApprovalGiven):
-        call = approved_call(world, event)
-        if call is not None:
-            return (*world.granted, call)
-    failed = failed_by(world, event)
-    if failed is not None and failed in world.approved:
+    if isinstance(event, ApprovalGiven) and (call := approved_call(world, event)):
+        return (*world.granted, call)
+    if (failed := failed_by(world, event)) and failed in world.approved:
         return (*world.granted, failed)
     return world.granted
 
@@ -323,18 +295,14 @@ def approved_call(world: World, event: ApprovalGiven) -> ToolCall | None:
 def changed_by(world: World, event: Input) -> tuple[ToolCall, ...]:
     if isinstance(event, ModelReplied):
         return ()
+    call: ToolCall | None = None
     if isinstance(event, HookReturned) and event.arguments_json is not None:
         effect = answered_effect(world, event)
         if isinstance(effect, RunHook) and effect.point == "before_tool" and effect.call is not None:
-            return _with_changed(world, ToolCall(effect.call.id, effect.call.name, event.arguments_json))
+            call = ToolCall(effect.call.id, effect.call.name, event.arguments_json)
     if isinstance(event, ApprovalGiven) and event.arguments_json is not None:
         call = approved_call(world, event)
-        return world.changed if call is None else _with_changed(world, call)
-    return world.changed
-
-
-def _with_changed(world: World, call: ToolCall) -> tuple[ToolCall, ...]:
-    return (*(other for other in world.changed if other.id != call.id), call)
+    return world.changed if call is None else (*(one for one in world.changed if one.id != call.id), call)
 
 
 EFFECTS: frozenset[type] = frozenset(EFFECT_TYPES)
@@ -350,11 +318,9 @@ def after(world: World, event: Input, transition: Transition) -> World:
     approved, failed = ((), ()) if isinstance(event, ModelReplied) else (world.approved, world.failed)
     if granted and granted != world.granted:
         approved = (*approved, *(call for call in granted if call not in approved))
-    again = failed_by(world, event)
-    if again is not None:
+    if again := failed_by(world, event):
         failed = (*failed, again)
-    effect_id: EffectId | None = getattr(event, "effect_id", None)
-    if effect_id is not None:
+    if (effect_id := getattr(event, "effect_id", None)) is not None:
         _close(effect_id, open_, over)
     for decision in transition.decisions:  # by exact type, as in the codec: ``match`` takes three times as long
         kind = type(decision)
@@ -364,7 +330,7 @@ def after(world: World, event: Input, transition: Transition) -> World:
             granted = tuple(other for other in granted if other.id != decision.call.id)
             if failed:
                 failed = tuple(other for other in failed if other.id != decision.call.id)
-            turn = turn and _with_run(turn, decision.call)
+            turn = turn and _with(turn, turn.usage, turn.replies, (*turn.ran, decision.call), run=1)
         elif isinstance(decision, CallModel):
             if decision.purpose == "summary" and turn is not None and type(event) is not TimerFired:
                 turn = evolve(turn, summarised=turn.replies)
@@ -380,25 +346,20 @@ def after(world: World, event: Input, transition: Transition) -> World:
         elif kind is SessionClosed:
             closed = True
     if turn is not None:
-        asked_at = _asked_at(open_, event.at) if open_ and open_ != list(world.open) else turn.asked_at
+        asked_at = turn.asked_at
+        if open_ and open_ != list(world.open):
+            asked_at = event.at if all(type(effect) in ASKED for effect in open_) else None
         if asked_at != turn.asked_at:
             turn = evolve(turn, asked_at=asked_at)
     over_ = tuple(over[-REMEMBERED_EFFECTS:])
     return World(state, tuple(open_), over_, granted, changed, approved, failed, turn, closed)
 
 
-def _asked_at(open_: list[Effect], now: float) -> float | None:
-    """Return ``now`` if only a person is awaited."""
-    return now if all(type(effect) in ASKED for effect in open_) else None
-
-
 def _use_grant(granted: tuple[ToolCall, ...], *names: str) -> tuple[ToolCall, ...]:
     """Remove the first call with the first matching name, which the engine has executed itself."""
-    for name in names:
-        for place, call in enumerate(granted):
-            if call.name == name:
-                return (*granted[:place], *granted[place + 1 :])
-    return granted
+    places = (place for name in names for place, call in enumerate(granted) if call.name == name)
+    found = next(places, len(granted))
+    return granted[:found] + granted[found + 1 :]
 
 
 def _close(effect_id: EffectId, open_: list[Effect], over: list[Effect]) -> None:
@@ -446,8 +407,7 @@ def belongs(world: World, event: Input) -> bool:
     """
     if world.is_closed:
         return False
-    effect_id: EffectId | None = getattr(event, "effect_id", None)
-    if effect_id is not None:
+    if getattr(event, "effect_id", None) is not None:
         effect = answered_effect(world, event)
         return effect is not None and can_answer(event, effect)
     match event:

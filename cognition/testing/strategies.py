@@ -43,7 +43,7 @@ from cognition.testing._engine_under_test import EngineUnderTest
 from cognition.testing._moves import moves
 from cognition.testing._sample_inputs import ANSWERING, LETTERS
 from cognition.testing._situations import ENGINE_ARGUMENTS
-from cognition.testing._world import AnyEngine, Edge, World, readdress, take
+from cognition.testing._world import AnyEngine, Edge, World, readdress, step_on
 from cognition.values.candidates import Candidate
 from cognition.values.content import Image, TextPart
 from cognition.values.counts import TemplateCosts, Tokens
@@ -108,36 +108,25 @@ def failures() -> SearchStrategy[Failure]:
 # ------------------------------------------------------------------------------------------------------ configurations
 
 
-def tools() -> SearchStrategy[ToolSpec]:
-    """Return tools of every kind, with few names, so that some are similar."""
-    names = st.sampled_from(("look", "looks", "write", "files.list", "files.delete"))
-    return st.builds(
-        _tool, names, st.booleans(), st.booleans(), ASKING, PLANS, st.sampled_from((None, None, True, False))
-    )
-
-
-ASKING: SearchStrategy[bool | tuple[str, ...]] = st.booleans() | st.just(("/tmp:*",))
-PLANS = st.sampled_from(((), (), (2.0,), (0.0, 6.0)))
-
-
-def _tool(
-    name: str,
-    read_only: bool,
-    idempotent: bool,
-    approval: bool | tuple[str, ...],
-    plan: tuple[float, ...],
-    parallel: bool | None,
-) -> ToolSpec:
-    retries = plan if read_only or idempotent else ()
+@st.composite
+def tools(draw: DrawFn) -> ToolSpec:
+    """Draw a tool of any kind, with one of few names, so that some are similar."""
+    name = draw(st.sampled_from(("look", "looks", "write", "files.list", "files.delete")))
+    read_only, idempotent, approval, plan = draw(st.booleans()), draw(st.booleans()), draw(ASKING), draw(PLANS)
+    parallel = draw(st.sampled_from((None, None, True, False)))
     return ToolSpec(
         name,
         read_only=read_only,
         idempotent=idempotent,
         approval=approval,
         parallel=parallel,
-        retries=retries,
+        retries=plan if read_only or idempotent else (),
         output_limit=None if parallel is None else 5,
     )
+
+
+ASKING: SearchStrategy[bool | tuple[str, ...]] = st.booleans() | st.just(("/tmp:*",))
+PLANS = st.sampled_from(((), (), (2.0,), (0.0, 6.0)))
 
 
 def policies() -> SearchStrategy[Policy]:
@@ -236,23 +225,18 @@ def _replies(names: tuple[str, ...]) -> SearchStrategy[ModelReplied]:
 
 def answers(effect: Effect, config: AgentConfig | None = None) -> SearchStrategy[EffectAnswer]:
     """Return all kinds of answers to an effect."""
-    if isinstance(effect, AskUser):
-        return _choices(effect)
+    if isinstance(effect, AskUser):  # one choice each; where several options are allowed, also all of them
+        one_each = st.tuples(*(st.sampled_from([(option,) for option in q.options]) for q in effect.questions))
+        all_allowed = st.just(tuple(q.options if q.multiple else q.options[-1:] for q in effect.questions))
+        return st.builds(QuestionAnswered, st.just(effect.effect_id), one_each | all_allowed)
     return _answers(type(effect).__name__, _names(config)).map(lambda event: evolve(event, effect_id=effect.effect_id))
 
 
 @cache
 def _answers(kind: str, names: tuple[str, ...]) -> SearchStrategy[EffectAnswer]:
-    answering = next(kinds for effect, kinds in ANSWERS.items() if effect.__name__ == kind)
-    drawn = _varied_answers(names)
-    return st.one_of(*(drawn.get(kind, st.sampled_from(LETTERS[kind])) for kind in answering))
-
-
-def _varied_answers(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
-    """Return the answers with more variety than their letters."""
     nobody = st.just(NOBODY)
     replied = _replies(names)
-    return {
+    varied: dict[type[Input], SearchStrategy[Any]] = {  # more than their letters
         ModelReplied: st.one_of(replied, replied, replied),  # most model calls end with a reply
         ModelFailed: st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
         ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages, st.booleans()),
@@ -276,6 +260,8 @@ def _varied_answers(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[
             st.just("") | texts,
         ),
     }
+    answering = next(kinds for effect, kinds in ANSWERS.items() if effect.__name__ == kind)
+    return st.one_of(*(varied.get(kind, st.sampled_from(LETTERS[kind])) for kind in answering))
 
 
 def _patterns(names: tuple[str, ...]) -> SearchStrategy[str]:
@@ -283,13 +269,6 @@ def _patterns(names: tuple[str, ...]) -> SearchStrategy[str]:
     known = st.sampled_from(names or ("nowhere",))
     about = st.builds("{}{}".format, known, st.sampled_from(("", "(/tmp/**)", "(/tmp/x)", "(x:*)", "(*)")))
     return st.just("") | about | st.sampled_from(("*", "nowhere", "(", "write(", "w*", "x" * 20_000))
-
-
-def _choices(effect: AskUser) -> SearchStrategy[QuestionAnswered]:
-    """Return answers to these questions; if several options are allowed, also all of them."""
-    one_each = st.tuples(*(st.sampled_from([(option,) for option in q.options]) for q in effect.questions))
-    all_allowed = st.just(tuple(q.options if q.multiple else q.options[-1:] for q in effect.questions))
-    return st.builds(QuestionAnswered, st.just(effect.effect_id), one_each | all_allowed)
 
 
 def _names(config: AgentConfig | None) -> tuple[str, ...]:
@@ -413,8 +392,7 @@ def runs(
     def run(draw: DrawFn) -> list[Edge]:
         world, edges = subject.beginning, list[Edge]()
         for _ in range(draw(st.integers(0, max_inputs))):
-            edges.append(take(engine, world, draw(inputs(world, subject.config, alphabet))))
-            world = edges[-1].after
+            world = step_on(engine, world, draw(inputs(world, subject.config, alphabet)), edges)
         return edges
 
     return run()

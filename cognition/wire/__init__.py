@@ -4,31 +4,21 @@ This package does no I/O. A provider sends the result of ``encode``. It feeds a 
 in one body to ``decode_body``, and the body of an error status to ``decode_error``.
 """
 
-from cognition.wire._decoder import Decoder, WirePlan, WireState, advance, decode_body, finish, plan_of
-from cognition.wire._encoder import encode
-from cognition.wire._errors import decode_error
-from cognition.wire._names import Names, names_of
-from cognition.wire._quirks import DEFAULTS, QUIRKS, Dialect, Quirks
-from cognition.wire._replies import WireReply
-from cognition.wire._request_builder import UnsupportedRequestError, WireRequest
-
-__all__ = [
-    "DEFAULTS",
-    "QUIRKS",
-    "Decoder",
-    "Dialect",
-    "Names",
-    "Quirks",
-    "UnsupportedRequestError",
-    "WirePlan",
-    "WireReply",
-    "WireRequest",
-    "WireState",
-    "advance",
-    "decode_body",
-    "decode_error",
-    "encode",
-    "finish",
-    "names_of",
-    "plan_of",
-]
+from cognition.wire._dialects import (
+    Decoder as Decoder,
+    WirePlan as WirePlan,
+    WireState as WireState,
+    advance as advance,
+    decode_body as decode_body,
+    encode as encode,
+    finish as finish,
+    plan_of as plan_of,
+)
+from cognition.wire._errors import decode_error as decode_error
+from cognition.wire._names import Names as Names, names_of as names_of
+from cognition.wire._quirks import DEFAULTS as DEFAULTS, QUIRKS as QUIRKS, Dialect as Dialect, Quirks as Quirks
+from cognition.wire._replies import WireReply as WireReply
+from cognition.wire._request_builder import (
+    UnsupportedRequestError as UnsupportedRequestError,
+    WireRequest as WireRequest,
+)

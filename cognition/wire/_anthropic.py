@@ -28,8 +28,6 @@ with the user. Thinking blocks are signed, and are sent back with their signatur
 
 from __future__ import annotations
 
-import json
-
 from cognition.values.content import Image, Part
 from cognition.wire._conversation import CallTurn, ReplyTurn, ResultTurn, Turn, arguments_object, insert_parts
 from cognition.wire._errors import failure_in
@@ -50,7 +48,6 @@ GO_ON = "(go on)"
 
 def encode(builder: RequestBuilder) -> WireRequest:
     body, request = builder.body, builder.request
-    body["model"] = builder.model
     turns = builder.turns()
     if request.system.strip():  # the server refuses white space alone
         body["system"] = request.system
@@ -58,14 +55,11 @@ def encode(builder: RequestBuilder) -> WireRequest:
     if builder.stream:
         body["stream"] = True
     _put_tools(builder, turns)
-    if request.options.response_format:
-        if builder.quirks.response_format == "schema":
-            schema = json.loads(request.options.response_format)
-            builder.put("output_config.format", {"type": "json_schema", "schema": schema})
-        else:
-            builder.refuse("response_format")
+    if (schema := builder.reply_schema()) is not None:
+        builder.put("output_config.format", {"type": "json_schema", "schema": schema})
     builder.sampling()
-    if request.options.thinking and _thoughts_are_missing(turns):
+    last = next((turn for turn in reversed(turns) if isinstance(turn, ReplyTurn)), ReplyTurn())
+    if request.options.thinking and last.calls and not last.kept:
         builder.warn("the model does not think while it goes on from calls whose thoughts were not kept")
     else:
         builder.thinking()
@@ -74,8 +68,7 @@ def encode(builder: RequestBuilder) -> WireRequest:
 
 def _put_tools(builder: RequestBuilder, turns: list[Turn]) -> None:
     body = builder.body
-    tools = builder.offered_tools()
-    if tools:
+    if tools := builder.offered_tools():
         body["tools"] = [
             {
                 "name": builder.names.to_wire[tool.name],
@@ -96,11 +89,6 @@ def _put_tools(builder: RequestBuilder, turns: list[Turn]) -> None:
     if called:  # a conversation with calls is refused without tools
         body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in dict.fromkeys(called)]
         body["tool_choice"] = {"type": "none"}
-
-
-def _thoughts_are_missing(turns: list[Turn]) -> bool:
-    last = next((turn for turn in reversed(turns) if isinstance(turn, ReplyTurn)), None)
-    return last is not None and bool(last.calls) and not last.kept
 
 
 def _messages(builder: RequestBuilder, turns: list[Turn]) -> list[Object]:

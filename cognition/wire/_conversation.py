@@ -107,14 +107,13 @@ def _native_turns(request: ModelRequest, quirks: Quirks, names: Names, model: st
 
 def continuation_of(dialect: Dialect, model: str, kept: Iterable[tuple[int, Mapping[str, Any]]]) -> str:
     """Return JSON text with the parts of a reply that its server wants back; empty if there are none."""
-    items = [[at, value] for at, value in kept]
-    if not items:
+    if not (items := [[at, value] for at, value in kept]):
         return ""
     try:
         text = bounded(json.dumps(items, allow_nan=False), DEEPEST)
     except (ValueError, RecursionError):  # no server means what is no number, or is nested that deep
         return ""
-    return json.dumps({"dialect": dialect, "model": model, "kept": text, "checksum": _checksum(text)})
+    return json.dumps({"dialect": dialect, "model": model, "kept": text, "checksum": crc32(text.encode())})
 
 
 def read_continuation(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
@@ -123,22 +122,16 @@ def read_continuation(continuation: str, dialect: Dialect, model: str) -> tuple[
 
     A server may report a longer name than the requested one: ``m-2026-02-01`` matches ``m``, ``m-mini`` does not.
     """
-    if not continuation:
-        return ()
     try:
         known = LENIENT.decode(continuation)
         name = known["model"]
         if known["dialect"] != dialect or not name.startswith(model) or not DATED.fullmatch(name, len(model)):
             return ()
-        if known["checksum"] != _checksum(known["kept"]):  # a recording hides what looks like a secret
+        if known["checksum"] != crc32(known["kept"].encode()):  # a recording hides what looks like a secret
             return ()
         return tuple((int(at), dict(value)) for at, value in NUMBERS.decode(known["kept"]))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()  # of a session that somebody else wrote
-
-
-def _checksum(text: str) -> int:
-    return crc32(text.encode())
 
 
 def _take_unanswered(waiting: dict[str, CallTurn]) -> list[Turn]:

@@ -122,16 +122,19 @@ def _failure(value: Any, status: int | None, retry_after: float | None) -> Failu
     if isinstance(value, list) and value:
         value = value[0]
     error = _error_in(value)
-    message = _message_in(error)[:LONGEST_READ]
-    code = without_halves(_code_in(error))
+    fields: Object = error if isinstance(error, dict) else {}
+    message = (error if isinstance(error, str) else _message_in(fields))[:LONGEST_READ]
+    words = (fields.get(key) for key in ("code", "type", "status"))  # the code if it is a text, else the type
+    code = next((word[:100] for word in words if isinstance(word, str) and not word.isdecimal() and word), "")
+    code = without_halves(code)
     if status is None:
-        status = _status_in(error, code)
+        status = _status_in(fields, code)
     said = without_halves(" ".join(message.split())[:LONGEST_MESSAGE])
     if not said:
         said = f"the server answered with status {status}" if status else "the server reported an error"
-    needed, available = _sizes(error, message)
+    needed, available = _sizes(fields, message)
     if retry_after is None:
-        retry_after = _wait_in_message(error, message)
+        retry_after = _wait_in_message(fields, message)
     return Failure(said, None, status, code, retry_after, needed, available)
 
 
@@ -147,45 +150,29 @@ def _error_in(value: Any) -> Any:
     return value
 
 
-def _message_in(error: Any) -> str:
-    if isinstance(error, str):
-        return error
-    if not isinstance(error, dict):
-        return ""
+def _message_in(error: Object) -> str:
     found = next((error[key] for key in ("message", "msg", "detail", "title") if isinstance(error.get(key), str)), "")
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter: what the server behind it said
     return f"{found}: {raw}" if isinstance(raw, str) and raw else found
 
 
-def _code_in(error: Any) -> str:
-    """Return the error's code if it is a text, else its type."""
-    if not isinstance(error, dict):
-        return ""
-    words = (error.get(key) for key in ("code", "type", "status"))
-    return next((word[:100] for word in words if isinstance(word, str) and not word.isdecimal() and word), "")
+def _status_in(error: Object, code: str) -> int | None:
+    for key in ("status", "status_code", "code"):
+        number = error.get(key)
+        if isinstance(number, str) and number.isdecimal() and len(number) == 3:
+            number = int(number)
+        if type(number) is int and 400 <= number <= 599:
+            return number
+    kind = error.get("type")
+    return STATUS_OF.get(code, STATUS_OF.get(kind) if isinstance(kind, str) else None)
 
 
-def _status_in(error: Any, code: str) -> int | None:
-    if isinstance(error, dict):
-        for key in ("status", "status_code", "code"):
-            number = error.get(key)
-            if isinstance(number, str) and number.isdecimal() and len(number) == 3:
-                number = int(number)
-            if type(number) is int and 400 <= number <= 599:
-                return number
-        kind = error.get("type")
-        if isinstance(kind, str) and code not in STATUS_OF and kind in STATUS_OF:
-            return STATUS_OF[kind]
-    return STATUS_OF.get(code)
-
-
-def _sizes(error: Any, message: str) -> tuple[int | None, int | None]:
+def _sizes(error: Object, message: str) -> tuple[int | None, int | None]:
     """Return the prompt's tokens and the limit, if an overflow error names them."""
-    if isinstance(error, dict):  # llama-server
-        needed, available = error.get("n_prompt_tokens"), error.get("n_ctx")
-        if _is_count(needed) and _is_count(available):
-            return needed, available
+    needed, available = error.get("n_prompt_tokens"), error.get("n_ctx")  # llama-server
+    if _is_count(needed) and _is_count(available):
+        return needed, available
     for pattern, needed_first in OVERFLOWS:
         if found := pattern.search(message):
             first, second = (min(int(number.replace(",", "")), MOST_TOKENS) for number in found.groups())
@@ -199,12 +186,10 @@ def _is_count(number: Any) -> bool:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait by the headers: a number, or a date minus the answer's own date."""
-    milliseconds = _seconds(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
+    if (milliseconds := _seconds(headers.get("retry-after-ms", ""))) is not None:
         return milliseconds / 1000
     text = headers.get("retry-after", "")
-    seconds = _seconds(text)
-    if seconds is not None:
+    if (seconds := _seconds(text)) is not None:
         return seconds
     then, now = http_date(text), http_date(headers.get("date", ""))
     return None if then is None or now is None else float(max(then - now, 0))
@@ -218,8 +203,8 @@ def _seconds(text: str) -> float | None:
     return max(seconds, 0.0) if isfinite(seconds) else None
 
 
-def _wait_in_message(error: Any, message: str) -> float | None:
-    details = error.get("details") if isinstance(error, dict) else None  # Google's RetryInfo
+def _wait_in_message(error: Object, message: str) -> float | None:
+    details = error.get("details")  # Google's RetryInfo
     for detail in details if isinstance(details, list) else ():
         told = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(told, str) and (found := SECONDS.fullmatch(told[:20])):

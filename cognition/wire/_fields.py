@@ -48,8 +48,7 @@ def object_of(text: str) -> Object:
 
 def text_in(value: Object, key: str) -> str:
     """Return a text; empty if missing or null."""
-    text = value.get(key)
-    if text is None:
+    if (text := value.get(key)) is None:
         return ""
     if not isinstance(text, str):
         raise _wrong(key, "a text", text)
@@ -58,8 +57,7 @@ def text_in(value: Object, key: str) -> str:
 
 def object_in(value: Object, key: str) -> Object:
     """Return an object; empty if missing or null."""
-    inner = value.get(key)
-    if inner is None:
+    if (inner := value.get(key)) is None:
         return {}
     if not isinstance(inner, dict):
         raise _wrong(key, "an object", inner)
@@ -68,8 +66,7 @@ def object_in(value: Object, key: str) -> Object:
 
 def objects_in(value: Object, key: str) -> list[Object]:
     """Return a list of objects; empty if missing or null."""
-    inner = value.get(key)
-    if inner is None:
+    if (inner := value.get(key)) is None:
         return []
     if not isinstance(inner, list) or not all(isinstance(one, dict) for one in inner):
         raise _wrong(key, "a list of objects", inner)
@@ -78,8 +75,7 @@ def objects_in(value: Object, key: str) -> list[Object]:
 
 def number_in(value: Object, key: str, missing: int = 0) -> int:
     """Return an index or another non-negative number; ``missing`` if absent or null."""
-    number = value.get(key)
-    if number is None:
+    if (number := value.get(key)) is None:
         return missing
     if type(number) is not int or number < 0:
         raise _wrong(key, "a whole number from 0", number)

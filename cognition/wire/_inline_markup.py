@@ -24,7 +24,7 @@ from cognition.parsing.spec import FormatSpec
 from cognition.parsing.state import ParserState
 from cognition.parsing.typed_values import NO_TYPES, ParameterTypes, types_of
 from cognition.steps.requests import ModelRequest
-from cognition.values.messages import MalformedToolCall, ProposedCall
+from cognition.values.messages import MalformedToolCall
 from cognition.values.outcomes import FinishReason
 from cognition.wire._names import Names
 from cognition.wire._replies import BROKE_OFF, WireReply
@@ -82,20 +82,16 @@ def read(plan: MarkupPlan, state: MarkupState, outputs: Iterable[Output]) -> tup
 
 def finish_markup(plan: MarkupPlan, state: MarkupState, reply: WireReply) -> WireReply:
     """Return ``reply`` with reasoning and calls parsed from its text; show its ``outputs`` after those of ``read``."""
-    told: list[Output] = []
     texts = [one for one in reply.outputs if isinstance(one, TextDelta | ReasoningDelta)]
     state, outputs = read(plan, state, texts)
-    told += outputs
-    reason: FinishReason = reply.finish_reason
+    told, reason = list(outputs), reply.finish_reason
     if not state.passing:
         state = _end_parser(plan, state, reason, told)
     closings = state.closings
     if reply.failure is not None:  # as of the calls that a server has read: none of a reply that failed counts
         closings = tuple(map(_mark_broken, closings))
-    told += closings
-    for one in reply.outputs:
-        if not isinstance(one, TextDelta | ReasoningDelta):
-            told.append(evolve(one, index=one.index + state.parser.calls))
+    own = [one for one in reply.outputs if not isinstance(one, TextDelta | ReasoningDelta)]
+    told += [*closings, *(evolve(one, index=one.index + state.parser.calls) for one in own)]
     calls = tuple([one.call for one in closings if isinstance(one, CallFinished)]) + reply.calls
     malformed = tuple([one.malformed for one in closings if isinstance(one, CallMalformed)]) + reply.malformed
     return evolve(
@@ -140,6 +136,5 @@ def _take_outputs(plan: MarkupPlan, state: MarkupState, found: Iterable[Output],
 def _mark_broken(closing: Closing) -> Closing:
     if isinstance(closing, CallMalformed):
         return closing
-    call: ProposedCall = closing.call
-    raw = f"{call.name} {call.arguments_json}"
+    raw = f"{closing.call.name} {closing.call.arguments_json}"
     return CallMalformed(closing.index, MalformedToolCall(raw, BROKE_OFF))

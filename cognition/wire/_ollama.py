@@ -11,8 +11,6 @@ Calls arrive complete, with their arguments as objects. An error within a reply 
 
 from __future__ import annotations
 
-import json
-
 from cognition.values.content import images_of, text_of
 from cognition.wire._conversation import ReplyTurn, ResultTurn, Turn, arguments_object
 from cognition.wire._errors import failure_in
@@ -29,24 +27,17 @@ PATH = "/chat"
 
 def encode(builder: RequestBuilder) -> WireRequest:
     body, request = builder.body, builder.request
-    body["model"] = builder.model
     messages = [_message(builder, turn) for turn in builder.turns()]
     if request.system:
         messages.insert(0, {"role": "system", "content": request.system})
     body["messages"] = messages
     body["stream"] = builder.stream
     if tools := builder.offered_tools():
-        body["tools"] = [
-            {"type": "function", "function": function(builder, tool.name, tool.description, tool.parameters)}
-            for tool in tools
-        ]
+        body["tools"] = [function(builder, tool) for tool in tools]
         builder.choice()
         builder.one_call()
-    if request.options.response_format:
-        if builder.quirks.response_format == "schema":
-            body["format"] = json.loads(request.options.response_format)
-        else:
-            builder.refuse("response_format")
+    if (schema := builder.reply_schema()) is not None:
+        body["format"] = schema
     builder.sampling()
     builder.thinking()
     return builder.build(PATH)

@@ -28,6 +28,7 @@ import json
 from typing import Any
 
 from cognition.values.content import Image, Part, TextPart, text_of
+from cognition.values.tools import ToolSpec
 from cognition.wire._conversation import ReplyTurn, ResultTurn, Turn, UserTurn
 from cognition.wire._errors import failure_in
 from cognition.wire._fields import (
@@ -55,24 +56,14 @@ GROWING = ("text", "summary", "data", "signature")
 
 def encode(builder: RequestBuilder) -> WireRequest:
     body, request = builder.body, builder.request
-    body["model"] = builder.model
     body["messages"] = _messages(builder)
     if builder.stream:
         body["stream"] = True
         if builder.quirks.usage_option:
             body["stream_options"] = {"include_usage": True}
     if tools := builder.offered_tools():
-        body["tools"] = [
-            {"type": "function", "function": function(builder, tool.name, tool.description, tool.parameters)}
-            for tool in tools
-        ]
-        choice = builder.choice()
-        if choice in ("none", "required"):
-            body["tool_choice"] = choice
-        elif choice != "auto":
-            body["tool_choice"] = {"type": "function", "function": {"name": choice}}
-        if builder.one_call():
-            body["parallel_tool_calls"] = False
+        body["tools"] = [function(builder, tool) for tool in tools]
+        builder.put_choice(lambda name: {"function": {"name": name}})
     if request.options.response_format:
         _put_format(builder, json.loads(request.options.response_format))
     builder.sampling()
@@ -80,11 +71,12 @@ def encode(builder: RequestBuilder) -> WireRequest:
     return builder.build(PATH)
 
 
-def function(builder: RequestBuilder, name: str, description: str, parameters: Object) -> Object:
-    told: Object = {"name": builder.names.to_wire[name], "description": description, "parameters": parameters}
+def function(builder: RequestBuilder, tool: ToolSpec) -> Object:
+    name, parameters = builder.names.to_wire[tool.name], tool.parameters
+    told: Object = {"name": name, "description": tool.description, "parameters": parameters}
     if builder.strict(parameters):
         told["strict"] = True
-    return told
+    return {"type": "function", "function": told}
 
 
 def _put_format(builder: RequestBuilder, schema: Object) -> None:
@@ -142,8 +134,7 @@ def _reply(quirks: Quirks, turn: ReplyTurn) -> Object:
         for place, extra in signed.items():
             if 0 <= place < len(turn.calls):
                 message["tool_calls"][place]["extra_content"] = extra
-    details = [value for _, value in turn.kept if "extra_content" not in value]
-    if details:
+    if details := [value for _, value in turn.kept if "extra_content" not in value]:
         message["reasoning_details"] = details
     return message
 
@@ -180,8 +171,7 @@ def read(reply: ReplyBuilder, event: Object) -> None:
     for choice in objects_in(event, "choices"):
         if number_in(choice, "index") == 0:  # one was asked for
             _read_choice(reply, choice)
-    usage = inner_of(event, "usage") or inner_of(inner_of(event, "x_groq"), "usage")
-    if usage:
+    if usage := inner_of(event, "usage") or inner_of(inner_of(event, "x_groq"), "usage"):
         _read_usage(reply, usage)
 
 
@@ -257,9 +247,6 @@ def _read_function(reply: ReplyBuilder, key: str, function: Object) -> None:
 
 def _read_usage(reply: ReplyBuilder, usage: Object) -> None:
     """Read the counts of the whole reply; a later report replaces an earlier one."""
-    cached = tokens_in(inner_of(usage, "prompt_tokens_details"), "cached_tokens") or tokens_in(
-        usage, "prompt_cache_hit_tokens"
-    )
-    reply.usage = make_usage(
-        tokens_in(usage, "prompt_tokens"), tokens_in(usage, "completion_tokens"), cached, usage.get("cost")
-    )
+    written, details = tokens_in(usage, "completion_tokens"), inner_of(usage, "prompt_tokens_details")
+    cached = tokens_in(details, "cached_tokens") or tokens_in(usage, "prompt_cache_hit_tokens")
+    reply.usage = make_usage(tokens_in(usage, "prompt_tokens"), written, cached, usage.get("cost"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from attrs import evolve, field, frozen
 
@@ -56,18 +56,14 @@ def _body(text: str | Mapping[str, Any]) -> str:
         raise ConfigError(f"what a request's body has besides must be a JSON object: {error}") from error
 
 
-def names(**fields: str) -> tuple[tuple[str, str], ...]:
-    """Return pairs of an option and its field on the wire."""
-    return tuple(fields.items())
+def names(*same: str, **fields: str) -> tuple[tuple[str, str], ...]:
+    """Return pairs of an option and its field on the wire; ``same``: options whose fields have the same name."""
+    return (*((name, name) for name in same), *fields.items())
 
 
-PLAIN = names(
-    temperature="temperature",
-    top_p="top_p",
-    seed="seed",
-    frequency_penalty="frequency_penalty",
-    presence_penalty="presence_penalty",
-)
+PENALTIES = ("frequency_penalty", "presence_penalty")
+"""Options that are 0 by default."""
+PLAIN = names("temperature", "top_p", "seed", *PENALTIES)
 
 
 @checked
@@ -79,7 +75,7 @@ class Quirks:
 
     dialect: Dialect = "openai"
     """The wire format of the server."""
-    sampling: tuple[tuple[str, str], ...] = (*PLAIN, ("logit_bias", "logit_bias"))
+    sampling: tuple[tuple[str, str], ...] = (*PLAIN, *names("logit_bias"))
     """The accepted options of ``GenerationOptions``, each with its field. A dot in a field leads into an object:
     ``options.top_k``.
     """
@@ -175,7 +171,7 @@ QUIRKS: Mapping[str, Quirks] = {
     "openai": OPENAI,
     "responses": Quirks(
         dialect="responses",
-        sampling=names(temperature="temperature", top_p="top_p"),
+        sampling=names("temperature", "top_p"),
         max_tokens="max_output_tokens",
         stop="",
         strict=True,
@@ -185,21 +181,13 @@ QUIRKS: Mapping[str, Quirks] = {
     "anthropic": ANTHROPIC,
     "anthropic-budget": evolve(  # models before Claude Opus 4.6, which think only within a budget
         ANTHROPIC,
-        sampling=names(temperature="temperature", top_p="top_p", top_k="top_k"),
+        sampling=names("temperature", "top_p", "top_k"),
         thinking_on={"thinking": {"type": "enabled", "budget_tokens": 8192}},
     ),
     "ollama": Quirks(
         dialect="ollama",
-        sampling=names(
-            temperature="options.temperature",
-            top_p="options.top_p",
-            seed="options.seed",
-            frequency_penalty="options.frequency_penalty",
-            presence_penalty="options.presence_penalty",
-            repeat_penalty="options.repeat_penalty",
-            top_k="options.top_k",
-            typical_p="options.typical_p",
-            min_p="options.min_p",
+        sampling=tuple(
+            (name, f"options.{name}") for name, _ in (*PLAIN, *names("repeat_penalty", "top_k", "typical_p", "min_p"))
         ),
         max_tokens="options.num_predict",
         stop="options.stop",
@@ -224,10 +212,7 @@ QUIRKS: Mapping[str, Quirks] = {
         thinking_off={"reasoning_effort": "none"},
     ),  # https://github.com/ollama/ollama/blob/main/docs/openai.md
     "llama-server": Quirks(
-        sampling=(
-            *OPENAI.sampling,
-            *names(top_k="top_k", min_p="min_p", typical_p="typical_p", repeat_penalty="repeat_penalty"),
-        ),
+        sampling=(*OPENAI.sampling, *names("top_k", "min_p", "typical_p", "repeat_penalty")),
         tool_choice="words",
         any_names=True,
         reasoning_back="always",
@@ -235,10 +220,7 @@ QUIRKS: Mapping[str, Quirks] = {
     ),  # https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
     "llama-server-responses": Quirks(
         dialect="responses",
-        sampling=(
-            *PLAIN,
-            *names(top_k="top_k", min_p="min_p", typical_p="typical_p", repeat_penalty="repeat_penalty"),
-        ),
+        sampling=(*PLAIN, *names("top_k", "min_p", "typical_p", "repeat_penalty")),
         max_tokens="max_output_tokens",
         tool_choice="words",
         response_format="none",
@@ -247,10 +229,7 @@ QUIRKS: Mapping[str, Quirks] = {
         **_TEMPLATE_SWITCH,
     ),  # the same server's route /v1/responses
     "llama-cpp-python": Quirks(
-        sampling=(
-            *OPENAI.sampling,
-            *names(top_k="top_k", min_p="min_p", repeat_penalty="repeat_penalty"),
-        ),
+        sampling=(*OPENAI.sampling, *names("top_k", "min_p", "repeat_penalty")),
         parallel_field=False,
         tool_choice="names",
         response_format="object_schema",
@@ -260,10 +239,7 @@ QUIRKS: Mapping[str, Quirks] = {
         refuses_silently=True,
     ),  # https://github.com/abetlen/llama-cpp-python
     "vllm": Quirks(
-        sampling=(
-            *OPENAI.sampling,
-            *names(top_k="top_k", min_p="min_p", repeat_penalty="repetition_penalty"),
-        ),
+        sampling=(*OPENAI.sampling, *names("top_k", "min_p", repeat_penalty="repetition_penalty")),
         any_names=True,
         reasoning_field="reasoning",
         blank_behind_thoughts=True,
@@ -271,10 +247,7 @@ QUIRKS: Mapping[str, Quirks] = {
         **_TEMPLATE_SWITCH,
     ),  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
     "mlx": Quirks(
-        sampling=(
-            *OPENAI.sampling,
-            *names(top_k="top_k", min_p="min_p", repeat_penalty="repetition_penalty"),
-        ),
+        sampling=(*OPENAI.sampling, *names("top_k", "min_p", repeat_penalty="repetition_penalty")),
         tool_choice="none",
         parallel_field=False,
         response_format="none",
@@ -286,12 +259,7 @@ QUIRKS: Mapping[str, Quirks] = {
         **_TEMPLATE_SWITCH,
     ),  # https://github.com/ml-explore/mlx-lm/blob/main/mlx_lm/SERVER.md
     "deepseek": Quirks(
-        sampling=names(
-            temperature="temperature",
-            top_p="top_p",
-            frequency_penalty="frequency_penalty",
-            presence_penalty="presence_penalty",
-        ),
+        sampling=names("temperature", "top_p", *PENALTIES),
         most_stops=16,
         parallel_field=False,
         response_format="object",
@@ -301,10 +269,7 @@ QUIRKS: Mapping[str, Quirks] = {
         thinking_off={"thinking": {"type": "disabled"}},
     ),  # https://api-docs.deepseek.com
     "openrouter": Quirks(
-        sampling=(
-            *OPENAI.sampling,
-            *names(top_k="top_k", min_p="min_p", repeat_penalty="repetition_penalty"),
-        ),
+        sampling=(*OPENAI.sampling, *names("top_k", "min_p", repeat_penalty="repetition_penalty")),
         most_stops=4,
         reasoning_field="reasoning",
         reasoning_back="always",
@@ -320,13 +285,7 @@ QUIRKS: Mapping[str, Quirks] = {
         thinking_off={"reasoning_effort": "none"},
     ),  # https://console.groq.com/docs/api-reference
     "mistral": Quirks(
-        sampling=names(
-            temperature="temperature",
-            top_p="top_p",
-            seed="random_seed",
-            frequency_penalty="frequency_penalty",
-            presence_penalty="presence_penalty",
-        ),
+        sampling=(*names("temperature", "top_p", seed="random_seed"), *names(*PENALTIES)),
         usage_option=False,
         nine_ids=True,
         reply_before_user=True,
@@ -341,10 +300,5 @@ QUIRKS: Mapping[str, Quirks] = {
 }
 """Quirks by the server's name, as used in ``dialect/model``."""
 
-DEFAULTS: Mapping[Dialect, Quirks] = {
-    "openai": QUIRKS["openai"],
-    "responses": QUIRKS["responses"],
-    "anthropic": QUIRKS["anthropic"],
-    "ollama": QUIRKS["ollama"],
-}
+DEFAULTS: Mapping[Dialect, Quirks] = {dialect: QUIRKS[dialect] for dialect in get_args(Dialect)}
 """The quirks of each format's own server."""

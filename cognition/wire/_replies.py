@@ -97,16 +97,14 @@ class StoredPart(NamedTuple):
         return {**self.value, **{name: ready + HALF * len(half) for name, (ready, half) in texts.items()}}
 
 
-@frozen
-class ReplyState:
-    """The state between two events."""
+@define
+class Collected:
+    """The parts of a reply so far that are the same in ``ReplyState`` and ``ReplyBuilder``."""
 
     text: Rope = EMPTY
     reasoning: Rope = EMPTY
     half_text: str = ""
     half_reasoning: str = ""
-    calls: tuple[tuple[str, PartialCall], ...] = ()
-    """Calls by the server's key for them: an index, an id or the like."""
     size: int = 0
     reason: str = ""
     """The server's finish reason; empty until reported."""
@@ -118,48 +116,44 @@ class ReplyState:
     model: str = ""
     response_id: str = ""
     warnings: tuple[str, ...] = ()
-    kept: tuple[tuple[str, StoredPart], ...] = ()
-    """The parts to send back to the server, by the server's key for them."""
     seen: frozenset[str] = frozenset()
     """Parts of the reply already read, for formats that send them twice."""
 
 
-@define
-class ReplyBuilder:
+@frozen
+class ReplyState(Collected):
+    """The state between two events."""
+
+    calls: tuple[tuple[str, PartialCall], ...] = ()
+    """Calls by the server's key for them: an index, an id or the like."""
+    kept: tuple[tuple[str, StoredPart], ...] = ()
+    """The parts to send back to the server, by the server's key for them."""
+
+
+@define(kw_only=True)
+class ReplyBuilder(Collected):
     """A reply being collected: ``ReplyState``, mutable for speed, and its outputs."""
 
     names: Names
-    outputs: list[Output]
-    source: str
-    text: Rope
-    reasoning: Rope
-    half_text: str
-    half_reasoning: str
+    blank_behind_thoughts: bool
+    """See ``Quirks``."""
     calls: dict[str, PartialCall]
-    size: int
-    reason: str
-    ended: bool
-    usage: Usage | None
-    counts: Mapping[str, int]
-    failure: Failure | None
-    model: str
-    response_id: str
-    warnings: tuple[str, ...]
     kept: dict[str, StoredPart]
-    seen: frozenset[str]
-    blank_behind_thoughts: bool = False
+    outputs: list[Output] = field(factory=list)
+    source: str = ""
+    """The text of the event at hand."""
 
     @classmethod
     def of(cls, names: Names, state: ReplyState, blank_behind_thoughts: bool = False) -> ReplyBuilder:
-        """Continue from a state. ``blank_behind_thoughts``: see ``Quirks``."""
-        fields: dict[str, Any] = {name: getattr(state, name) for name in _FIELDS}
-        fields |= {"calls": dict(state.calls), "kept": dict(state.kept)}
-        return cls(names, [], "", **fields, blank_behind_thoughts=blank_behind_thoughts)
+        """Continue from a state."""
+        same: dict[str, Any] = {name: getattr(state, name) for name in _FIELDS}
+        calls, kept = dict(state.calls), dict(state.kept)
+        return cls(names=names, blank_behind_thoughts=blank_behind_thoughts, calls=calls, kept=kept, **same)
 
     @property
     def state(self) -> ReplyState:
-        fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
-        return ReplyState(**fields | {"calls": tuple(self.calls.items()), "kept": tuple(self.kept.items())})
+        same: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
+        return ReplyState(**same, calls=tuple(self.calls.items()), kept=tuple(self.kept.items()))
 
     # ------------------------------------------------------------------------------------------- what a reader says
 
@@ -181,8 +175,7 @@ class ReplyBuilder:
 
     def call(self, key: str, name: str = "", arguments: str = "") -> None:
         """Add to the call that the server calls ``key``."""
-        call = self.calls.get(key)
-        if call is None:
+        if (call := self.calls.get(key)) is None:
             if len(self.calls) >= MOST_CALLS:
                 raise BadOutputError(f"the reply has more than {MOST_CALLS} calls")
             for other, before in self.calls.items():  # nothing more of its name comes
@@ -242,8 +235,7 @@ class ReplyBuilder:
             needs: a field without which the server refuses it, if any.
             pieces: more text for the fields that arrive in pieces.
         """
-        known = self.kept.get(key)
-        if known is None:
+        if (known := self.kept.get(key)) is None:
             if len(self.kept) >= MOST_KEPT:
                 raise BadOutputError(f"the reply has more than {MOST_KEPT} parts that are to be sent back")
             known = StoredPart(1 + len(self.calls) if self.text or self.calls else 0, value, needs)
@@ -286,10 +278,8 @@ class ReplyBuilder:
                 call = self._more_arguments(call._replace(half=""), HALF)
             open_end = cut and call.place == len(self.calls) - 1
             name, text = self.names.of_wire(call.name.strip()), join_pieces(call.arguments)
-            read: ProposedCall | MalformedToolCall
-            if self.failure is None:
-                read = read_call(name, text, complete=not open_end)
-            else:
+            read = read_call(name, text, complete=not open_end)
+            if self.failure is not None:
                 read = MalformedToolCall(f"{name} {text}".strip(), BROKE_OFF)
             if not call.announced and call.name.strip():
                 self._announce(call)
@@ -337,7 +327,7 @@ class ReplyBuilder:
             raise BadOutputError(f"the reply has more than {LARGEST_REPLY} characters")
 
 
-_FIELDS = tuple(fields_dict(ReplyState))
+_FIELDS = tuple(fields_dict(Collected))
 
 
 def whole_characters(half: str, text: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -17,15 +17,12 @@ from cognition.values.tools import ToolSpec
 from cognition.wire._conversation import Turn, turns_of
 from cognition.wire._fields import without_halves
 from cognition.wire._names import Names, names_of
-from cognition.wire._quirks import Quirks
+from cognition.wire._quirks import PENALTIES, Quirks
 
 ENCODE = encoder(ascii_only=False, allow_nan=False)
 
 WHOLE_SAMPLING = ("temperature", "top_p", "seed", "top_k", "min_p", "typical_p", "repeat_penalty")
 """Options that are None by default."""
-PENALTIES = ("frequency_penalty", "presence_penalty")
-"""Options that are 0 by default."""
-
 STRICT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "description", "anyOf"}
 )
@@ -77,6 +74,7 @@ class RequestBuilder:
 
     def __attrs_post_init__(self) -> None:
         self.names = names_of(self.request, self.quirks)
+        self.body["model"] = self.model
 
     def turns(self) -> list[Turn]:
         return turns_of(self.request, self.quirks, self.names, self.model)
@@ -119,18 +117,12 @@ class RequestBuilder:
         most = options.max_tokens if options.max_tokens is not None else quirks.most_tokens
         if most is not None:
             self.put(quirks.max_tokens, most)
-        if options.stop:
-            self._stop(options.stop)
-
-    def _stop(self, stop: tuple[str, ...]) -> None:
-        quirks = self.quirks
-        if not quirks.stop:
+        if options.stop and not quirks.stop:
             self.refuse("stop")
-            return
-        most = len(stop) if quirks.most_stops is None else quirks.most_stops
-        if most < len(stop):
-            self.warn(f"this server takes {most} stop texts and no more: the others are left out")
-        self.put(quirks.stop, list(stop[:most]))
+        elif options.stop:
+            if quirks.most_stops is not None and quirks.most_stops < len(options.stop):
+                self.warn(f"this server takes {quirks.most_stops} stop texts and no more: the others are left out")
+            self.put(quirks.stop, list(options.stop[: quirks.most_stops]))
 
     def thinking(self) -> None:
         """Set whether the model reasons first."""
@@ -168,16 +160,23 @@ class RequestBuilder:
         choice, quirks = self.request.options.tool_choice, self.quirks
         forced = choice not in ("auto", "none")
         unsayable = quirks.tool_choice == "none" or (quirks.tool_choice == "names" and choice == "required")
-        if forced and (unsayable or (self.request.options.thinking and not self._may_force)):
+        thinks = self.request.options.thinking and not self.quirks.thinking_takes_sampling
+        if forced and (unsayable or thinks):
             self.warn("a call can't be forced here: the model may answer without one")
             return "auto"
         if forced and choice != "required":
             return "required" if quirks.tool_choice == "words" else self.names.to_wire.get(choice, choice)
         return choice
 
-    @property
-    def _may_force(self) -> bool:
-        return self.quirks.thinking_takes_sampling
+    def put_choice(self, named: Callable[[str], dict[str, Any]]) -> None:
+        """Set the choice of tools as OpenAI's formats do; ``named`` returns the field that names one tool."""
+        choice = self.choice()
+        if choice in ("none", "required"):
+            self.body["tool_choice"] = choice
+        elif choice != "auto":
+            self.body["tool_choice"] = {"type": "function", **named(choice)}
+        if self.one_call():
+            self.body["parallel_tool_calls"] = False
 
     def one_call(self) -> bool:
         """Return whether to limit the reply to one call, if the server supports that limit."""
@@ -186,6 +185,16 @@ class RequestBuilder:
         if not self.quirks.parallel_field:
             self.refuse("parallel_calls=False")
         return self.quirks.parallel_field
+
+    def reply_schema(self) -> Any:
+        """Return the schema of ``response_format``, for a format with no weaker constraint; None without one, or if the
+        server supports none.
+        """
+        text = self.request.options.response_format
+        if not text or self.quirks.response_format == "schema":
+            return json.loads(text) if text else None
+        self.refuse("response_format")
+        return None
 
     def strict(self, schema: Mapping[str, Any]) -> bool:
         """Return whether to send ``strict`` with this schema."""
@@ -217,12 +226,8 @@ class RequestBuilder:
             ("accept", accept if self.stream else "application/json"),
             *self.quirks.headers,
         )
-        return WireRequest(path, headers, encode_body(self.body), tuple(dict.fromkeys(self.warnings)))
-
-
-def encode_body(body: Any) -> str:
-    """Return a body as JSON text, with unpaired surrogates replaced, as UTF-8 can't encode them."""
-    return without_halves(ENCODE(body))
+        body = without_halves(ENCODE(self.body))  # UTF-8 can't encode unpaired surrogates
+        return WireRequest(path, headers, body, tuple(dict.fromkeys(self.warnings)))
 
 
 def merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:

@@ -17,8 +17,6 @@ The server stores no state: each request contains the whole conversation, includ
 
 from __future__ import annotations
 
-import json
-
 from cognition.values.content import Image, Part
 from cognition.wire._conversation import ReplyTurn, ResultTurn, Turn, insert_parts
 from cognition.wire._errors import failure_in
@@ -35,7 +33,6 @@ KNOWN_CUTS = ("", "max_output_tokens", "content_filter")
 
 def encode(builder: RequestBuilder) -> WireRequest:
     body, request = builder.body, builder.request
-    body["model"] = builder.model
     body["store"] = False
     if request.system:
         body["instructions"] = request.system
@@ -53,28 +50,15 @@ def encode(builder: RequestBuilder) -> WireRequest:
             }
             for tool in tools
         ]
-        choice = builder.choice()
-        if choice in ("none", "required"):
-            body["tool_choice"] = choice
-        elif choice != "auto":
-            body["tool_choice"] = {"type": "function", "name": choice}
-        if builder.one_call():
-            body["parallel_tool_calls"] = False
-    if request.options.response_format:
-        _put_format(builder, json.loads(request.options.response_format))
+        builder.put_choice(lambda name: {"name": name})
+    if (schema := builder.reply_schema()) is not None:
+        strict = builder.strict(schema)
+        builder.put("text.format", {"type": "json_schema", "name": "reply", "schema": schema, "strict": strict})
     builder.sampling()
     builder.thinking()
     if request.options.thinking:
         body["include"] = ["reasoning.encrypted_content"]
     return builder.build(PATH)
-
-
-def _put_format(builder: RequestBuilder, schema: Object) -> None:
-    if builder.quirks.response_format == "schema":
-        inner = {"type": "json_schema", "name": "reply", "schema": schema, "strict": builder.strict(schema)}
-        builder.put("text.format", inner)
-    else:
-        builder.refuse("response_format")
 
 
 def _items(builder: RequestBuilder, turn: Turn) -> list[Object]:
@@ -138,11 +122,8 @@ def read(reply: ReplyBuilder, event: Object) -> None:
 
 def _key(event: Object) -> str:
     """Return the key of an event's item: its index, or its id if there is no index (llama-server)."""
-    if event.get("output_index") is None:
-        item = text_in(event, "item_id") or text_in(inner_of(event, "item"), "id")
-        if item:
-            return f"id {item}"
-    return f"#{number_in(event, 'output_index')}"
+    named = event.get("output_index") is None and (text_in(event, "item_id") or text_in(inner_of(event, "item"), "id"))
+    return f"id {named}" if named else f"#{number_in(event, 'output_index')}"
 
 
 def _read_head(reply: ReplyBuilder, response: Object) -> None:
@@ -180,8 +161,7 @@ def _read_response(reply: ReplyBuilder, response: Object) -> None:
     for place, item in enumerate(objects_in(response, "output")):
         known = f"id {text_in(item, 'id')}"
         _read_item(reply, known if known in by_id else f"#{place}", item)
-    usage = inner_of(response, "usage")
-    if usage:
+    if usage := inner_of(response, "usage"):
         cached = tokens_in(inner_of(usage, "input_tokens_details"), "cached_tokens")
         reply.usage = make_usage(tokens_in(usage, "input_tokens"), tokens_in(usage, "output_tokens"), cached)
     reply.ended = True

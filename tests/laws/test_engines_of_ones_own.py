@@ -57,7 +57,7 @@ from cognition.testing import (
     moves,
 )
 from cognition.testing._engine_under_test import EngineUnderTest, Problem
-from cognition.testing._laws import Law
+from cognition.testing._law import Law
 from cognition.testing._search import Walk
 from cognition.testing._situations import situation
 from cognition.testing._trace import contrast

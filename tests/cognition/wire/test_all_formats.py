@@ -205,7 +205,6 @@ def test_a_call_that_was_cut_is_none(dialect: Dialect, written: str) -> None:
 @every_format
 def test_no_line_grows_without_end(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cognition.wire._lines.LONGEST_LINE", 1000)
-    monkeypatch.setattr("cognition.wire._sse.LONGEST_LINE", 1000)
     whole = STREAMS[dialect](Told("Hello"))
     for data in (whole[:100] + b"x" * 2000, b"x" * 2000 + b"\n" + whole, b"data: " + b"x" * 999 + b"\ndata: x\n" * 9):
         for size in (1, 7, 1 << 20):
@@ -216,7 +215,7 @@ def test_no_line_grows_without_end(dialect: Dialect, monkeypatch: pytest.MonkeyP
 
 @every_format
 def test_a_body_has_its_bounds(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cognition.wire._decoder.LONGEST_LINE", 100)
+    monkeypatch.setattr("cognition.wire._dialects.LONGEST_LINE", 100)
     reply = decode_body(dialect, asked(), b"{" + b" " * 100)
 
     assert reply.failure is not None

@@ -6,7 +6,7 @@ import pytest
 
 from cognition import History, ModelRequest
 from cognition.steps.config import GenerationOptions
-from cognition.wire import _encoder as encoder
+from cognition.wire import _dialects as dialects
 from cognition.wire._request_builder import UnsupportedRequestError
 
 
@@ -16,7 +16,7 @@ def test_json_that_is_nested_too_deeply_is_an_error_of_the_request(monkeypatch: 
     def fail(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr(encoder, "ENCODERS", {"openai": fail})
+    monkeypatch.setattr(dialects, "ENCODERS", {"openai": fail})
 
     with pytest.raises(UnsupportedRequestError, match="nested too deeply to be sent"):
-        encoder.encode("openai", ModelRequest("", History(), (), GenerationOptions()), model="m")
+        dialects.encode("openai", ModelRequest("", History(), (), GenerationOptions()), model="m")

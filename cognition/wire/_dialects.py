@@ -1,6 +1,7 @@
-"""Reads a server's reply as it arrives: a pure function over (plan, state, bytes), and an object that holds the state.
+"""Encodes a request for a server's API, and reads its reply as it arrives: a pure function over (plan, state, bytes),
+and an object that holds the state.
 
-Joined in order, its outputs are the same for every chunking of the bytes. No bytes raise: unreadable bytes, an error
+Joined in order, the outputs are the same for every chunking of the bytes. No bytes raise: unreadable bytes, an error
 reported by the server, and a connection that ended early become the reply's failure.
 """
 
@@ -25,14 +26,20 @@ from cognition.wire._conversation import continuation_of
 from cognition.wire._errors import failure_in
 from cognition.wire._fields import BadOutputError, Object, object_of, without_halves
 from cognition.wire._inline_markup import MarkupPlan, MarkupState, finish_markup, initial_state, markup_plan, read
-from cognition.wire._lines import LONGEST_LINE, Lines, LineState
+from cognition.wire._lines import LONGEST_LINE, Event, Events, EventState, Lines, LineState
 from cognition.wire._names import Names, names_of
 from cognition.wire._quirks import DEFAULTS, Dialect, Quirks
 from cognition.wire._replies import ReplyBuilder, ReplyState, WireReply
-from cognition.wire._sse import Event, Events, EventState
+from cognition.wire._request_builder import RequestBuilder, UnsupportedRequestError, WireRequest
 
 Outputs = tuple[Output, ...]
 
+ENCODERS: Mapping[Dialect, Callable[[RequestBuilder], WireRequest]] = {
+    "openai": openai_chat.encode,
+    "responses": responses.encode,
+    "anthropic": anthropic.encode,
+    "ollama": ollama.encode,
+}
 READERS: Mapping[Dialect, Callable[[ReplyBuilder, Object], None]] = {
     "openai": openai_chat.read,
     "responses": responses.read,
@@ -77,6 +84,28 @@ NOTHING_CAME = Failure("the server ended the reply before anything had come", "t
 
 MOST_STRAY = 1 << 16
 """Bytes buffered before the first event if they are not events. They may be an error in plain JSON."""
+
+
+def encode(
+    dialect: Dialect, request: ModelRequest, model: str, *, stream: bool = True, quirks: Quirks | None = None
+) -> WireRequest:
+    """Return the HTTP request. Equal model requests always give equal HTTP requests.
+
+    Args:
+        dialect: the wire format.
+        request: the model request.
+        model: the model's name, as the server knows it.
+        stream: whether to ask for the reply as a stream.
+        quirks: the features that the server accepts, one of ``QUIRKS``; None: the quirks of the format's own server.
+
+    Raises:
+        UnsayableError: the server can't process this request, for example an image without image support.
+    """
+    try:
+        return ENCODERS[dialect](RequestBuilder(request, quirks or DEFAULTS[dialect], model, stream))
+    except RecursionError:
+        failure = Failure("the conversation holds JSON that is nested too deeply to be sent", "fatal")
+        raise UnsupportedRequestError(failure) from None
 
 
 @frozen
@@ -140,7 +169,7 @@ class DecoderRun:
     """A reply being read. It changes in place, for speed; its ``state`` is frozen."""
 
     def __init__(self, plan: WirePlan, state: WireState = WireState()) -> None:
-        self._plan = plan
+        self.plan: WirePlan = plan
         self._read = READERS[plan.dialect]
         self._lines = Lines(state.lines)
         self._events = Events(state.event)
@@ -154,15 +183,18 @@ class DecoderRun:
 
     @property
     def state(self) -> WireState:
+        """The state of the reading; ``advance`` and ``finish`` continue from it."""
         return WireState(
             self._lines.state, self._events.state, self._reply.state, tuple(self._stray), self._any, self._written
         )
 
     @property
     def over(self) -> bool:
+        """Whether the reply has ended or failed: further bytes are ignored."""
         return self._reply.ended or self._reply.failure is not None
 
     def feed(self, data: bytes) -> Outputs:
+        """Read the next bytes of the body. Joined, the outputs are the same for any chunking. Never raises."""
         if self.over:
             return ()
         lines, too_long = self._lines.feed(data)
@@ -172,24 +204,25 @@ class DecoderRun:
             self._fail(f"the server sent a line of more than {LONGEST_LINE} bytes")
         return self._take_outputs()
 
-    def finish(self, cut: Failure | None) -> WireReply:
+    def finish(self, cut: Failure | None = None) -> WireReply:
+        """Return the reply, after its last bytes.
+
+        Args:
+            cut: why the caller ended the connection early, if it did. It becomes the reply's failure, unless the reply
+                was already complete or the server had reported its own failure. Without it, an incomplete reply is a
+                failure of the kind ``transient``.
+        """
         reply = self._reply
         if not self.over:  # a last line without an end counts if it is a whole object
-            rest = self._lines.rest()
-            if rest:
+            if rest := self._lines.rest():
                 self._line(rest, last=True)
-            if not self._by_line and not self.over:
-                event = self._events.end()
-                if event is not None:
-                    self._event(event, last=True)
+            if not self._by_line and (event := self._events.end()) and not self.over:
+                self._event(event, last=True)
         if not self.over and not self._any:
             self._read_stray()
-        if self._plan.refuses_silently and not self._any and cut is None:
+        if self.plan.refuses_silently and not self._any and cut is None:
             reply.fail(REFUSED_SILENTLY)
-        whole = finish_reply(self._plan, reply, cut)
-        if self._markup is None:
-            return whole
-        return finish_markup(self._markup, self._written or initial_state(self._markup), whole)
+        return finish_reply(self.plan, reply, cut, self._written)
 
     # ------------------------------------------------------------------------------------------------------ events
 
@@ -213,38 +246,26 @@ class DecoderRun:
         self._any = True
         reply = self._reply
         data = event.data.strip()
-        if data == openai_chat.DONE:
-            reply.ended = True
-            return
-        if not data:
+        if not data or data == openai_chat.DONE:
+            reply.ended = data == openai_chat.DONE
             return
         try:
             value = object_of(data)
-        except BadOutputError as error:
-            if not last:
-                self._fail(str(error))
-            return
-        try:
-            reply.source = data
+            last, reply.source = False, data  # it is not truncated
             if event.kind == "error" and not value.get("error"):
                 reply.fail(failure_in(value))
             else:
                 self._read(reply, value)
         except BadOutputError as error:
-            self._fail(str(error))
+            if not last:
+                self._fail(str(error))
 
     def _read_stray(self) -> None:
         """Read bytes that came instead of events: an error in plain JSON, or useless bytes."""
         text = b"\n".join(self._stray).decode("utf-8", "replace").strip()
-        if not text.startswith("{"):
-            return
-        try:
-            value = object_of(text)
+        if text.startswith("{"):
             self._any = True
-            self._reply.source = text
-            self._read(self._reply, value)
-        except BadOutputError as error:
-            self._fail(str(error))
+            read_object(self.plan.dialect, self._reply, text)
 
     def _fail(self, message: str) -> None:
         self._reply.fail(Failure(message, "bad_output"))
@@ -260,7 +281,19 @@ class DecoderRun:
         return told
 
 
-def finish_reply(plan: WirePlan, reply: ReplyBuilder, cut: Failure | None) -> WireReply:
+def read_object(dialect: Dialect, reply: ReplyBuilder, text: str) -> None:
+    """Read a text that is one JSON object. Any other text becomes the reply's failure."""
+    try:
+        value = object_of(text)
+        reply.source = text
+        READERS[dialect](reply, value)
+    except BadOutputError as error:
+        reply.fail(Failure(str(error), "bad_output"))
+
+
+def finish_reply(
+    plan: WirePlan, reply: ReplyBuilder, cut: Failure | None = None, written: MarkupState | None = None
+) -> WireReply:
     """Return the finished reply: with the server's finish reason, or else as a failure."""
     reason: FinishReason = "stop"
     if reply.reason:
@@ -287,7 +320,7 @@ def finish_reply(plan: WirePlan, reply: ReplyBuilder, cut: Failure | None) -> Wi
         reason = "error"
     elif reason != "length":
         reason = "tool_calls" if calls else reason if malformed else "stop"
-    return WireReply(
+    whole = WireReply(
         join_pieces(reply.text),
         join_pieces(reply.reasoning),
         calls,
@@ -301,9 +334,10 @@ def finish_reply(plan: WirePlan, reply: ReplyBuilder, cut: Failure | None) -> Wi
         continuation_of(plan.dialect, plan.model or reply.model, reply.parts_to_send),
         tuple(reply.outputs),
     )
+    return whole if plan.markup is None else finish_markup(plan.markup, written or initial_state(plan.markup), whole)
 
 
-class Decoder:
+class Decoder(DecoderRun):
     """Reads one reply that arrives in pieces."""
 
     def __init__(
@@ -313,32 +347,7 @@ class Decoder:
 
         Without ``model``, ``continuation`` names the model as the server does.
         """
-        self.plan: WirePlan = plan_of(dialect, request, quirks, model=model)
-        self._run = DecoderRun(self.plan)
-
-    def feed(self, data: bytes) -> Outputs:
-        """Read the next bytes of the body. Joined, the outputs are the same for any chunking. Never raises."""
-        return self._run.feed(data)
-
-    def finish(self, cut: Failure | None = None) -> WireReply:
-        """Return the reply, after its last bytes.
-
-        Args:
-            cut: why the caller ended the connection early, if it did. It becomes the reply's failure, unless the reply
-                was already complete or the server had reported its own failure. Without it, an incomplete reply is a
-                failure of the kind ``transient``.
-        """
-        return self._run.finish(cut)
-
-    @property
-    def over(self) -> bool:
-        """Whether the reply has ended or failed: further bytes are ignored."""
-        return self._run.over
-
-    @property
-    def state(self) -> WireState:
-        """The state of the reading; ``advance`` and ``finish`` continue from it."""
-        return self._run.state
+        super().__init__(plan_of(dialect, request, quirks, model=model))
 
 
 def decode_body(
@@ -352,14 +361,8 @@ def decode_body(
     """
     plan = plan_of(dialect, request, quirks, model=model)
     reply = ReplyBuilder.of(plan.names, ReplyState(), plan.blank_behind_thoughts)
-    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
-    try:
-        if len(body) > LONGEST_LINE:
-            raise BadOutputError(f"the server sent a body of more than {LONGEST_LINE} bytes")
-        value = object_of(text)
-        reply.source = text
-        READERS[dialect](reply, value)
-    except BadOutputError as error:
-        reply.fail(Failure(str(error), "bad_output"))
-    whole = finish_reply(plan, reply, None)
-    return whole if plan.markup is None else finish_markup(plan.markup, initial_state(plan.markup), whole)
+    if len(body) > LONGEST_LINE:
+        reply.fail(Failure(f"the server sent a body of more than {LONGEST_LINE} bytes", "bad_output"))
+    else:
+        read_object(dialect, reply, body.decode("utf-8", "replace").removeprefix("\ufeff"))
+    return finish_reply(plan, reply)
