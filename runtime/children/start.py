@@ -26,6 +26,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import cache
 from importlib.util import find_spec
 from multiprocessing import spawn
 from pathlib import Path
@@ -235,19 +236,13 @@ def _end_unheld(started: Future[subprocess.Popen[bytes]]) -> None:
 
 Work = tuple[Future[Any], Callable[[], Any]]
 
-_LOCK = threading.Lock()
-_STARTERS: dict[int, SimpleQueue[Work]] = {}
-"""By process id: a forked process does not have its parent's thread."""
 
-
+@cache
 def _starter() -> SimpleQueue[Work]:
-    with _LOCK:
-        work = _STARTERS.get(os.getpid())
-        if work is None:
-            _STARTERS.clear()
-            work = _STARTERS[os.getpid()] = SimpleQueue()
-            threading.Thread(target=_serve, args=(work,), name="cogstep starter", daemon=True).start()
-        return work
+    """Start the thread. Two callers at once may each start one; all serve as long as the program lives."""
+    work: SimpleQueue[Work] = SimpleQueue()
+    threading.Thread(target=_serve, args=(work,), name="cogstep starter", daemon=True).start()
+    return work
 
 
 def _serve(queue: SimpleQueue[Work]) -> None:
@@ -261,4 +256,4 @@ def _serve(queue: SimpleQueue[Work]) -> None:
 
 
 with contextlib.suppress(AttributeError):  # Windows does not fork
-    os.register_at_fork(after_in_child=lambda: globals().update(_LOCK=threading.Lock()))
+    os.register_at_fork(after_in_child=_starter.cache_clear)  # a forked process does not have its parent's thread

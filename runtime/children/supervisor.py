@@ -18,7 +18,8 @@ import select
 import signal
 import sys
 import time
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 DIE_WITH_PARENT = 1
 """``PR_SET_PDEATHSIG`` from Linux's ``prctl.h``."""
@@ -98,7 +99,7 @@ class CommandSupervisor:
             now = time.monotonic()
             due = self._look(now)
             ready, _, _ = select.select(listening, [], [], None if due is None else max(0.0, due - now))
-            if self._wake in ready and signal.SIGTERM in _drain(self._wake):
+            if self._wake in ready and signal.SIGTERM in os.read(self._wake, 4096):
                 self._ask()
             if 0 in ready:
                 letters = os.read(0, 64)
@@ -182,21 +183,18 @@ class CommandSupervisor:
 
     def _send_group(self, number: int) -> None:
         if not LINUX or not os.path.isdir("/proc/self"):
-            try:
+            with suppress(OSError):  # nobody is in it any more
                 os.killpg(self._shell, number)
-            except OSError:  # nobody is in it any more
-                return
 
 
-class ProcessInfo:
+class ProcessInfo(NamedTuple):
     """A process at one point in time. Another process may later reuse its number; ``begun`` tells them apart."""
 
-    def __init__(self, number: int, parent: int, session: int, begun: str, name: str) -> None:
-        self.number = number
-        self.parent = parent
-        self.session = session
-        self.begun = begun
-        self.name = name
+    number: int
+    parent: int
+    session: int
+    begun: str
+    name: str
 
     @property
     def label(self) -> str:
@@ -270,21 +268,16 @@ def _exec_command(request: dict[str, Any], pipes: "list[int | None]", failing: i
         os.setsid()
         if LINUX:
             _prctl(DIE_WITH_PARENT, signal.SIGKILL)
-            try:
-                with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-                    file.write(OFTENEST_VICTIM)
-            except OSError:  # a container may forbid it
-                pass
+            with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+                file.write(OFTENEST_VICTIM)  # a container may forbid it
         nothing = os.open(os.devnull, os.O_RDWR)
         for number, pipe in enumerate(pipes):
             os.dup2(nothing if pipe is None else pipe, number)
         _close(pipes)
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-            try:
+            with suppress(OSError, ValueError):  # the C library keeps some for itself
                 signal.signal(number, signal.SIG_DFL)
-            except (OSError, ValueError):  # the C library keeps some for itself
-                continue
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         words = [os.fsencode(word) for word in request["command"]]
         os.execve(words[0], words, request["environ"])
@@ -304,10 +297,8 @@ def _close(pipes: "list[int | None]") -> None:
 def _prctl(option: int, value: int) -> None:
     import ctypes  # takes a while, and only this process needs it, not the program that it works for
 
-    try:
+    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-    except (OSError, AttributeError):
-        return
 
 
 def _is_group_alive(group: int) -> bool:
@@ -318,22 +309,13 @@ def _is_group_alive(group: int) -> bool:
     return True
 
 
-def _drain(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 4096)
-    except OSError:
-        return b""
-
-
 def _ignore_signal(number: int, frame: object) -> None:
     """Do nothing: a signal only wakes ``select``."""
 
 
 def _report(value: dict[str, object]) -> None:
-    try:
+    with suppress(OSError):  # nobody listens any more, and there is still something to end
         os.write(1, (json.dumps(value) + "\n").encode())
-    except OSError:  # nobody listens any more, and there is still something to end
-        return
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -253,7 +254,7 @@ def _resolve_types() -> None:
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
-def _again(kind: type[errors.ModelLoadError]) -> Any:
+def _again(kind: type[errors.ModelLoadError]) -> Callable[[Refusal], CogstepError]:
     return lambda told: kind(told.message, spec=told.about)
 
 
@@ -272,7 +273,7 @@ ERRORS: dict[str, type[errors.ModelLoadError]] = {
 }
 """Errors that differ only by their class."""
 
-KNOWN: dict[str, Any] = {
+KNOWN: Mapping[str, Callable[[Refusal], CogstepError]] = {
     **{name: _again(kind) for name, kind in ERRORS.items()},
     "ExtraMissingError": lambda told: errors.ExtraMissingError(told.message, extra=told.extra, spec=told.about),
     "SavedCacheError": lambda told: errors.SavedCacheError(told.message, Path(told.about)),
