@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define, evolve
+from attrs import astuple, evolve
 
 from cognition import Failure, GenerationOptions, ModelRequest, Usage
 from runtime.programs._events import EventReader, WrongEventError, count, object_of, optional_text, part, text_of
@@ -28,7 +28,6 @@ from runtime.programs._failures import SESSION_GONE, failure_of, resets_at
 from runtime.programs._program import Program
 from runtime.programs.options import ClaudeOptions, McpServer
 
-INSTALL = "npm install -g @anthropic-ai/claude-code, and sign in with: claude"
 SIGN_IN = "sign in with `claude`, or set ANTHROPIC_API_KEY"
 
 VARIABLES = (
@@ -37,13 +36,12 @@ VARIABLES = (
 )  # fmt: skip
 """User environment variables that ``claude`` receives beside those of every child."""
 
-HEEDED = frozenset({"max_tokens", "thinking"})
-
 THINKING_TOKENS = 16_000
 """Thinking tokens of a reply, if the request asks for reasoning."""
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The tool that returns a schema reply; it runs nothing."""
+NO_STRUCTURED_OUTPUT = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
 MCP_HELPERS = frozenset({"ListMcpResourcesTool", "ReadMcpResourceTool"})
 """Tools that it adds to those of MCP servers."""
 
@@ -52,6 +50,12 @@ LONGEST_SCHEMA = 100_000
 
 AUTO_MEMORY = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
 """The variable that disables its own notes: they are not settings, and ``--setting-sources`` does not affect them."""
+
+LIMITS = {
+    "error_max_turns": "it took as many steps as ClaudeOptions.max_turns allows",
+    "error_max_budget_usd": "it cost as much as ClaudeOptions.max_cost allows",
+}
+"""The options that ended a reply, by the subtype of its result."""
 
 SYSTEM_FILE, MCP_FILE = "system.txt", "mcp.json"
 
@@ -150,15 +154,6 @@ def refusal(request: ModelRequest) -> Failure | None:
 # ------------------------------------------------------------------------------------------------------------ reading
 
 
-@define
-class _MessageTokens:
-    """The tokens of one message so far."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    reused_tokens: int = 0
-
-
 class ClaudeReader(EventReader):
     """Reads the output of ``claude``.
 
@@ -176,7 +171,7 @@ class ClaudeReader(EventReader):
         self._texts_of = ""
         """The id of the message with the latest text."""
         self._reported: set[str] = set()
-        self._messages: dict[str, _MessageTokens] = {}
+        self._messages: dict[str, Usage] = {}
         self._reported_failure = ""
         self._code = ""
         self._counted = False
@@ -198,7 +193,10 @@ class ClaudeReader(EventReader):
         elif kind == "assistant":
             self._read_message(event)
         elif kind == "rate_limit_event":
-            self._read_rate_limit(part(event, "rate_limit_info"))
+            info = part(event, "rate_limit_info")
+            over = info.get("resetsAt")
+            if info.get("status") == "rejected" and isinstance(over, int | float):
+                self.limit_over = float(over)
 
     def _read_start(self, event: Mapping[str, Any]) -> None:
         """Check the program's reported tools and permissions against the options."""
@@ -226,11 +224,13 @@ class ClaudeReader(EventReader):
             self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=self._code)
 
     def _may_have(self, tool: str) -> bool:
-        if tool in self._own or (self.structured and tool == STRUCTURED_OUTPUT):
-            return True
-        if self._options.mcp_servers and tool in MCP_HELPERS:
-            return True
-        return any(tool.startswith(f"mcp__{server.name}__") for server in self._options.mcp_servers)
+        servers = self._options.mcp_servers
+        return (
+            tool in self._own
+            or (self.structured and tool == STRUCTURED_OUTPUT)
+            or (bool(servers) and tool in MCP_HELPERS)
+            or any(tool.startswith(f"mcp__{server.name}__") for server in servers)
+        )
 
     # ------------------------------------------------------------------------------------------- one message
 
@@ -250,12 +250,11 @@ class ClaudeReader(EventReader):
             self._reported_failure, self._code = optional_text(error, "message"), optional_text(error, "type")
 
     def _delta(self, delta: Mapping[str, Any]) -> None:
-        kind = delta.get("type")
-        if kind in ("text_delta", "thinking_delta"):
+        if delta.get("type") == "text_delta":
             self._streamed.add(self._message)
-        if kind == "text_delta":
             self._text_of(self._message, text_of(delta, "text"))
-        elif kind == "thinking_delta":
+        elif delta.get("type") == "thinking_delta":
+            self._streamed.add(self._message)
             self.reasoning(text_of(delta, "thinking"))
 
     def _text_of(self, message: str, text: str) -> None:
@@ -302,30 +301,18 @@ class ClaudeReader(EventReader):
             self.reason = "length"  # it would have its model go on, three times
         elif why:
             self.reason = "stop"
-        self.failure = _declined_failure() if why == "refusal" else None
+        declined = Failure("claude: the model declined to answer", kind="fatal", code="refusal")
+        self.failure = declined if why == "refusal" else None
 
     def _count(self, message: str, usage: Mapping[str, Any]) -> None:
         """Update the counts of a message in progress: each event has the totals so far, or omits them."""
         if self._counted or not usage:
             return
-        so_far = self._messages.setdefault(message, _MessageTokens())
-        read = _usage(usage)
-        so_far.input_tokens = max(so_far.input_tokens, read.input_tokens)
-        so_far.output_tokens = max(so_far.output_tokens, read.output_tokens)
-        so_far.reused_tokens = max(so_far.reused_tokens, read.reused_tokens)
-        every = self._messages.values()
-        self.usage = Usage(
-            sum(one.input_tokens for one in every),
-            sum(one.output_tokens for one in every),
-            sum(one.reused_tokens for one in every),
-        )
+        so_far = self._messages.get(message, Usage())
+        self._messages[message] = Usage(*map(max, astuple(so_far), astuple(_usage(usage))))
+        self.usage = sum(self._messages.values(), Usage())
 
     # ------------------------------------------------------------------------------------------------- the end
-
-    def _read_rate_limit(self, info: Mapping[str, Any]) -> None:
-        over = info.get("resetsAt")
-        if info.get("status") == "rejected" and isinstance(over, int | float):
-            self.limit_over = float(over)
 
     def _result(self, event: Mapping[str, Any]) -> None:
         self.ended = True
@@ -345,16 +332,12 @@ class ClaudeReader(EventReader):
             return
         if event.get("is_error") is not False or event.get("subtype") != "success":
             self._read_failure(event)
-        elif self.structured:
-            self._read_structured(event)
-        elif not self._texts_of and (result := optional_text(event, "result")):
-            self._text_of("?", result)
-
-    def _read_structured(self, event: Mapping[str, Any]) -> None:
-        if event.get("structured_output") is not None:
+        elif not self.structured:
+            self._text_of("?", "" if self._texts_of else optional_text(event, "result"))
+        elif event.get("structured_output") is not None:
             self.text(json.dumps(event["structured_output"], ensure_ascii=False))
-        elif self.failure is None:
-            self.failure = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
+        else:
+            self.failure = self.failure or NO_STRUCTURED_OUTPUT
 
     def _read_failure(self, event: Mapping[str, Any]) -> None:
         subtype = optional_text(event, "subtype")
@@ -364,25 +347,16 @@ class ClaudeReader(EventReader):
         if "output token maximum" in words:  # the limit was reached: what had come of the reply is one that was cut
             self.reason = "length"
             return
-        limits = {
-            "error_max_turns": "it took as many steps as ClaudeOptions.max_turns allows",
-            "error_max_budget_usd": "it cost as much as ClaudeOptions.max_cost allows",
-        }
-        if subtype in limits:
-            self.failure = Failure(f"claude did not finish: {limits[subtype]}", kind="fatal", code=subtype)
+        if subtype in LIMITS:
+            self.failure = Failure(f"claude did not finish: {LIMITS[subtype]}", kind="fatal", code=subtype)
             return
         if subtype == "error_max_structured_output_retries":
-            self.failure = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
+            self.failure = NO_STRUCTURED_OUTPUT
             return
         status = event.get("api_error_status")
-        self.failure = failure_of(
-            "claude",
-            words or f"it failed without a word ({subtype or 'no reason'})",
-            status=status if type(status) is int else None,
-            code="session_gone"
-            if SESSION_GONE.search(words)
-            else self._code or (subtype if subtype != "success" else ""),
-        )
+        code = "session_gone" if SESSION_GONE.search(words) else self._code or (subtype if subtype != "success" else "")
+        said = words or f"it failed without a word ({subtype or 'no reason'})"
+        self.failure = failure_of("claude", said, status=status if type(status) is int else None, code=code)
         self.limit_over = self.limit_over or resets_at(words)
 
 
@@ -392,17 +366,13 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(count(usage, "input_tokens") + read + written, count(usage, "output_tokens"), read)
 
 
-def _declined_failure() -> Failure:
-    return Failure("claude: the model declined to answer", kind="fatal", code="refusal")
-
-
 CLAUDE = Program(
     name="claude",
     options=ClaudeOptions,
-    install=INSTALL,
+    install="npm install -g @anthropic-ai/claude-code, and sign in with: claude",
     sign_in=SIGN_IN,
     variables=VARIABLES,
-    heeded=HEEDED,
+    heeded=frozenset({"max_tokens", "thinking"}),
     takes_system=True,
     forks=True,
     arguments=arguments,

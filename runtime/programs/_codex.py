@@ -24,20 +24,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cognition import GenerationOptions, ModelRequest, Usage
+from attrs import astuple
+
+from cognition import ModelRequest, Usage
 from runtime.children.start import SECRET
 from runtime.programs._events import EventReader, count, object_of, optional_text, part, text_of
 from runtime.programs._failures import failure_of
 from runtime.programs._program import Program
 from runtime.programs.options import CodexOptions, McpServer
 
-INSTALL = "npm install -g @openai/codex, and sign in with: codex login"
-SIGN_IN = "sign in with `codex login`, or set CODEX_API_KEY"
-
 VARIABLES = ("CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL")
 """User environment variables that ``codex`` receives beside those of every child."""
-
-HEEDED: frozenset[str] = frozenset()
 
 SCHEMA_FILE = "schema.json"
 
@@ -139,8 +136,8 @@ def _hidden_variables(options: CodexOptions) -> list[str]:
 
 
 def _server_config(server: McpServer, options: CodexOptions) -> dict[str, str]:
-    place = f"mcp_servers.{server.name}"
-    allowed = [tool.removeprefix(f"mcp__{server.name}__") for tool in options.tools if _tool_setting(server, tool)]
+    place, prefix = f"mcp_servers.{server.name}", f"mcp__{server.name}__"
+    allowed = [tool.removeprefix(prefix) for tool in options.tools if tool.startswith(prefix)]
     told = {f"{place}.enabled_tools": toml(allowed), f"{place}.default_tools_approval_mode": toml("approve")}
     if server.url:
         told[f"{place}.url"] = toml(server.url)
@@ -153,18 +150,9 @@ def _server_config(server: McpServer, options: CodexOptions) -> dict[str, str]:
     return told
 
 
-def _tool_setting(server: McpServer, tool: str) -> bool:
-    return tool.startswith(f"mcp__{server.name}__")
-
-
 def toml(value: str | list[str]) -> str:
     """Return a text or a list of texts in TOML: like JSON, but with DEL escaped."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode().replace("\x7f", "\\u007f")
-
-
-def settings(_options: GenerationOptions) -> dict[str, str]:
-    """Return the variables to set for a reply: none."""
-    return {}
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
@@ -175,11 +163,10 @@ class CodexReader(EventReader):
 
     Args:
         options: the options; the reader checks that ``codex`` obeys them.
-        structured: whether the request has a schema.
     """
 
-    def __init__(self, options: CodexOptions, *, structured: bool = False, **more: Any) -> None:
-        super().__init__("codex", structured=structured, **more)
+    def __init__(self, options: CodexOptions, **more: Any) -> None:
+        super().__init__("codex", **more)
         self._options = options
         self._held: str | None = None
         """The last message; it is the answer if the turn ends before another message."""
@@ -204,18 +191,17 @@ class CodexReader(EventReader):
 
     def _item(self, item: Mapping[str, Any], *, whole: bool) -> None:
         kind = optional_text(item, "type") or optional_text(item, "item_type")
-        if kind == "agent_message" or kind == "assistant_message":
-            if whole:
-                self._message(text_of(item, "text"))
+        if kind in ("agent_message", "assistant_message", "reasoning") and not whole:
+            return
+        if kind in ("agent_message", "assistant_message"):
+            self._message(text_of(item, "text"))
         elif kind == "reasoning":
-            if whole:
-                self.note(optional_text(item, "text"))
+            self.note(optional_text(item, "text"))
         elif kind == "error":
             self._read_complaint(optional_text(item, "message"))
         elif kind == "mcp_tool_call":
-            self._report_call(
-                item, f"mcp__{optional_text(item, 'server')}__{optional_text(item, 'tool')}", item.get("arguments")
-            )
+            tool = f"mcp__{optional_text(item, 'server')}__{optional_text(item, 'tool')}"
+            self._report_call(item, tool, item.get("arguments"))
         elif kind in ITEMS:
             told = item.get("command") or item.get("query") or item.get("changes") or ""
             self._report_call(item, ITEMS[kind], told)
@@ -260,28 +246,22 @@ class CodexReader(EventReader):
 
 def _since(before: Usage, total: Usage) -> Usage:
     """The usage since ``before``: codex reports the total of the whole session, including earlier turns."""
-    parts = (
-        (total.input_tokens, before.input_tokens),
-        (total.output_tokens, before.output_tokens),
-        (total.reused_tokens, before.reused_tokens),
-    )
-    if any(now < then for now, then in parts):  # it has begun to count anew
-        return total
-    return Usage(*(now - then for now, then in parts))
+    parts = [now - then for now, then in zip(astuple(total), astuple(before), strict=True)]
+    return total if min(parts) < 0 else Usage(*parts)  # or it has begun to count anew
 
 
 CODEX = Program(
     name="codex",
     options=CodexOptions,
-    install=INSTALL,
-    sign_in=SIGN_IN,
+    install="npm install -g @openai/codex, and sign in with: codex login",
+    sign_in="sign in with `codex login`, or set CODEX_API_KEY",
     variables=VARIABLES,
-    heeded=HEEDED,
+    heeded=frozenset(),
     takes_system=False,
     forks=False,
     arguments=arguments,
     files_for=files_for,
-    settings=settings,
+    settings=lambda _options: {},
     refusal=lambda _request: None,
     reader=lambda options, structured: CodexReader(options, structured=structured),
 )
