@@ -76,21 +76,22 @@ def check_mlx_directory(path: Path, *, spec: str) -> None:
         files = sorted(file.name for file in path.glob("*.gguf"))
         hint = f"; for llama.cpp, name one of its files: {', '.join(files)}" if files else ""
         raise ModelNotFoundError(f"{path} is no MLX model: config.json is missing{hint}", spec=spec)
-    if "model_type" not in read_json(path / "config.json", spec=spec):
+    config = read_json(path / "config.json", spec=spec)
+    if "model_type" not in config:
         raise ModelFileError(f"{path / 'config.json'} names no model_type: it is no model's configuration", spec=spec)
-    _check_sizes(path / "config.json", read_json(path / "config.json", spec=spec), spec)
-    for name in ("generation_config.json", "tokenizer_config.json", "tokenizer.json"):
-        content = read_json(path / name, spec=spec)
-        if name == "tokenizer.json":
-            _check_vocabulary(path / name, content, spec)
+    _check_sizes(path / "config.json", config, spec)
+    for name in ("generation_config.json", "tokenizer_config.json"):
+        read_json(path / name, spec=spec)
+    _check_vocabulary(path / "tokenizer.json", spec)
     weights = sorted(path.glob("model*.safetensors"))
     if not weights:
         raise ModelNotFoundError(f"{path} holds no weights (model*.safetensors); fetch the whole directory", spec=spec)
     index = path / "model.safetensors.index.json"
-    if index.is_file():
-        named = _named_weights(index, spec)
-        if missing := sorted(named - {file.name for file in weights}):
-            raise ModelNotFoundError(f"{path} lacks {', '.join(missing)}; fetch the whole directory", spec=spec)
+    named = read_json(index, spec=spec).get("weight_map", {})
+    if not isinstance(named, dict) or not all(isinstance(name, str) and "/" not in name for name in named.values()):
+        raise ModelFileError(f"weight_map in {index} names no files; fetch it again", spec=spec)
+    if missing := sorted(set(named.values()) - {file.name for file in weights}):
+        raise ModelNotFoundError(f"{path} lacks {', '.join(missing)}; fetch the whole directory", spec=spec)
     for file in weights:
         _check_safetensors(file, spec)
     if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "tokenizer_config.json")):
@@ -192,8 +193,8 @@ def _check_sizes(path: Path, config: Any, spec: str) -> None:
                 raise ModelFileError(f"{name} in {path} is {show(value)}, beyond all models; fetch it again", spec=spec)
 
 
-def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
-    model = tokenizer.get("model")
+def _check_vocabulary(path: Path, spec: str) -> None:
+    model = read_json(path, spec=spec).get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(vocabulary, dict):  # a list gives its tokens their numbers by their places
         return
@@ -204,13 +205,6 @@ def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
                 "fetch it again",
                 spec=spec,
             )
-
-
-def _named_weights(index: Path, spec: str) -> set[str]:
-    named = read_json(index, spec=spec).get("weight_map", {})
-    if not isinstance(named, dict) or not all(isinstance(name, str) and "/" not in name for name in named.values()):
-        raise ModelFileError(f"weight_map in {index} names no files; fetch it again", spec=spec)
-    return set(named.values())
 
 
 def _count(path: Path, name: str, value: Any) -> int:
