@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from attrs import Factory, field, frozen
+from attrs import field, frozen
 
 from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolMessage, ToolSpec, UserMessage
 from cognition.values.content import images_of
@@ -117,19 +117,12 @@ def tool_entries(tools: Sequence[ToolSpec], shield: Shield) -> list[Entry]:
     ]
 
 
-@frozen(eq=False)
+@frozen
 class _Same:
     """Tools as a key, compared by identity, since equal tools (1 and True in a schema) may be written differently."""
 
-    tools: tuple[ToolSpec, ...]
+    tools: tuple[ToolSpec, ...] = field(eq=lambda tools: tuple(map(id, tools)))
     """A reference to each, so that its id is not reused."""
-    _ids: tuple[int, ...] = field(init=False, default=Factory(lambda self: tuple(map(id, self.tools)), takes_self=True))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._ids == other._ids
-
-    def __hash__(self) -> int:
-        return hash(self._ids)
 
 
 class OfferedTools:

@@ -189,17 +189,15 @@ def serve(connection: socket.socket) -> socket.socket:
                 return socket.socket(fileno=descriptors[0])
             if answer > 0:
                 living.add(answer)
-        else:
-            answer = _wait_status(pid) if pid in living else 0
+        elif pid in living:
+            os.kill(pid, signal.SIGKILL)  # it may have ended already: its number is its own until it was waited for
+            answer = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             living.discard(pid)
+        else:
+            answer = 0
         for descriptor in descriptors:
             os.close(descriptor)
         connection.sendall(ANSWERED.pack(answer))
-
-
-def _wait_status(pid: int) -> int:
-    os.kill(pid, signal.SIGKILL)  # it may have ended already: its number is its own until it was waited for
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 FORK_SERVER = ForkServer()

@@ -31,7 +31,6 @@ from runtime.templates._conversation import UNDEFINED, Entry, Undefined
 from runtime.templates._derivation import Derivation
 from runtime.templates._fork_server import FORK_SERVER
 from runtime.templates._process import RendererProcess
-from runtime.templates._sandbox import SIZE, STEPS
 from runtime.templates.limits import Allowance, one_allowance
 
 MOST_PROCESSES = 8
@@ -44,24 +43,18 @@ IDLE_SECONDS = 60.0
 class IsolatedTemplate:
     """A template in a separate process; see ``CompiledTemplate``. Thread-safe; it serves one thread at a time.
 
+    Args:
+        source: Jinja2.
+        now: the clock, for templates that write the date.
+        options: the other arguments of ``CompiledTemplate``.
+
     Raises:
         TemplateError: the source is not a valid template.
         TemplateStoppedError: a limit stopped it while it was compiled.
     """
 
-    def __init__(
-        self,
-        source: str,
-        *,
-        bos_token: str = "",
-        eos_token: str = "",
-        now: Callable[[], datetime] = datetime.now,
-        steps: int = STEPS,
-        size: int = SIZE,
-    ) -> None:
-        self._opening = {
-            "source": source, "bos_token": bos_token, "eos_token": eos_token, "steps": steps, "size": size,
-        }  # fmt: skip
+    def __init__(self, source: str, *, now: Callable[[], datetime] = datetime.now, **options: str | int) -> None:
+        self._opening = {"source": source, **options}
         self._now = now
         self._number = next(_NUMBERS)
         weakref.finalize(self, PROCESSES.dropped.put, self._number)

@@ -64,9 +64,7 @@ class RendererProcess:
 
     def end(self) -> int | None:
         """Kill it if it still runs, and return its exit status; None if unknown."""
-        self.ended = True
-        if self._connection is not None:
-            self._connection.close()
+        self.release()
         return None if self.pid is None else FORK_SERVER.end(self.pid)
 
     def release(self) -> None:
@@ -83,7 +81,8 @@ class RendererProcess:
         if len(body) > LONGEST:
             raise TemplateError("the conversation is larger than any context")
         if allowance.processor <= 0 or allowance.wall <= 0:
-            raise self._timeout_error(allowance)
+            spent = f"{PROCESSOR_SECONDS:g} s of a processor" if allowance.processor <= 0 else f"{SECONDS:g} s"
+            raise stopped_error(f"all that was asked of it at once took longer than {spent}")
         most = OWN_TEXT + OUTPUT_PER_BYTE * len(body) if question["ask"] == "apply" else 0
         with allowance.spend():
             answer, seconds = self._exchange(HEAD.pack(len(body), allowance.processor, most), body, most, allowance)
@@ -143,10 +142,6 @@ class RendererProcess:
                 raise ConnectionResetError
             got += size
         return data
-
-    def _timeout_error(self, allowance: Allowance) -> TemplateStoppedError:
-        spent = f"{PROCESSOR_SECONDS:g} s of a processor" if allowance.processor <= 0 else f"{SECONDS:g} s"
-        return stopped_error(f"all that was asked of it at once took longer than {spent}")
 
     def _death_error(self, reason: str = "") -> TemplateStoppedError:
         """End the process if it still runs, and return the error with the reason."""

@@ -81,9 +81,8 @@ WORDS = (("/no_think", "/think"), ("/nothink", "/think"))
 
 def find_switch(prober: Prober, source: str, spec: FormatSpec) -> Switch | None:
     """Return the switch of a template; None if it has no known switch, or the switch does not change the prompt."""
-    trial = _Trial(prober, spec)
     weak: Switch | None = None
-    for switch in _candidates(trial, source):
+    for switch in _candidates(_Trial(prober, spec), source):
         if not switch.weak:
             return switch
         weak = weak or switch

@@ -92,10 +92,8 @@ def find_template(spec: str | None, on_download: Callable[[float], bool] = lambd
     try:
         if path.is_dir():
             return _of_directory(path, spec)
-        if path.is_file():
-            return _of_file(path, spec)
         if path.exists():
-            open_regular(path).close()
+            return _of_file(path, spec)
     except UnusableFileError as error:
         raise ModelFileError(f"{error}; name {FORMS}", spec=spec) from error
     except PermissionError as error:

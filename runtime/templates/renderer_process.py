@@ -76,7 +76,10 @@ class RendererService:
             body = self._read(length)
             began = time.process_time()
             signal.setitimer(signal.ITIMER_PROF, processor)
-            answer = self._encode_answer(body, most)
+            try:
+                answer = body_of(self._answer(body, most))
+            except MemoryError:
+                answer = body_of({"stopped": str(stopped_error(TOO_MUCH_MEMORY))})
             del body
             signal.setitimer(signal.ITIMER_PROF, 0)
             resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_UNIT
@@ -95,12 +98,6 @@ class RendererService:
                 os._exit(0)
             data += piece
         return bytes(data)
-
-    def _encode_answer(self, body: bytes, most: int) -> bytes:
-        try:
-            return body_of(self._answer(body, most))
-        except MemoryError:
-            return body_of({"stopped": str(stopped_error(TOO_MUCH_MEMORY))})
 
     def _answer(self, body: bytes, most: int) -> Mapping[str, Any]:
         try:
