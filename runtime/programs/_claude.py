@@ -84,29 +84,22 @@ def arguments(request: ModelRequest, options: ClaudeOptions, model: str, files: 
         # A name behind these would be taken for one more of theirs, so each is given by itself.
         f"--tools={','.join(_bases(options))}",
     ]  # fmt: skip
-    if options.tools:
-        told.append(f"--allowedTools={','.join(options.tools)}")
-    if options.mcp_servers:
-        told.append(f"--mcp-config={files / MCP_FILE}")
-    if options.dangerously_skip_permissions:
-        told.append("--dangerously-skip-permissions")
-    if request.system:
-        told.append(f"--{'append-' if options.append_system else ''}system-prompt-file={files / SYSTEM_FILE}")
-    elif not options.append_system:
-        told.append("--system-prompt=")
-    if model:
-        told.append(f"--model={model}")
-    if options.max_turns is not None:
-        told.append(f"--max-turns={options.max_turns}")
-    if options.max_cost is not None:
-        told.append(f"--max-budget-usd={options.max_cost}")
-    if request.options.response_format:
-        told.append(f"--json-schema={request.options.response_format}")
-    if not options.sessions:
-        told.append("--no-session-persistence")
-    if session:
-        told += [f"--resume={session}", "--fork-session"]
-    return told
+    system_option = "--append-system-prompt-file" if options.append_system else "--system-prompt-file"
+    optional = {
+        f"--allowedTools={','.join(options.tools)}": options.tools,
+        f"--mcp-config={files / MCP_FILE}": options.mcp_servers,
+        "--dangerously-skip-permissions": options.dangerously_skip_permissions,
+        f"{system_option}={files / SYSTEM_FILE}": request.system,
+        "--system-prompt=": not request.system and not options.append_system,
+        f"--model={model}": model,
+        f"--max-turns={options.max_turns}": options.max_turns is not None,
+        f"--max-budget-usd={options.max_cost}": options.max_cost is not None,
+        f"--json-schema={request.options.response_format}": request.options.response_format,
+        "--no-session-persistence": not options.sessions,
+        f"--resume={session}": session,
+        "--fork-session": session,
+    }
+    return told + [option for option, given in optional.items() if given]
 
 
 def files_for(request: ModelRequest, options: ClaudeOptions) -> dict[str, str]:

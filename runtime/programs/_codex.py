@@ -91,14 +91,14 @@ def arguments(request: ModelRequest, options: CodexOptions, model: str, files: P
     else:
         writes = any(tool in options.tools for tool in WRITERS)
         told.append(f"--sandbox={options.sandbox if writes else 'read-only'}")
-    if not options.user_settings:
-        told += ["--ignore-user-config", "--ignore-rules"]
-    if not options.sessions:
-        told.append("--ephemeral")
-    if model:
-        told.append(f"--model={model}")
-    if request.options.response_format:
-        told.append(f"--output-schema={files / SCHEMA_FILE}")
+    optional = {
+        "--ignore-user-config": not options.user_settings,
+        "--ignore-rules": not options.user_settings,
+        "--ephemeral": not options.sessions,
+        f"--model={model}": model,
+        f"--output-schema={files / SCHEMA_FILE}": request.options.response_format,
+    }
+    told += [option for option, given in optional.items() if given]
     for key, value in _config_values(options).items():
         told += ["-c", f"{key}={value}"]
     return [*told, *(["resume", session] if session else []), "-"]
@@ -198,7 +198,9 @@ class CodexReader(EventReader):
         elif kind == "reasoning":
             self.note(optional_text(item, "text"))
         elif kind == "error":
-            self._read_complaint(optional_text(item, "message"))
+            message = optional_text(item, "message")  # of unknown settings; those that it has replaced need no warning
+            if len(IGNORED.findall(message)) > len(OUTLIVED.findall(message)) or not OUTLIVED.search(message):
+                self.warn(f"codex says: {message[:300]}")
         elif kind == "mcp_tool_call":
             tool = f"mcp__{optional_text(item, 'server')}__{optional_text(item, 'tool')}"
             self._report_call(item, tool, item.get("arguments"))
@@ -209,11 +211,6 @@ class CodexReader(EventReader):
             self.refuse("has started a helper of its own, which it was told not to do")
         elif kind not in HARMLESS:
             self.warn(f"codex did something of a kind that is not known here: {kind[:60]!r}")
-
-    def _read_complaint(self, message: str) -> None:
-        """It reports unknown settings here; settings that it has replaced need no warning."""
-        if len(IGNORED.findall(message)) > len(OUTLIVED.findall(message)) or not OUTLIVED.search(message):
-            self.warn(f"codex says: {message[:300]}")
 
     def _report_call(self, item: Mapping[str, Any], tool: str, arguments: Any) -> None:
         if tool not in self._options.tools:
@@ -235,19 +232,15 @@ class CodexReader(EventReader):
         self.total = Usage(
             count(usage, "input_tokens"), count(usage, "output_tokens"), count(usage, "cached_input_tokens")
         )
-        self.usage = _since(self.before, self.total)
+        # Codex reports the total of the whole session, including earlier turns; or it has begun to count anew.
+        since = [now - then for now, then in zip(astuple(self.total), astuple(self.before), strict=True)]
+        self.usage = self.total if min(since) < 0 else Usage(*since)
         self._finish()
 
     def _finish(self) -> None:
         if self._held is not None:
             self.text(self._held)
             self._held = None
-
-
-def _since(before: Usage, total: Usage) -> Usage:
-    """The usage since ``before``: codex reports the total of the whole session, including earlier turns."""
-    parts = [now - then for now, then in zip(astuple(total), astuple(before), strict=True)]
-    return total if min(parts) < 0 else Usage(*parts)  # or it has begun to count anew
 
 
 CODEX = Program(

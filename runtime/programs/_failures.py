@@ -42,46 +42,33 @@ CODES: Mapping[str, ErrorKind] = {
 }
 """Codes of Claude Code's ``error`` of a message, and of Anthropic's errors in a stream."""
 
-WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
-    (
-        "auth",
-        (
-            r"please run /login", r"not logged in", r"codex login", r"invalid api key", r"invalid bearer token",
-            r"oauth token (?:has expired|revoked)", r"authentication_error", r"credit balance is too low",
-            r"check your plan and billing", r"refresh token", r"missing bearer", r"sign in again",
-            r"could not resolve authentication",
-        ),
+WORDS: Mapping[ErrorKind, tuple[str, ...]] = {
+    "auth": (
+        r"please run /login", r"not logged in", r"codex login", r"invalid api key", r"invalid bearer token",
+        r"oauth token (?:has expired|revoked)", r"authentication_error", r"credit balance is too low",
+        r"check your plan and billing", r"refresh token", r"missing bearer", r"sign in again",
+        r"could not resolve authentication",
     ),
-    (
-        "context_overflow",
-        (r"prompt is too long", r"context_length_exceeded", r"exceeds the context window", r"ran out of room"),
+    "context_overflow": (
+        r"prompt is too long", r"context_length_exceeded", r"exceeds the context window", r"ran out of room",
     ),
-    (
-        "rate_limit",
-        (
-            r"usage limit", r"hit your (?:\w+ )?limit", r"limit reached", r"rate.?limit", r"too many requests",
-            r"at capacity", r"overloaded",
-        ),
+    "rate_limit": (
+        r"usage limit", r"hit your (?:\w+ )?limit", r"limit reached", r"rate.?limit", r"too many requests",
+        r"at capacity", r"overloaded",
     ),
-    (
-        "offline",
-        (
-            r"ENOTFOUND", r"EAI_AGAIN", r"ENETUNREACH", r"getaddrinfo", r"dns error", r"unable to connect to API",
-            r"failed to lookup address",
-        ),
+    "offline": (
+        r"ENOTFOUND", r"EAI_AGAIN", r"ENETUNREACH", r"getaddrinfo", r"dns error", r"unable to connect to API",
+        r"failed to lookup address",
     ),
-    (
-        "transient",
-        (
-            r"ECONNRESET", r"ECONNREFUSED", r"ETIMEDOUT", r"EPIPE", r"connection error", r"stream disconnected",
-            r"error sending request", r"request timed out", r"premature close", r"fetch failed",
-            r"internal server error", r"no conversation found", r"no rollout found", r"exceeded retry limit",
-            r"high demand",
-        ),
+    "transient": (
+        r"ECONNRESET", r"ECONNREFUSED", r"ETIMEDOUT", r"EPIPE", r"connection error", r"stream disconnected",
+        r"error sending request", r"request timed out", r"premature close", r"fetch failed",
+        r"internal server error", r"no conversation found", r"no rollout found", r"exceeded retry limit",
+        r"high demand",
     ),
-)  # fmt: skip
+}  # fmt: skip
 """Phrases of the programs and of their runtimes, most specific kinds first."""
-PHRASES = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in WORDS)
+PHRASES = {kind: re.compile("|".join(words), re.IGNORECASE) for kind, words in WORDS.items()}
 
 TRY_AGAIN = re.compile(
     r"(?:try again|retry|retrying|retry.after)\D{0,12}?((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*(?:and\s+)?)+)", re.IGNORECASE
@@ -127,7 +114,7 @@ def _kind(said: str, status: int | None, code: str) -> ErrorKind | None:
         return classify(Failure("", status=status))
     if code in CODES:
         return CODES[code]
-    return next((kind for kind, pattern in PHRASES if pattern.search(said)), None)
+    return next((kind for kind, pattern in PHRASES.items() if pattern.search(said)), None)
 
 
 def seconds_to_wait(said: str) -> float | None:
