@@ -145,10 +145,9 @@ def folder_of(module: str) -> str | None:
     name = module.partition(".")[0]
     if name in OURS:
         return None
-    try:
+    spec = None
+    with contextlib.suppress(ImportError, ValueError):
         spec = find_spec(name)
-    except (ImportError, ValueError):
-        return None
     if spec is None:
         return None
     places = list(spec.submodule_search_locations or ()) or ([spec.origin] if spec.has_location and spec.origin else [])

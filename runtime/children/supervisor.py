@@ -72,14 +72,13 @@ class CommandSupervisor:
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._request = request
-        self._pipes: list[int | None] = request["pipes"]
         self._shell = 0
         """Process id of the command itself, the leader of its session and group."""
-        self._shell_ended = False
-        self._asked = False
-        self._force_at: float | None = None
-        self._give_up_at: float | None = None
         self._linger_until: float | None = None
+        """When what is left of the command is asked to end; None until the command itself has ended."""
+        self._force_at: float | None = None
+        """When all is killed; None until it is asked to end."""
+        self._give_up_at: float | None = None
         self._wake, self._woken = os.pipe()
 
     def keep(self) -> None:
@@ -114,9 +113,9 @@ class CommandSupervisor:
         failed, failing = os.pipe()
         self._shell = os.fork()
         if not self._shell:
-            _exec_command(self._request, self._pipes, failing)
+            _exec_command(self._request, failing)
         os.close(failing)
-        _close(self._pipes)
+        _close(self._request["pipes"])
         number = os.read(failed, 16)  # empty as soon as the other program runs, since this pipe closes with that
         os.close(failed)
         if number:
@@ -136,13 +135,12 @@ class CommandSupervisor:
             if not process:
                 return True
             if process == self._shell:
-                self._shell_ended = True
                 self._linger_until = time.monotonic() + self._request["linger"]
                 _report({"ended": os.waitstatus_to_exitcode(status)})
 
     def _look(self, now: float) -> float | None:
         """Do the work that is due. Returns the time of the next check; None to wait for a message or signal."""
-        if self._shell_ended and not self._asked and self._linger_until is not None:
+        if self._linger_until is not None and self._force_at is None:
             if now < self._linger_until:
                 return self._linger_until if LINUX else now + LOOK
             _report({"left": _labels()})
@@ -161,9 +159,8 @@ class CommandSupervisor:
 
     def _ask(self) -> None:
         """Ask all processes to end, and set the time for killing them."""
-        if self._asked:
+        if self._force_at is not None:
             return
-        self._asked = True
         self._force_at = time.monotonic() + self._request["grace"]
         for process in descendants(os.getpid()):
             process.send(signal.SIGTERM)
@@ -263,7 +260,7 @@ def _process(number: int) -> "ProcessInfo | None":
     return ProcessInfo(number, int(fields[1]), int(fields[3]), fields[19], text[start + 1 : end])
 
 
-def _exec_command(request: dict[str, Any], pipes: "list[int | None]", failing: int) -> None:
+def _exec_command(request: dict[str, Any], failing: int) -> None:
     try:
         os.setsid()
         if LINUX:
@@ -271,9 +268,9 @@ def _exec_command(request: dict[str, Any], pipes: "list[int | None]", failing: i
             with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
                 file.write(OFTENEST_VICTIM)  # a container may forbid it
         nothing = os.open(os.devnull, os.O_RDWR)
-        for number, pipe in enumerate(pipes):
+        for number, pipe in enumerate(request["pipes"]):
             os.dup2(nothing if pipe is None else pipe, number)
-        _close(pipes)
+        _close(request["pipes"])
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             with suppress(OSError, ValueError):  # the C library keeps some for itself

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -188,6 +187,9 @@ class Pulse:
     """The engine's steps so far. A repeated number means that it is still in the same native call."""
 
 
+for _message_part in (Override, ModelInfo):  # they import that only for type checkers
+    resolve_types(_message_part, localns={"FormatSpec": FormatSpec})
+
 Question = Count | CountTexts | Save | Restore
 FromParent = Load | Submit | Cancel | Question | Close
 FromChild = Loading | Ready | LoadFailed | Produced | Counted | NotCounted | Pulse
@@ -200,20 +202,17 @@ def encode(message: Message) -> bytes:
     Raises:
         ConfigError: it contains a number that JSON does not have, or is longer than the other side's limit.
     """
-    _resolve_types()
     line = line_of(message, FROM_CHILD if isinstance(message, FromChild) else TO_CHILD)
     return line.encode("ascii") + b"\n"
 
 
 def from_parent(line: str) -> FromParent:
     """Decode a message of the parent; raises ProtocolError."""
-    _resolve_types()
     return cast("FromParent", read_message(line, FromParent, WIDE))
 
 
 def from_child(line: str) -> FromChild:
     """Decode a message of the child and check its numbers; raises ProtocolError."""
-    _resolve_types()
     message = cast("FromChild", read_message(line, FromChild, NARROW))
     match message:
         case Produced(items):
@@ -243,12 +242,6 @@ def _check_done(done: Done) -> None:
         raise ProtocolError(f"a reply with times and sizes that can't be: {times}")
     if (done.finish_reason == "error") != (failure is not None):
         raise ProtocolError(f"a reply that ended by {done.finish_reason} with the failure {failure}")
-
-
-@cache
-def _resolve_types() -> None:
-    resolve_types(Override, localns={"FormatSpec": FormatSpec})
-    resolve_types(ModelInfo, localns={"FormatSpec": FormatSpec})  # it imports that only for type checkers
 
 
 # --------------------------------------------------------------------------------------------------------------- errors

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from cognition import GenerationOptions
 from cognition.base.checking import show
-from cognition.base.strict_json import LENIENT
+from cognition.base.strict_json import BoundedDecoder
 from runtime.errors import ModelFileError, ModelNotFoundError
 from runtime.files import UnusableFileError, check_regular, open_regular, read_regular
 from runtime.protocol.sampling import options_from_json
@@ -32,8 +32,8 @@ READ_WHOLE = frozenset({".json", ".jinja", ".model", ".txt", ".tiktoken"})
 """Files that we, or the libraries that load a tokenizer, read into memory."""
 
 
-DEEPEST = 64
-"""Maximum levels of a configuration."""
+SHALLOW = BoundedDecoder(64)
+"""Reads at most so many levels: later readers of a configuration may not check it."""
 
 MOST = 2**31 - 1
 """Maximum of any count in a configuration."""
@@ -153,31 +153,16 @@ def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
         ModelFileError: the file contains something else.
     """
     try:
-        value = LENIENT.decode(read_regular(path, LONGEST).decode())
+        value = SHALLOW.decode(read_regular(path, LONGEST).decode())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:  # the last where it is nested too deeply
+    except RecursionError as error:
+        raise ModelFileError(f"{path} is nested too deeply; fetch it again", spec=spec) from error
+    except (OSError, ValueError) as error:
         raise ModelFileError(f"{path} can't be read as JSON ({error}); fetch it again", spec=spec) from error
     if not isinstance(value, dict):
         raise ModelFileError(f"{path} holds no JSON object; fetch it again", spec=spec)
-    if not _is_shallow(value):
-        raise ModelFileError(f"{path} is nested too deeply; fetch it again", spec=spec)
     return value
-
-
-def _is_shallow(value: Any) -> bool:
-    """Whether the nesting is within ``DEEPEST``: later readers may not check it."""
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for one in level
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return True
-    return False
 
 
 def _check_sizes(path: Path, config: Any, spec: str) -> None:

@@ -106,10 +106,8 @@ def _read(path: Path, stream: BinaryIO, identity: Mapping[str, str]) -> SavedPre
         raise _of_another_version(path, 1)
     if not begin.startswith(MAGIC):
         raise SavedCacheError(f"{path} holds no cache that cogstep saved", path)
-    if len(begin) < len(MAGIC) + LENGTH.size:
-        raise damaged
-    (length,) = LENGTH.unpack_from(begin, len(MAGIC))
-    if length > LONGEST_HEADER:
+    length = int.from_bytes(begin[len(MAGIC) :], "little")
+    if len(begin) < len(MAGIC) + LENGTH.size or length > LONGEST_HEADER:
         raise damaged
     begin += stream.read(length)
     try:

@@ -87,6 +87,23 @@ def is_installed(backend: BackendName) -> bool:
     return importlib.util.find_spec(PACKAGES[backend]) is not None
 
 
+def device_of(backend: BackendName) -> str:
+    """Return the device that an installed backend uses: ``"CPU"``, ``"GPU"`` or ``"Metal GPU"``. Imports the backend.
+
+    Raises:
+        ImportError, OSError: the package is installed but cannot be loaded.
+    """
+    if backend == "llama":
+        import llama_cpp.llama_cpp as native
+
+        # Built with support for a GPU that it also finds; which layers go there is the loader's choice.
+        return "GPU" if native.llama_supports_gpu_offload() else "CPU"
+    mx = importlib.import_module("mlx.core")
+    if mx.default_device() != mx.Device(mx.gpu):
+        return "CPU"
+    return "Metal GPU" if mx.metal.is_available() else "GPU"
+
+
 def require(backend: BackendName, spec: str) -> None:
     """Raise ``ExtraMissingError`` unless the backend is installed."""
     if not is_installed(backend):

@@ -23,7 +23,7 @@ from typing import Any
 from attrs import astuple, evolve
 
 from cognition import Failure, GenerationOptions, ModelRequest, Usage
-from runtime.programs._events import EventReader, WrongEventError, count, object_of, optional_text, part, text_of
+from runtime.programs._events import EventReader, WrongEventError, count, items, object_of, optional_text, part, text_of
 from runtime.programs._failures import SESSION_GONE, failure_of, resets_at
 from runtime.programs._program import Program
 from runtime.programs.options import ClaudeOptions, McpServer
@@ -193,9 +193,7 @@ class ClaudeReader(EventReader):
 
     def _read_start(self, event: Mapping[str, Any]) -> None:
         """Check the program's reported tools and permissions against the options."""
-        tools = event.get("tools")
-        names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
-        more = [name for name in names if not self._may_have(name)]
+        more = [name for name in items(event, "tools", str) if not self._may_have(name)]
         if more:
             self.refuse(
                 f"offers its model tools that it was told to leave out ({', '.join(more[:8])}): it is too old for "
@@ -203,12 +201,10 @@ class ClaudeReader(EventReader):
             )
         if event.get("permissionMode") == "bypassPermissions" and not self._options.dangerously_skip_permissions:
             self.refuse("skips all permissions, which nobody has asked for: look at its settings")
-        servers = event.get("mcp_servers")
-        for server in servers if isinstance(servers, list) else ():
-            if isinstance(server, dict) and server.get("status") in ("failed", "needs-auth"):
-                self.warn(
-                    f"the MCP server {optional_text(server, 'name')!r} can't be used by claude ({server['status']})"
-                )
+        for server in items(event, "mcp_servers", dict):
+            if server.get("status") in ("failed", "needs-auth"):
+                name = optional_text(server, "name")
+                self.warn(f"the MCP server {name!r} can't be used by claude ({server['status']})")
 
     def _read_retry(self, event: Mapping[str, Any]) -> None:
         """It retries its provider ten times in three minutes. A key refused twice counts as invalid."""
@@ -317,9 +313,8 @@ class ClaudeReader(EventReader):
             self.usage = evolve(self.usage, cost=float(cost))
         if reason := optional_text(event, "stop_reason"):
             self._read_stop_reason(reason)
-        denials = event.get("permission_denials")
-        for denial in denials if isinstance(denials, list) else ():
-            if isinstance(denial, dict) and (name := optional_text(denial, "tool_name")):
+        for denial in items(event, "permission_denials", dict):
+            if name := optional_text(denial, "tool_name"):
                 self.warn(f"claude was refused a call of its tool {name!r}; ClaudeOptions.tools allows tools by name")
         if self.reason == "length":
             return
@@ -334,9 +329,7 @@ class ClaudeReader(EventReader):
 
     def _read_failure(self, event: Mapping[str, Any]) -> None:
         subtype = optional_text(event, "subtype")
-        errors = event.get("errors")
-        listed = [one for one in errors if isinstance(one, str)] if isinstance(errors, list) else []
-        words = optional_text(event, "result") or "; ".join(listed) or self._reported_failure
+        words = optional_text(event, "result") or "; ".join(items(event, "errors", str)) or self._reported_failure
         if "output token maximum" in words:  # the limit was reached: what had come of the reply is one that was cut
             self.reason = "length"
             return

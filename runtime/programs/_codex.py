@@ -120,19 +120,16 @@ def _config_values(options: CodexOptions) -> dict[str, str]:
     told |= dict.fromkeys(ALWAYS_OFF, "false")
     if not options.user_settings:
         told |= dict.fromkeys(USERS_OWN, "false")
-    told["shell_environment_policy.exclude"] = toml(_hidden_variables(options))
+    # Hidden from the model's commands: the variables for codex itself and its servers.
+    hidden = [name for name in VARIABLES if SECRET.search(name)]
+    hidden += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
+    exclude = [name for name in dict.fromkeys(hidden) if name not in options.variables]
+    told["shell_environment_policy.exclude"] = toml(exclude)
     if options.effort:
         told["model_reasoning_effort"] = toml(options.effort)
     for server in options.mcp_servers:
         told |= _server_config(server, options)
     return told
-
-
-def _hidden_variables(options: CodexOptions) -> list[str]:
-    """Return the variables to hide from the model's commands: those for codex itself and its servers."""
-    own = [name for name in VARIABLES if SECRET.search(name)]
-    own += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
-    return [name for name in dict.fromkeys(own) if name not in options.variables]
 
 
 def _server_config(server: McpServer, options: CodexOptions) -> dict[str, str]:
@@ -249,12 +246,9 @@ CODEX = Program(
     install="npm install -g @openai/codex, and sign in with: codex login",
     sign_in="sign in with `codex login`, or set CODEX_API_KEY",
     variables=VARIABLES,
-    heeded=frozenset(),
     takes_system=False,
     forks=False,
     arguments=arguments,
     files_for=files_for,
-    settings=lambda _options: {},
-    refusal=lambda _request: None,
     reader=lambda options, structured: CodexReader(options, structured=structured),
 )

@@ -159,18 +159,18 @@ class RunningProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                bufsize=0,
             )
+            streams = [stream for stream in (process.stdin, process.stdout, process.stderr) if stream is not None]
             try:
-                return self._attend(process, launch.prompt, on_output, woken)
+                return self._attend(process, streams, launch.prompt, on_output, woken)
             except BaseException:
                 kill_group(process.pid)
                 process.wait()
                 raise
             finally:
-                for stream in (process.stdin, process.stdout, process.stderr):
-                    if stream is not None:
-                        with contextlib.suppress(OSError):  # of a pipe whose other end is gone
-                            stream.close()
+                for stream in streams:
+                    stream.close()
         finally:
             with self._lock:
                 self._wake = None
@@ -178,27 +178,24 @@ class RunningProcess:
             os.close(woken)
 
     def _attend(
-        self, process: subprocess.Popen[bytes], prompt: bytes, on_output: Callable[[bytes], Reaction], woken: int
+        self,
+        process: subprocess.Popen[bytes],
+        streams: list[IO[bytes]],
+        prompt: bytes,
+        on_output: Callable[[bytes], Reaction],
+        woken: int,
     ) -> ProcessEnd:
-        stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-        assert stdin is not None
-        assert stdout is not None
-        assert stderr is not None
-        for stream in (stdin, stdout, stderr):
+        stdin, stdout, stderr = streams
+        for stream in streams:
             os.set_blocking(stream.fileno(), False)
         began = heard = time.monotonic()
         left = memoryview(prompt)
         ended: float | None = None
         with _pidfd(process.pid) as pidfd, selectors.DefaultSelector() as selector:
-            selector.register(woken, selectors.EVENT_READ)
-            selector.register(stdout, selectors.EVENT_READ)
-            selector.register(stderr, selectors.EVENT_READ)
-            if pidfd is not None:
-                selector.register(pidfd, selectors.EVENT_READ)
-            if left:
-                selector.register(stdin, selectors.EVENT_WRITE)
-            else:
-                stdin.close()
+            sources: list[int | IO[bytes]] = [woken, stdout, stderr, *([] if pidfd is None else [pidfd])]
+            for source in sources:
+                selector.register(source, selectors.EVENT_READ)
+            selector.register(stdin, selectors.EVENT_WRITE)
             reading = 2
             while ended is None or (reading and time.monotonic() < ended + DRAIN):
                 now = time.monotonic()
@@ -219,22 +216,24 @@ class RunningProcess:
                     elif key.fileobj == woken:
                         os.read(woken, CHUNK)
                     elif key.fileobj is stdin:
-                        left = self._write(stdin, left)
                         heard = time.monotonic()
+                        try:
+                            left = left[stdin.write(left[:CHUNK]) or 0 :]
+                        except OSError:  # it reads no more: what it says, and how it ends, tells why
+                            left = left[:0]
                         if not left:
                             selector.unregister(stdin)
-                            with contextlib.suppress(OSError):
-                                stdin.close()
+                            stdin.close()
                     else:
                         stream = stdout if key.fileobj is stdout else stderr
-                        data = _read(stream)
+                        data: bytes | None = stream.read(CHUNK)
                         heard = time.monotonic()
-                        if data is None:
+                        if data == b"":
                             selector.unregister(stream)
                             reading -= 1
                         elif stream is stderr:
-                            self._stderr.feed(data)
-                        else:
+                            self._stderr.feed(data or b"")
+                        elif data:
                             reaction = on_output(data)
                             if reaction == "over":
                                 self._over_at = self._over_at or heard
@@ -266,15 +265,6 @@ class RunningProcess:
         self._kill_at = time.monotonic() + self._options.grace
         kill_group(process.pid, signal.SIGKILL if at_once else signal.SIGINT)
 
-    @staticmethod
-    def _write(stdin: IO[bytes], left: memoryview) -> memoryview:
-        try:
-            return left[os.write(stdin.fileno(), left[:CHUNK]) :]
-        except BlockingIOError:
-            return left
-        except OSError:  # it reads no more: what it says, and how it ends, tells why
-            return left[:0]
-
 
 def _kill_rest(process: subprocess.Popen[bytes]) -> float:
     """Kill all that the ended process has left running. Its process id stays reserved until it is reaped."""
@@ -287,13 +277,6 @@ def command_of(path: str, arguments: Sequence[str]) -> list[str]:
     if sys.platform != "linux" or getattr(sys, "frozen", False):
         return [path, *arguments]
     return [os.fsdecode(spawn.get_executable()), "-I", "-S", "-c", BECOME, str(os.getpid()), path, *arguments]
-
-
-def _read(stream: IO[bytes]) -> bytes | None:
-    try:
-        return os.read(stream.fileno(), CHUNK) or None
-    except BlockingIOError:
-        return b""
 
 
 @contextlib.contextmanager

@@ -81,7 +81,7 @@ class Sessions:
                 self._reserve(found.session)
                 return found
             first = self._first
-            if first and not self._forks:
+            if not self._forks:
                 self._first = ""
             return SessionMatch(first)
 
@@ -89,8 +89,7 @@ class Sessions:
         """Record that a session now contains all these lines, including the reply, and its usage."""
         *_, key = _keys(about, lines)
         with self._lock:
-            if not self._forks:
-                self._reserve(session)
+            self._reserve(session)
             self._known.pop(key, None)
             self._known[key] = SessionMatch(session, used=used)
             while len(self._known) > MOST:
@@ -256,14 +255,10 @@ class ProgramRunner:
         """End all replies as cancelled, wait for their processes, and delete all files. May be called twice."""
         with self._lock:
             self.closed = True
-            waiting, threads = list(self._waiting), list(self._at_work.items())
-            self._waiting.clear()
-        for reply in waiting:
-            reply.running.cancel()
-            self._end(reply, done_of((), "cancelled"))
-        for reply, _thread in threads:
-            reply.running.cancel()
-        for _reply, thread in threads:
+            replies, threads = [*self._waiting, *self._at_work], list(self._at_work.values())
+        for reply in replies:
+            self.cancel(reply)
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join()
         shutil.rmtree(self._place, ignore_errors=True)
@@ -312,11 +307,10 @@ class ProgramRunner:
             launch = self._launch(request, lines, known, files, environ)
             reply.started = time.monotonic()
             ended = reply.running.run(launch, lambda data: _read_output(reply, reader, data))
-        except ModelNotFoundError as error:
-            return done_of((), "error", Failure(str(error), kind="fatal"))
-        except OSError as error:
-            why = f"{program.name} can't be started ({error}); install it again: {program.install}"
-            return done_of((), "error", Failure(why, kind="fatal"))
+        except (ModelNotFoundError, OSError) as error:
+            unstartable = f"{program.name} can't be started ({error}); install it again: {program.install}"
+            said = str(error) if isinstance(error, ModelNotFoundError) else unstartable
+            return done_of((), "error", Failure(said, kind="fatal"))
         finally:
             shutil.rmtree(files, ignore_errors=True)
         for output in reader.finish():

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import combinations_with_replacement
 
 from attrs import evolve, frozen
@@ -374,6 +375,7 @@ def _candidates(one: Probe, two: Probe | None, end_of_turn: str, stops: tuple[st
     if found is None:
         return
     start, stop, fields = found
+    made = partial(CallFormat, "json_object", fields=fields)
     before = EMPTY_REASONING.sub("", one.reply[:start]).strip()
     after = one.reply[stop:].removesuffix(end_of_turn).strip()
     after = min((after.partition(mark)[0].strip() for mark in stops), key=len, default=after)
@@ -381,7 +383,7 @@ def _candidates(one: Probe, two: Probe | None, end_of_turn: str, stops: tuple[st
     second = _json_call(both, 0)
     third = second and _json_call(both, second[1])
     if not second or not third:
-        yield CallFormat("json_object", start=before, end=after, fields=fields)
+        yield made(start=before, end=after)
         return
     between = both[second[1] : third[0]]
     # Marks around each call: what ends the first and begins the second stands between two calls. The less is left over
@@ -389,12 +391,11 @@ def _candidates(one: Probe, two: Probe | None, end_of_turn: str, stops: tuple[st
     for end, separator, begin in sorted(_cuts(between), key=lambda cut: (len(cut[1].strip()), -len(cut[1]))):
         section_start, section_end = before.removesuffix(begin).strip(), after.removeprefix(end).strip()
         if before.endswith(begin) and after.startswith(end) and (section_start or not section_end):
-            section = {"section_start": section_start, "section_end": section_end, "separator": separator}
-            yield CallFormat("json_object", start=begin, end=end, fields=fields, **section)
+            yield made(start=begin, end=end, section_start=section_start, section_end=section_end, separator=separator)
     if before or not after:  # marks around all calls, or none at all
         if before.endswith("[") and after.startswith("]"):  # a list of calls: the parser reads its brackets as JSON
             before, after = before[:-1].strip(), after[1:].strip()
-        yield CallFormat("json_object", section_start=before, section_end=after, separator=between, fields=fields)
+        yield made(section_start=before, section_end=after, separator=between)
 
 
 def _cuts(between: str) -> list[tuple[str, str, str]]:

@@ -56,27 +56,27 @@ class ForkServer:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def fork(self) -> tuple[int, socket.socket]:
-        """Start a process and return its id and the connection to it.
+    def fork(self, *, again: bool = True) -> tuple[int, socket.socket]:
+        """Start a process and return its id and the connection to it. With ``again``, a server that has ended is
+        replaced.
 
         Raises:
             TemplateError: the system can't.
         """
         with self._lock:
-            for again in (True, False):
-                ours, theirs = socket.socketpair()
-                try:
-                    with theirs:
-                        return self._ask(FORK, 0, theirs), ours
-                except OSError as error:
-                    ours.close()
-                    self.close()  # perhaps somebody has ended it
-                    if not again:
-                        raise TemplateError(
-                            "the chat template is none that cogstep knows, so it runs in a process of its own, and "
-                            f"none can be started ({error.strerror or error}); see what holds the system back"
-                        ) from error
-        raise AssertionError("one of the two rounds has ended it")
+            ours, theirs = socket.socketpair()
+            try:
+                with theirs:
+                    return self._ask(FORK, 0, theirs), ours
+            except OSError as error:
+                ours.close()
+                self.close()  # perhaps somebody has ended it
+                if again:
+                    return self.fork(again=False)
+                raise TemplateError(
+                    "the chat template is none that cogstep knows, so it runs in a process of its own, and "
+                    f"none can be started ({error.strerror or error}); see what holds the system back"
+                ) from error
 
     def end(self, pid: int) -> int | None:
         """Kill one of its processes if it still runs, and return its exit status; None if unknown."""
@@ -132,19 +132,19 @@ class ForkServer:
     def _exchange(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
         connection = self._connection or self._start()
         self._living.discard(pid)
-        self._asking, whole = True, False
+        self._asking = True
         try:
             if theirs is None:
                 connection.sendall(ASKED.pack(what, pid))
             else:
                 socket.send_fds(connection, [ASKED.pack(what, pid)], [theirs.fileno()])
             (answer,) = ANSWERED.unpack(_receive(connection))
-            whole = True
+            return int(answer)
+        except BaseException:  # the next answer would be that of this question
+            self.close()
+            raise
         finally:
             self._asking = False
-            if not whole:  # the next answer would be that of this question
-                self.close()
-        return int(answer)
 
     def _start(self) -> socket.socket:
         environ = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}

@@ -66,6 +66,7 @@ class RendererService:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        self._questions = connection.makefile("rb")
         self._template: CompiledTemplate | None = None
         self._now = datetime.min
 
@@ -88,16 +89,11 @@ class RendererService:
             del answer
 
     def _read(self, count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            try:
-                piece = self._connection.recv(min(count - len(data), 1 << 20))
-            except OSError:
-                piece = b""
-            if not piece:
-                os._exit(0)
-            data += piece
-        return bytes(data)
+        with contextlib.suppress(OSError):
+            data = self._questions.read(count)
+            if len(data) == count:
+                return data
+        os._exit(0)
 
     def _answer(self, body: bytes, most: int) -> Mapping[str, Any]:
         try:

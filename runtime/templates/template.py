@@ -152,7 +152,7 @@ class ChatTemplate:
             TemplateError: it refuses every form.
             TemplateStoppedError: a limit stopped it.
         """
-        found = self._derivation
+        found = self.derivation
         offered = () if request.options.tool_choice == "none" else request.tools
         if not offered and not self._takes(request):
             if self._plain is not None:
@@ -200,33 +200,35 @@ class ChatTemplate:
     def _takes(self, request: ModelRequest) -> bool:
         """Return whether to use this template for a conversation without offered tools."""
         if self._plain is None:
-            return self._derivation.no_tools is not None
+            return self.derivation.no_tools is not None
         called = any(isinstance(message, ToolMessage) for message in request.messages)
-        return called and self._derivation.no_tools is not None and request.protocol == "native"
+        return called and self.derivation.no_tools is not None and request.protocol == "native"
 
     def format_spec(self) -> FormatSpec:
         """Return how the model marks reasoning and calls, derived by rendering and comparing probes."""
-        return self._derivation.spec
+        return self.derivation.spec
 
-    @property
+    @cached_property
     def derivation(self) -> Derivation:
         """The derived format with all other findings."""
-        return self._derivation
+        with one_allowance(self._preparing):
+            found = self._renderer.derive()
+        return found if self._format is None else read_as(found, self._format)
 
     def format_after(self, prompt: str) -> FormatSpec:
         """Return the format with ``opened`` as in this prompt: options let templates open or close reasoning."""
-        return with_opened(self._derivation.spec, prompt)
+        return with_opened(self.derivation.spec, prompt)
 
     @property
     def features(self) -> tuple[str, ...]:
         """The features that the template supports, of ``tools``, ``system``, ``thinking``, ``thinking_option``."""
-        return self._derivation.features
+        return self.derivation.features
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for users of the template, one sentence each."""
         with one_allowance(self._preparing):
-            return tuple(dict.fromkeys((*self._derivation.warnings, *self._shapes.warnings())))
+            return tuple(dict.fromkeys((*self.derivation.warnings, *self._shapes.warnings())))
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, **options: Any) -> str:
         """Render dictionaries unchanged.
@@ -238,14 +240,8 @@ class ChatTemplate:
         return self._renderer.apply(messages, tools, options)
 
     @cached_property
-    def _derivation(self) -> Derivation:
-        with one_allowance(self._preparing):
-            found = self._renderer.derive()
-        return found if self._format is None else read_as(found, self._format)
-
-    @cached_property
     def _shapes(self) -> MessageShapes:
-        found = self._derivation
+        found = self.derivation
 
         def render(request: ModelRequest, shape: Shape, **options: Any) -> str:
             shield = Shield(Markers())
