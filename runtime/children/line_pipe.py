@@ -113,11 +113,10 @@ class LineSplitter:
         Raises:
             ProtocolError: a line is longer than ``longest``.
         """
-        whole, end, rest = data.rpartition(b"\n")
-        lines = (self._begun + whole).split(b"\n") if end else []
-        if end:
-            self._begun = bytearray()
-        self._begun += rest
+        lines: list[bytearray] = []
+        self._begun += data
+        if b"\n" in data:
+            *lines, self._begun = self._begun.split(b"\n")
         for line in lines:
             self._check(line)
             yield line.decode("utf-8", "surrogateescape")
@@ -182,10 +181,9 @@ def read_message(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
     if not isinstance(data, dict):
         raise ProtocolError("a message is a JSON object")
     try:
-        message = from_data(data, union)
+        return from_data(data, union)
     except (CodecError, ValueError, RecursionError) as error:
         raise ProtocolError(f"this is no message ({str(data.get('type'))[:60]!r}): {error}", data) from error
-    return message
 
 
 def decode_line(line: str, decoder: json.JSONDecoder) -> Any:

@@ -162,9 +162,7 @@ def start(
     folder: str | None = "/",
     folders: Sequence[str] = (),
     descriptors: Sequence[int] = (),
-    stdin: int = subprocess.DEVNULL,
-    stdout: int = subprocess.DEVNULL,
-    stderr: int | None = None,
+    **streams: int,
 ) -> subprocess.Popen[bytes]:
     """Start a process that runs ``main()`` of a module; the module's docstring describes its arguments.
 
@@ -175,9 +173,8 @@ def start(
         folder: its working directory; None for this program's. Nothing is imported from there.
         folders: where to find modules that are not found elsewhere; see ``folder_of``.
         descriptors: inherited beside the standard ones, under the same numbers.
-        stdin: as in ``subprocess.Popen``.
-        stdout: as in ``subprocess.Popen``.
-        stderr: as in ``subprocess.Popen``; None for this program's own.
+        streams: ``stdin``, ``stdout`` and ``stderr`` as in ``subprocess.Popen``. The default of the first two is to be
+            empty, and of the last to be this program's own.
 
     Raises:
         OSError: the system cannot start it.
@@ -195,9 +192,7 @@ def start(
         env=dict(environment() if environ is None else environ),
         cwd=folder,
         pass_fds=tuple(descriptors),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
+        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **streams},
     )
 
 

@@ -80,7 +80,12 @@ class Server:
             if isinstance(message, wire.Close):
                 break
             self.handle(message)
-        self._end()
+        if self._submitter is not None:
+            self._submitter.close()
+        self.owner.close()  # its last steps send what came of everything
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(0)  # nothing is left to be done, and libraries take their time to come apart
 
     def handle(self, message: wire.Message) -> None:
         """Handle one message; runs on the reading thread."""
@@ -114,15 +119,11 @@ class Server:
 
     def _messages(self) -> Iterator[wire.Message]:
         lines = LineSplitter(wire.TO_CHILD)
-        while True:
-            try:
-                data = self._connection.recv(1 << 16)
-            except OSError:
-                data = b""
-            if not data:
-                os._exit(0)
-            for line in lines.feed(data):
-                yield wire.from_parent(line)
+        with contextlib.suppress(OSError):
+            while data := self._connection.recv(1 << 16):
+                for line in lines.feed(data):
+                    yield wire.from_parent(line)
+        os._exit(0)
 
     def _submit(self, number: int, request: ModelRequest, submitted: float, owner: int) -> None:
         assert self._submitter is not None, "nothing is submitted before the model stands"
@@ -153,14 +154,6 @@ class Server:
             if self._local is None:  # one at all: it closes its owner when nobody holds it any more
                 self._local = LocalRuntime(self.owner)
             return self._local
-
-    def _end(self) -> NoReturn:
-        if self._submitter is not None:
-            self._submitter.close()
-        self.owner.close()  # its last steps send what came of everything
-        with contextlib.suppress(OSError):
-            sys.stderr.flush()
-        os._exit(0)  # nothing is left to be done, and libraries take their time to come apart
 
     # ------------------------------------------------------------------------------------------ on the owner's thread
 

@@ -28,17 +28,9 @@ alone.
 """
 
 CODES: Mapping[str, ErrorKind] = {
-    "authentication_failed": "auth",
-    "authentication_error": "auth",
-    "permission_error": "auth",
-    "billing_error": "auth",
-    "rate_limit": "rate_limit",
-    "rate_limit_error": "rate_limit",
-    "overloaded_error": "rate_limit",
-    "overloaded": "rate_limit",
-    "server_error": "transient",
-    "api_error": "transient",
-    "timeout_error": "transient",
+    **dict.fromkeys(("authentication_failed", "authentication_error", "permission_error", "billing_error"), "auth"),
+    **dict.fromkeys(("rate_limit", "rate_limit_error", "overloaded_error", "overloaded"), "rate_limit"),
+    **dict.fromkeys(("server_error", "api_error", "timeout_error"), "transient"),
 }
 """Codes of Claude Code's ``error`` of a message, and of Anthropic's errors in a stream."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolMessage, ToolSpec, UserMessage
 from cognition.values.content import images_of
@@ -173,8 +173,7 @@ def _text_entry_for_calls(message: Message, shield: Shield, shape: Shape, call_i
     """Write calls in the assistant's text, and a result in the user's role, so that the conversation stays complete."""
     if isinstance(message, AssistantMessage):
         told = "\n".join(filter(None, (message.text, _calls_as_text(message))))
-        entry: Entry = {"role": "assistant", "content": shield.text(told)}
-        return {**entry, shape.reasoning_key: shield.text(message.reasoning)} if message.reasoning else entry
+        return _entry(evolve(message, text=told, calls=()), shield, shape, call_id)
     return _text_entry(message, shield, shape, call_id)
 
 

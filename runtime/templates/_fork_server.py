@@ -5,17 +5,22 @@ must start again, and a program may have many. The nest (this server) itself nev
 
     program ── "fork", a socket ──▶ nest ── forks ──▶ renderer, which holds that socket
     program ── "end", number ─────▶ nest, which kills, waits, and returns the exit status
+
+Program and renderer then exchange frames: JSON in UTF-8 after a header of fixed size (``HEAD``). Nothing is ever
+unpickled or evaluated.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import struct
 import subprocess
 import threading
+from typing import Any
 
 from runtime.children import start as starting
 from runtime.errors import TemplateError
@@ -37,6 +42,37 @@ ASKED, ANSWERED = struct.Struct(">Bq"), struct.Struct(">q")
 """A request: the operation and the process. An answer: the number of a new process, or an exit status as in
 ``subprocess``.
 """
+
+HEAD = struct.Struct(">IdQ")
+"""The header of a frame:
+
+- 4 bytes: length of the JSON
+- 8 bytes: in a question, the limit of CPU seconds for the answer; in an answer, those used
+- 8 bytes: in a question, the limit of characters for the rendered text; in an answer, the peak memory of the process in
+  bytes
+"""
+
+LONGEST = 1 << 30
+"""Bytes of a frame. A real conversation is never a gigabyte."""
+
+
+def body_of(data: Any) -> bytes:
+    """Return the JSON of a frame.
+
+    Raises:
+        TypeError, ValueError, RecursionError: the data is not JSON, or is nested too deeply.
+    """
+    # Text of users may hold half of a surrogate pair, which no JSON text can; ours can.
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def data_of(body: bytes | bytearray) -> Any:
+    """Decode the JSON of a frame.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON, or nested too deeply.
+    """
+    return json.loads(body.decode("utf-8", "surrogatepass"))
 
 
 class ForkServer:

@@ -35,8 +35,7 @@ from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates._compiled_template import TOO_MUCH_MEMORY, stopped_error
 from runtime.templates._conversation import UNDEFINED, Entry, Undefined
 from runtime.templates._derivation import Derivation
-from runtime.templates._fork_server import FORK_SERVER
-from runtime.templates._framing import HEAD, LONGEST, body_of, data_of
+from runtime.templates._fork_server import FORK_SERVER, HEAD, LONGEST, body_of, data_of
 from runtime.templates.limits import (
     KEPT_MEMORY,
     MEMORY,

@@ -53,10 +53,7 @@ class Switch:
 
 
 NAMED: Mapping[str, tuple[Any, Any]] = {
-    "enable_thinking": (False, True),
-    "thinking": (False, True),
-    "enable_reasoning": (False, True),
-    "reasoning": (False, True),
+    **dict.fromkeys(("enable_thinking", "thinking", "enable_reasoning", "reasoning"), (False, True)),
     "thinking_mode": ("disabled", "enabled"),
     "thinking_option": ("off", "on"),
     "thinking_budget": (0, -1),

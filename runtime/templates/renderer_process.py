@@ -24,8 +24,7 @@ from runtime.children.boot import follow
 from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates._compiled_template import TOO_MUCH_MEMORY, CompiledTemplate, stopped_error
 from runtime.templates._conversation import UNDEFINED
-from runtime.templates._fork_server import serve
-from runtime.templates._framing import HEAD, body_of, data_of
+from runtime.templates._fork_server import HEAD, body_of, data_of, serve
 from runtime.templates.limits import MEMORY, OUT_OF_MEMORY
 
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -109,14 +108,11 @@ class RendererService:
         return {"done": text}
 
     def _execute(self, question: dict[str, Any]) -> Any:
-        match question.pop("ask"):
-            case "open":
-                self._template = CompiledTemplate(**question, now=lambda: self._now)
-                return None
-            case "apply":
-                assert self._template is not None
-                tools = question.get("tools", UNDEFINED)
-                return self._template.apply(question["messages"], tools, question["options"])
-            case _:
-                assert self._template is not None
-                return asdict(self._template.derive())
+        ask = question.pop("ask")
+        if ask == "open":
+            self._template = CompiledTemplate(**question, now=lambda: self._now)
+            return None
+        assert self._template is not None
+        if ask == "derive":
+            return asdict(self._template.derive())
+        return self._template.apply(question["messages"], question.get("tools", UNDEFINED), question["options"])

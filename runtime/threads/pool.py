@@ -88,7 +88,7 @@ class ThreadPool:
         for thread, inbox in threads:
             inbox.put(None)  # also for one whose job was kept from it by an interrupt
             if thread is not threading.current_thread():  # a tool that closes its own agent
-                _join(thread, max(0.0, deadline - time.monotonic()))
+                _join(thread, deadline)
         return sum(thread.is_alive() for thread, _ in threads)
 
     def _is_full(self) -> bool:
@@ -182,8 +182,7 @@ def _nothing() -> None:
     """Do nothing, in place of a job that another thread has taken."""
 
 
-def _join(thread: threading.Thread, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
+def _join(thread: threading.Thread, deadline: float) -> None:
     while True:
         try:
             thread.join(max(0.0, deadline - time.monotonic()))
