@@ -167,9 +167,7 @@ def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
 
 def _check_sizes(path: Path, config: Any, spec: str) -> None:
     """Check that no number of a configuration makes mlx-lm build an endless model, before it compares the weights."""
-    if isinstance(config, list):
-        config = dict(enumerate(config))
-    for name, value in config.items():
+    for name, value in enumerate(config) if isinstance(config, list) else config.items():
         if isinstance(value, dict | list):
             _check_sizes(path, value, spec)
         elif isinstance(value, int):

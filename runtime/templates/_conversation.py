@@ -132,10 +132,6 @@ class OfferedTools:
     def entries(self, tools: Sequence[ToolSpec]) -> list[Entry]:
         return self._entries(_Same(tuple(tools)))
 
-    @property
-    def remembered_tools(self) -> int:
-        return self._entries.cache_info().currsize
-
 
 def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
     if isinstance(message, UserMessage):

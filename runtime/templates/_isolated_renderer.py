@@ -97,10 +97,9 @@ class IsolatedTemplate:
     def derive(self) -> Derivation:
         found = self._ask({"ask": "derive"})
         try:
-            derived = from_data(found, Derivation)
+            derived: Derivation = from_data(found, Derivation)
         except (CodecError, ConfigError) as error:
             raise stopped_error(f"what was found out about it can't be read ({error})") from error
-        assert isinstance(derived, Derivation)
         return derived
 
     def close(self) -> None:

@@ -59,9 +59,14 @@ class ProbeWords:
     parameter: str
     result: str
 
-    def tool(self) -> Entry:
+    def tool(self, *, several: bool = False) -> Entry:
+        """Return the tool of the probes as a function definition; with ``several``, it also takes other types."""
         properties = {self.key: {"type": "string", "description": self.parameter}}
-        return _function(self.name, self.description, properties)
+        if several:
+            properties |= {name: {"type": kind, "description": "…"} for name, kind in SEVERAL_TYPES.items()}
+        parameters = {"type": "object", "properties": properties, "required": [self.key]}
+        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        return {"type": "function", "function": function}
 
 
 PROBES = ProbeWords(
@@ -98,11 +103,6 @@ SEVERAL: Mapping[str, Any] = {"count": 3, "exact": True, "tags": ["a", "b c"], "
 """Arguments of several types beside the text, to check whether a call is read back completely."""
 
 SEVERAL_TYPES = {"count": "integer", "exact": "boolean", "tags": "array", "deep": "object"}
-
-
-def _function(name: str, description: str, properties: Mapping[str, Any]) -> Entry:
-    parameters = {"type": "object", "properties": properties, "required": list(properties)[:1]}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
 MARKER = re.compile(r"<[^<>\s]+>|\[[A-Z_/]+\]|\[\|[^\[\]|\s]+\|\]|◁[^◁▷\s]+▷")
@@ -280,17 +280,15 @@ class Prober:
                 }
                 for index, (_, arguments) in enumerate(calls)
             ]
-        properties = {key: {"type": "string", "description": self.words.parameter}}
-        if several:
-            properties |= {more: {"type": kind, "description": "…"} for more, kind in SEVERAL_TYPES.items()}
-        offered = [_function(name, self.words.description, properties)] if tools else False
+        tool = self.words.tool(several=several)
+        offered = [tool] if tools else False
         before = self.render([self.user()], tools=offered)
         after = self.render([self.user(), message], tools=offered)
         if before is None or after is None:
             return None
         prompt, thought = self.generation_prompt(tools=offered), "".join((reasoning or {}).values())
         whole, reply = continuation(before, prompt, after, self.words.user)
-        schema = ToolSpec(name, "", {"type": "object", "properties": properties})
+        schema = ToolSpec(name, "", tool["function"]["parameters"])
         shown = after[: len(after) - len(reply)]
         probe = Probe(whole, shown, before + prompt, reply, text, thought, calls, (schema,) if several else ())
         return probe if probe.shows(*shows) else None

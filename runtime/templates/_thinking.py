@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from attrs import frozen
@@ -86,13 +87,16 @@ def find_switch(prober: Prober, source: str, spec: FormatSpec) -> Switch | None:
     return weak
 
 
+@frozen(slots=False)
 class _Trial:
     """Prompts with a switch off and on."""
 
-    def __init__(self, prober: Prober, spec: FormatSpec) -> None:
-        self._prober = prober
-        self._spec = spec
-        self.plain = self.prompt()
+    _prober: Prober
+    _spec: FormatSpec
+
+    @cached_property
+    def plain(self) -> str | None:
+        return self.prompt()
 
     def prompt(self, word: str = "", **options: Any) -> str | None:
         """Render with a word in the system prompt, or options. None if the template refuses it."""

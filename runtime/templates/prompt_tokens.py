@@ -63,10 +63,7 @@ class PromptTokenizer:
                 first, last = rest.popleft()
                 within.append((first - start, last - start))
             ids = [self._ids[part[first:last]] for first, last in within]
-            if start:
-                found = self._tokenize(part, special=True, continued=True)
-            else:
-                found = self.backend.tokenize(part, special=True)
+            found = self._tokenize(part, special=True, continued=start > 0)
             watched = self._watched_tokens
             if [token for token in found if token in watched] != [one for one in ids if one in watched]:
                 found = self._apart(part, within, ids, continued=start > 0)
