@@ -18,9 +18,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
-from attrs import frozen
+from attrs import astuple, frozen
 
 from cognition import CodecError, CogstepError, ConfigError, Usage, from_data, to_data
 from cognition.base.encoding import bounded
@@ -132,10 +132,6 @@ class LineSplitter:
             raise ProtocolError(f"a message of more than {self._longest:,} bytes")
 
 
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
-
-
 def _whole(text: str) -> int:
     if len(text) > LONGEST_NUMBER:
         raise ValueError(f"a number of {len(text)} digits")
@@ -155,9 +151,9 @@ def _count(text: str) -> int:
 
 
 def _decoder(whole: Callable[[str], int]) -> json.JSONDecoder:
-    unique = DECODER.object_pairs_hook
+    unique, finite = DECODER.object_pairs_hook, DECODER.parse_constant
     return BoundedDecoder(
-        DEEPEST_MESSAGE, parse_int=whole, parse_float=_real, parse_constant=_refuse, object_pairs_hook=unique
+        DEEPEST_MESSAGE, parse_int=whole, parse_float=_real, parse_constant=finite, object_pairs_hook=unique
     )
 
 
@@ -250,6 +246,4 @@ def refusal(error: BaseException) -> Refusal:
 def restore_error(refusal: Refusal, known: Mapping[str, Callable[[Refusal], CogstepError]]) -> CogstepError:
     """Return the error of this refusal, built by the entry of ``known`` for its class; ``""`` is the fallback."""
     make = known.get(refusal.error, known[""])
-    return make(
-        Refusal(*[text[:LONGEST_REASON] for text in (refusal.error, refusal.message, refusal.about, refusal.extra)])
-    )
+    return make(Refusal(*[text[:LONGEST_REASON] for text in astuple(refusal)]))

@@ -15,7 +15,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -444,12 +444,13 @@ class Supervisor:
         del self._sent[number]
         self._due.pop(number, None)
 
+    def _letters(self) -> Iterator[Pending]:
+        with contextlib.suppress(Empty):
+            while True:
+                yield self._mailbox.get_nowait()
+
     def _read_mailbox(self) -> None:
-        while True:
-            try:
-                pending = self._mailbox.get_nowait()
-            except Empty:
-                return
+        for pending in self._letters():
             if isinstance(pending, PendingReply) and pending.cancelled:
                 self._withdraw(pending)
             elif self._broken is not None:
@@ -528,11 +529,7 @@ class Supervisor:
             self.ready.set_exception(cancelled if closed else error)
         elif not isinstance(error, CogstepError):
             LOG.error("%s: the supervisor of its process failed", shown_name(self.name), exc_info=error)
-        left = [*self._sent.values(), *self._waiting.values()]
-        with contextlib.suppress(Empty):
-            while True:
-                left.append(self._mailbox.get_nowait())
-        for pending in left:
+        for pending in (*self._sent.values(), *self._waiting.values(), *self._letters()):
             if isinstance(pending, PendingReply):
                 pending.end(None if closed else Failure(f"{type(error).__name__}: {error}", kind="fatal"))
             else:

@@ -230,21 +230,19 @@ class ClaudeReader(EventReader):
             self._message = optional_text(message, "id")
             self._count(self._message, part(message, "usage"))
         elif kind == "content_block_delta":
-            self._delta(object_of(event, "delta"))
+            delta = object_of(event, "delta")
+            if delta.get("type") == "text_delta":
+                self._streamed.add(self._message)
+                self._text_of(self._message, text_of(delta, "text"))
+            elif delta.get("type") == "thinking_delta":
+                self._streamed.add(self._message)
+                self.reasoning(text_of(delta, "thinking"))
         elif kind == "message_delta":
             self._read_stop_reason(optional_text(part(event, "delta"), "stop_reason"))
             self._count(self._message, part(event, "usage"))
         elif kind == "error":
             error = part(event, "error")
             self._reported_failure, self._code = optional_text(error, "message"), optional_text(error, "type")
-
-    def _delta(self, delta: Mapping[str, Any]) -> None:
-        if delta.get("type") == "text_delta":
-            self._streamed.add(self._message)
-            self._text_of(self._message, text_of(delta, "text"))
-        elif delta.get("type") == "thinking_delta":
-            self._streamed.add(self._message)
-            self.reasoning(text_of(delta, "thinking"))
 
     def _text_of(self, message: str, text: str) -> None:
         """Add text of a message; an empty line separates messages."""

@@ -177,7 +177,16 @@ class CodexReader(EventReader):
         elif kind in ("item.started", "item.updated", "item.completed") and not self.ended:
             self._item(object_of(event, "item"), whole=kind == "item.completed")
         elif kind == "turn.completed":
-            self._read_completion(part(event, "usage"))
+            usage = part(event, "usage")
+            self.ended = True
+            self.failure = None  # a connection that was tried again, and came about
+            self.total = Usage(
+                count(usage, "input_tokens"), count(usage, "output_tokens"), count(usage, "cached_input_tokens")
+            )
+            # Codex reports the total of the whole session, including earlier turns; or it has begun to count anew.
+            since = [now - then for now, then in zip(astuple(self.total), astuple(self.before), strict=True)]
+            self.usage = self.total if min(since) < 0 else Usage(*since)
+            self._finish()
         elif kind == "turn.failed":
             self._reported_failure = optional_text(part(event, "error"), "message") or self._reported_failure
             self.ended = True
@@ -222,17 +231,6 @@ class CodexReader(EventReader):
         if self._held is not None:
             self.note(self._held)
         self._held = text
-
-    def _read_completion(self, usage: Mapping[str, Any]) -> None:
-        self.ended = True
-        self.failure = None  # a connection that was tried again, and came about
-        self.total = Usage(
-            count(usage, "input_tokens"), count(usage, "output_tokens"), count(usage, "cached_input_tokens")
-        )
-        # Codex reports the total of the whole session, including earlier turns; or it has begun to count anew.
-        since = [now - then for now, then in zip(astuple(self.total), astuple(self.before), strict=True)]
-        self.usage = self.total if min(since) < 0 else Usage(*since)
-        self._finish()
 
     def _finish(self) -> None:
         if self._held is not None:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from multiprocessing import spawn
 from typing import IO, Literal
@@ -162,6 +162,7 @@ class RunningProcess:
                 bufsize=0,
             )
             streams = [stream for stream in (process.stdin, process.stdout, process.stderr) if stream is not None]
+            streams += _open_end(process.pid)
             try:
                 return self._attend(process, streams, launch.prompt, on_output, woken)
             except BaseException:
@@ -185,17 +186,17 @@ class RunningProcess:
         on_output: Callable[[bytes], Reaction],
         woken: int,
     ) -> ProcessEnd:
-        stdin, stdout, stderr = streams
+        stdin, stdout, stderr, *end = streams
         for stream in streams:
             os.set_blocking(stream.fileno(), False)
         began = heard = time.monotonic()
         left = memoryview(prompt)
         ended: float | None = None
-        with _pidfd(process.pid) as pidfd, selectors.DefaultSelector() as selector:
-            sources: list[int | IO[bytes]] = [woken, stdout, stderr, *([] if pidfd is None else [pidfd])]
-            for source in sources:
-                selector.register(source, selectors.EVENT_READ)
+        with selectors.DefaultSelector() as selector:
+            selector.register(woken, selectors.EVENT_READ)
             selector.register(stdin, selectors.EVENT_WRITE)
+            for stream in (stdout, stderr, *end):
+                selector.register(stream, selectors.EVENT_READ)
             reading = 2
             while ended is None or (reading and time.monotonic() < ended + DRAIN):
                 now = time.monotonic()
@@ -206,11 +207,11 @@ class RunningProcess:
                             return ProcessEnd(self._stopping or "itself", None, self._stderr.text())
                         self._end(process, why, at_once=self._stopping is not None)
                         due = self._kill_at
-                    due = due if pidfd is not None else min(due, now + POLL)
+                    due = due if end else min(due, now + POLL)
                 else:
                     due = ended + DRAIN
                 for key, _ in selector.select(None if due == inf else max(due - now, 0.0)):
-                    if key.fileobj == pidfd:
+                    if key.fileobj in end:
                         selector.unregister(key.fileobj)
                         ended = _kill_rest(process)
                     elif key.fileobj == woken:
@@ -239,7 +240,7 @@ class RunningProcess:
                                 self._over_at = self._over_at or heard
                             elif reaction != "more":
                                 self._end(process, "stopped", at_once=reaction == "kill")
-                if pidfd is None and ended is None and process.poll() is not None:
+                if not end and ended is None and process.poll() is not None:
                     ended = _kill_rest(process)
         return ProcessEnd(self._stopping or "itself", process.wait(), self._stderr.text())
 
@@ -279,15 +280,9 @@ def command_of(path: str, arguments: Sequence[str]) -> list[str]:
     return [os.fsdecode(spawn.get_executable()), "-I", "-S", "-c", BECOME, str(os.getpid()), path, *arguments]
 
 
-@contextlib.contextmanager
-def _pidfd(pid: int) -> Iterator[int | None]:
-    """Yield a descriptor that becomes readable when the process ends, before it is reaped; None if unsupported."""
-    descriptor = None
+def _open_end(pid: int) -> list[IO[bytes]]:
+    """Return a file that becomes readable when the process ends, before it is reaped; none if that is unsupported."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # a kernel before 5.3
-            descriptor = os.pidfd_open(pid)
-    try:
-        yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
+            return [os.fdopen(os.pidfd_open(pid), "rb", 0)]
+    return []

@@ -264,7 +264,7 @@ class ProgramRunner:
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _begin_next(self) -> None:
-        while self._waiting and len(self._at_work) < self.options.at_once:
+        while not self.closed and self._waiting and len(self._at_work) < self.options.at_once:
             reply = self._waiting.popleft()
             thread = threading.Thread(
                 target=self._work, args=(reply,), name=f"cogstep {self.program.name}", daemon=True
@@ -286,8 +286,7 @@ class ProgramRunner:
             done = done_of(reply.outputs, "error", Failure(said, kind="fatal"))
         with self._lock:
             del self._at_work[reply]
-            if not self.closed:
-                self._begin_next()
+            self._begin_next()
         self._end(reply, done)
 
     def _answer(self, reply: _Reply) -> Done:

@@ -199,10 +199,9 @@ class ChatTemplate:
 
     def _takes(self, request: ModelRequest) -> bool:
         """Return whether to use this template for a conversation without offered tools."""
-        if self._plain is None:
-            return self.derivation.no_tools is not None
         called = any(isinstance(message, ToolMessage) for message in request.messages)
-        return called and self.derivation.no_tools is not None and request.protocol == "native"
+        suits = self._plain is None or (called and request.protocol == "native")
+        return suits and self.derivation.no_tools is not None
 
     def format_spec(self) -> FormatSpec:
         """Return how the model marks reasoning and calls, derived by rendering and comparing probes."""

@@ -100,7 +100,7 @@ class ThreadPool:
             inbox = _pop(self._idle, -1)
             if inbox is None and self._is_full():
                 return
-            job = _pop(self._waiting, 0) or _nothing
+            job = _pop(self._waiting, 0) or (lambda: None)  # another thread has taken it
             if inbox is None:
                 self._begin(job)
             else:
@@ -176,10 +176,6 @@ def _pop(items: list[Item], place: int) -> Item | None:
         return items.pop(place)
     except IndexError:
         return None
-
-
-def _nothing() -> None:
-    """Do nothing, in place of a job that another thread has taken."""
 
 
 def _join(thread: threading.Thread, deadline: float) -> None:
