@@ -87,7 +87,7 @@ class CommandSupervisor:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, _ignore_signal)
+            signal.signal(number, lambda _number, _frame: None)  # it only wakes ``select``
         if LINUX:
             _prctl(TAKE_ORPHANS, 1)
             _prctl(DIE_WITH_PARENT, signal.SIGTERM)
@@ -149,8 +149,7 @@ class CommandSupervisor:
             return None
         if now < self._force_at:
             return self._force_at if LINUX else now + LOOK
-        if self._give_up_at is None:
-            self._give_up_at = now + STUBBORN_SECONDS
+        self._give_up_at = self._give_up_at or now + STUBBORN_SECONDS
         if now > self._give_up_at:
             _report({"survived": _labels(), "over": True})
             os._exit(0)
@@ -304,10 +303,6 @@ def _is_group_alive(group: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _ignore_signal(number: int, frame: object) -> None:
-    """Do nothing: a signal only wakes ``select``."""
 
 
 def _report(value: dict[str, object]) -> None:

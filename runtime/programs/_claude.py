@@ -180,7 +180,10 @@ class ClaudeReader(EventReader):
         elif kind == "system" and event.get("subtype") == "init":
             self._read_start(event)
         elif kind == "system" and event.get("subtype") == "api_retry":
-            self._read_retry(event)
+            # It retries its provider ten times in three minutes. A key refused twice counts as invalid.
+            self._code = code = optional_text(event, "error") or self._code
+            if event.get("error_status") == 401 and count(event, "attempt") > 1:
+                self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=code)
         elif kind == "stream_event":
             self._read_stream_event(object_of(event, "event"))
         elif kind == "assistant":
@@ -205,12 +208,6 @@ class ClaudeReader(EventReader):
             if server.get("status") in ("failed", "needs-auth"):
                 name = optional_text(server, "name")
                 self.warn(f"the MCP server {name!r} can't be used by claude ({server['status']})")
-
-    def _read_retry(self, event: Mapping[str, Any]) -> None:
-        """It retries its provider ten times in three minutes. A key refused twice counts as invalid."""
-        self._code = optional_text(event, "error") or self._code
-        if event.get("error_status") == 401 and count(event, "attempt") > 1:
-            self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=self._code)
 
     def _may_have(self, tool: str) -> bool:
         servers = self._options.mcp_servers

@@ -233,9 +233,8 @@ class CodexReader(EventReader):
         self._held = text
 
     def _finish(self) -> None:
-        if self._held is not None:
-            self.text(self._held)
-            self._held = None
+        self.text(self._held or "")
+        self._held = None
 
 
 CODEX = Program(

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from math import inf
 from multiprocessing import spawn
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from attrs import define, field, frozen
 
@@ -152,15 +152,9 @@ class RunningProcess:
         try:
             if self.cancelled:
                 return ProcessEnd("cancelled", None)
-            process = starting.run(
-                command_of(launch.path, launch.arguments),
-                env=launch.environ,
-                cwd=launch.folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-            )
+            command = command_of(launch.path, launch.arguments)
+            pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            process = starting.run(command, env=launch.environ, cwd=launch.folder, bufsize=0, **pipes)
             streams = [stream for stream in (process.stdin, process.stdout, process.stderr) if stream is not None]
             streams += _open_end(process.pid)
             try:

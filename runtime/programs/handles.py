@@ -73,17 +73,15 @@ class Sessions:
             lines: the conversation's messages.
         """
         with self._lock:
-            found = SessionMatch()
+            found = SessionMatch(self._first)
             for number, key in enumerate(_keys(about, lines[:-1]), start=1):
                 if key in self._known:
                     found = evolve(self._known[key], lines=number)
-            if found.session:
+            if found.lines:
                 self._reserve(found.session)
-                return found
-            first = self._first
-            if not self._forks:
+            elif not self._forks:
                 self._first = ""
-            return SessionMatch(first)
+            return found
 
     def remember(self, about: str, lines: Sequence[str], session: str, used: Usage = Usage()) -> None:  # noqa: B008 - frozen
         """Record that a session now contains all these lines, including the reply, and its usage."""
@@ -323,19 +321,14 @@ class ProgramRunner:
         failure = end.failure
         if failure is not None:
             failure = evolve(_add_wait(failure, reader), message=without(failure.message, secrets))
-        done = done_of(
-            reply.outputs,
-            end.reason,
-            failure,
-            usage=reader.usage,
-            timings=reply.timings,
-            warnings=(
-                *prompt.unsupported_tools(program.name, request),
-                *prompt.unsupported_options(program.name, request.options, program.heeded),
-                *skipped_permissions_warnings(program, self.options),
-                *[without(one, secrets) for one in end.warnings],
-            ),
+        warnings = (
+            *prompt.unsupported_tools(program.name, request),
+            *prompt.unsupported_options(program.name, request.options, program.heeded),
+            *skipped_permissions_warnings(program, self.options),
+            *[without(one, secrets) for one in end.warnings],
         )
+        usage, timings = reader.usage, reply.timings
+        done = done_of(reply.outputs, end.reason, failure, usage=usage, timings=timings, warnings=warnings)
         if self._sessions is not None:
             if done.failure is not None and done.failure.code == "session_gone":
                 self._sessions.forget(about, lines, known.session)
@@ -359,13 +352,9 @@ class ProgramRunner:
         if request.system and not program.takes_system and not known.lines:
             new = [prompt.system_line(request.system), *new]
         told = prompt.prompt_of(new, goes_on=bool(known.session))
-        return Launch(
-            path,
-            program.arguments(request, options, self._model, files, known.session),
-            environ | program.settings(request.options),
-            str(self._folder),
-            told.encode(),
-        )
+        arguments = program.arguments(request, options, self._model, files, known.session)
+        environ = environ | program.settings(request.options)
+        return Launch(path, arguments, environ, str(self._folder), told.encode())
 
 
 def _read_output(reply: _Reply, reader: EventReader, data: bytes) -> Reaction:
