@@ -19,3 +19,10 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def describe_end(code: int | None) -> str:
+    """Return how a process ended, as the end of a sentence; the code None means that not even SIGKILL ends it."""
+    if code is None:
+        return "can't be ended: the kernel holds it"
+    return f"ended with code {code}" if code >= 0 else f"was killed by {signal_name(-code)}"

@@ -18,9 +18,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
-from attrs import frozen
+from attrs import astuple, frozen
 
 from cognition import CodecError, CogstepError, ConfigError, Usage, from_data, to_data
 from cognition.base.encoding import bounded
@@ -113,11 +113,10 @@ class LineSplitter:
         Raises:
             ProtocolError: a line is longer than ``longest``.
         """
-        whole, end, rest = data.rpartition(b"\n")
-        lines = (self._begun + whole).split(b"\n") if end else []
-        if end:
-            self._begun = bytearray()
-        self._begun += rest
+        lines: list[bytearray] = []
+        self._begun += data
+        if b"\n" in data:
+            *lines, self._begun = self._begun.split(b"\n")
         for line in lines:
             self._check(line)
             yield line.decode("utf-8", "surrogateescape")
@@ -131,10 +130,6 @@ class LineSplitter:
     def _check(self, line: bytearray) -> None:
         if len(line) > self._longest:
             raise ProtocolError(f"a message of more than {self._longest:,} bytes")
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
 
 
 def _whole(text: str) -> int:
@@ -156,9 +151,9 @@ def _count(text: str) -> int:
 
 
 def _decoder(whole: Callable[[str], int]) -> json.JSONDecoder:
-    unique = DECODER.object_pairs_hook
+    unique, finite = DECODER.object_pairs_hook, DECODER.parse_constant
     return BoundedDecoder(
-        DEEPEST_MESSAGE, parse_int=whole, parse_float=_real, parse_constant=_refuse, object_pairs_hook=unique
+        DEEPEST_MESSAGE, parse_int=whole, parse_float=_real, parse_constant=finite, object_pairs_hook=unique
     )
 
 
@@ -182,10 +177,9 @@ def read_message(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
     if not isinstance(data, dict):
         raise ProtocolError("a message is a JSON object")
     try:
-        message = from_data(data, union)
+        return from_data(data, union)
     except (CodecError, ValueError, RecursionError) as error:
         raise ProtocolError(f"this is no message ({str(data.get('type'))[:60]!r}): {error}", data) from error
-    return message
 
 
 def decode_line(line: str, decoder: json.JSONDecoder) -> Any:
@@ -252,6 +246,4 @@ def refusal(error: BaseException) -> Refusal:
 def restore_error(refusal: Refusal, known: Mapping[str, Callable[[Refusal], CogstepError]]) -> CogstepError:
     """Return the error of this refusal, built by the entry of ``known`` for its class; ``""`` is the fallback."""
     make = known.get(refusal.error, known[""])
-    return make(
-        Refusal(*[text[:LONGEST_REASON] for text in (refusal.error, refusal.message, refusal.about, refusal.extra)])
-    )
+    return make(Refusal(*[text[:LONGEST_REASON] for text in astuple(refusal)]))

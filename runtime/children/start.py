@@ -26,6 +26,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import cache
 from importlib.util import find_spec
 from multiprocessing import spawn
 from pathlib import Path
@@ -144,10 +145,9 @@ def folder_of(module: str) -> str | None:
     name = module.partition(".")[0]
     if name in OURS:
         return None
-    try:
+    spec = None
+    with contextlib.suppress(ImportError, ValueError):
         spec = find_spec(name)
-    except (ImportError, ValueError):
-        return None
     if spec is None:
         return None
     places = list(spec.submodule_search_locations or ()) or ([spec.origin] if spec.has_location and spec.origin else [])
@@ -162,9 +162,7 @@ def start(
     folder: str | None = "/",
     folders: Sequence[str] = (),
     descriptors: Sequence[int] = (),
-    stdin: int = subprocess.DEVNULL,
-    stdout: int = subprocess.DEVNULL,
-    stderr: int | None = None,
+    **streams: int,
 ) -> subprocess.Popen[bytes]:
     """Start a process that runs ``main()`` of a module; the module's docstring describes its arguments.
 
@@ -175,9 +173,8 @@ def start(
         folder: its working directory; None for this program's. Nothing is imported from there.
         folders: where to find modules that are not found elsewhere; see ``folder_of``.
         descriptors: inherited beside the standard ones, under the same numbers.
-        stdin: as in ``subprocess.Popen``.
-        stdout: as in ``subprocess.Popen``.
-        stderr: as in ``subprocess.Popen``; None for this program's own.
+        streams: ``stdin``, ``stdout`` and ``stderr`` as in ``subprocess.Popen``. The default of the first two is to be
+            empty, and of the last to be this program's own.
 
     Raises:
         OSError: the system cannot start it.
@@ -195,9 +192,7 @@ def start(
         env=dict(environment() if environ is None else environ),
         cwd=folder,
         pass_fds=tuple(descriptors),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
+        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **streams},
     )
 
 
@@ -235,19 +230,13 @@ def _end_unheld(started: Future[subprocess.Popen[bytes]]) -> None:
 
 Work = tuple[Future[Any], Callable[[], Any]]
 
-_LOCK = threading.Lock()
-_STARTERS: dict[int, SimpleQueue[Work]] = {}
-"""By process id: a forked process does not have its parent's thread."""
 
-
+@cache
 def _starter() -> SimpleQueue[Work]:
-    with _LOCK:
-        work = _STARTERS.get(os.getpid())
-        if work is None:
-            _STARTERS.clear()
-            work = _STARTERS[os.getpid()] = SimpleQueue()
-            threading.Thread(target=_serve, args=(work,), name="cogstep starter", daemon=True).start()
-        return work
+    """Start the thread. Two callers at once may each start one; all serve as long as the program lives."""
+    work: SimpleQueue[Work] = SimpleQueue()
+    threading.Thread(target=_serve, args=(work,), name="cogstep starter", daemon=True).start()
+    return work
 
 
 def _serve(queue: SimpleQueue[Work]) -> None:
@@ -261,4 +250,4 @@ def _serve(queue: SimpleQueue[Work]) -> None:
 
 
 with contextlib.suppress(AttributeError):  # Windows does not fork
-    os.register_at_fork(after_in_child=lambda: globals().update(_LOCK=threading.Lock()))
+    os.register_at_fork(after_in_child=_starter.cache_clear)  # a forked process does not have its parent's thread

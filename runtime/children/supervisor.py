@@ -18,7 +18,8 @@ import select
 import signal
 import sys
 import time
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 DIE_WITH_PARENT = 1
 """``PR_SET_PDEATHSIG`` from Linux's ``prctl.h``."""
@@ -71,14 +72,13 @@ class CommandSupervisor:
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._request = request
-        self._pipes: list[int | None] = request["pipes"]
         self._shell = 0
         """Process id of the command itself, the leader of its session and group."""
-        self._shell_ended = False
-        self._asked = False
-        self._force_at: float | None = None
-        self._give_up_at: float | None = None
         self._linger_until: float | None = None
+        """When what is left of the command is asked to end; None until the command itself has ended."""
+        self._force_at: float | None = None
+        """When all is killed; None until it is asked to end."""
+        self._give_up_at: float | None = None
         self._wake, self._woken = os.pipe()
 
     def keep(self) -> None:
@@ -87,7 +87,7 @@ class CommandSupervisor:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, _ignore_signal)
+            signal.signal(number, lambda _number, _frame: None)  # it only wakes ``select``
         if LINUX:
             _prctl(TAKE_ORPHANS, 1)
             _prctl(DIE_WITH_PARENT, signal.SIGTERM)
@@ -98,7 +98,7 @@ class CommandSupervisor:
             now = time.monotonic()
             due = self._look(now)
             ready, _, _ = select.select(listening, [], [], None if due is None else max(0.0, due - now))
-            if self._wake in ready and signal.SIGTERM in _drain(self._wake):
+            if self._wake in ready and signal.SIGTERM in os.read(self._wake, 4096):
                 self._ask()
             if 0 in ready:
                 letters = os.read(0, 64)
@@ -113,9 +113,9 @@ class CommandSupervisor:
         failed, failing = os.pipe()
         self._shell = os.fork()
         if not self._shell:
-            _exec_command(self._request, self._pipes, failing)
+            _exec_command(self._request, failing)
         os.close(failing)
-        _close(self._pipes)
+        _close(self._request["pipes"])
         number = os.read(failed, 16)  # empty as soon as the other program runs, since this pipe closes with that
         os.close(failed)
         if number:
@@ -135,13 +135,12 @@ class CommandSupervisor:
             if not process:
                 return True
             if process == self._shell:
-                self._shell_ended = True
                 self._linger_until = time.monotonic() + self._request["linger"]
                 _report({"ended": os.waitstatus_to_exitcode(status)})
 
     def _look(self, now: float) -> float | None:
         """Do the work that is due. Returns the time of the next check; None to wait for a message or signal."""
-        if self._shell_ended and not self._asked and self._linger_until is not None:
+        if self._linger_until is not None and self._force_at is None:
             if now < self._linger_until:
                 return self._linger_until if LINUX else now + LOOK
             _report({"left": _labels()})
@@ -150,8 +149,7 @@ class CommandSupervisor:
             return None
         if now < self._force_at:
             return self._force_at if LINUX else now + LOOK
-        if self._give_up_at is None:
-            self._give_up_at = now + STUBBORN_SECONDS
+        self._give_up_at = self._give_up_at or now + STUBBORN_SECONDS
         if now > self._give_up_at:
             _report({"survived": _labels(), "over": True})
             os._exit(0)
@@ -160,9 +158,8 @@ class CommandSupervisor:
 
     def _ask(self) -> None:
         """Ask all processes to end, and set the time for killing them."""
-        if self._asked:
+        if self._force_at is not None:
             return
-        self._asked = True
         self._force_at = time.monotonic() + self._request["grace"]
         for process in descendants(os.getpid()):
             process.send(signal.SIGTERM)
@@ -182,21 +179,18 @@ class CommandSupervisor:
 
     def _send_group(self, number: int) -> None:
         if not LINUX or not os.path.isdir("/proc/self"):
-            try:
+            with suppress(OSError):  # nobody is in it any more
                 os.killpg(self._shell, number)
-            except OSError:  # nobody is in it any more
-                return
 
 
-class ProcessInfo:
+class ProcessInfo(NamedTuple):
     """A process at one point in time. Another process may later reuse its number; ``begun`` tells them apart."""
 
-    def __init__(self, number: int, parent: int, session: int, begun: str, name: str) -> None:
-        self.number = number
-        self.parent = parent
-        self.session = session
-        self.begun = begun
-        self.name = name
+    number: int
+    parent: int
+    session: int
+    begun: str
+    name: str
 
     @property
     def label(self) -> str:
@@ -265,26 +259,21 @@ def _process(number: int) -> "ProcessInfo | None":
     return ProcessInfo(number, int(fields[1]), int(fields[3]), fields[19], text[start + 1 : end])
 
 
-def _exec_command(request: dict[str, Any], pipes: "list[int | None]", failing: int) -> None:
+def _exec_command(request: dict[str, Any], failing: int) -> None:
     try:
         os.setsid()
         if LINUX:
             _prctl(DIE_WITH_PARENT, signal.SIGKILL)
-            try:
-                with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-                    file.write(OFTENEST_VICTIM)
-            except OSError:  # a container may forbid it
-                pass
+            with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+                file.write(OFTENEST_VICTIM)  # a container may forbid it
         nothing = os.open(os.devnull, os.O_RDWR)
-        for number, pipe in enumerate(pipes):
+        for number, pipe in enumerate(request["pipes"]):
             os.dup2(nothing if pipe is None else pipe, number)
-        _close(pipes)
+        _close(request["pipes"])
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-            try:
+            with suppress(OSError, ValueError):  # the C library keeps some for itself
                 signal.signal(number, signal.SIG_DFL)
-            except (OSError, ValueError):  # the C library keeps some for itself
-                continue
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         words = [os.fsencode(word) for word in request["command"]]
         os.execve(words[0], words, request["environ"])
@@ -304,10 +293,8 @@ def _close(pipes: "list[int | None]") -> None:
 def _prctl(option: int, value: int) -> None:
     import ctypes  # takes a while, and only this process needs it, not the program that it works for
 
-    try:
+    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-    except (OSError, AttributeError):
-        return
 
 
 def _is_group_alive(group: int) -> bool:
@@ -318,22 +305,9 @@ def _is_group_alive(group: int) -> bool:
     return True
 
 
-def _drain(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 4096)
-    except OSError:
-        return b""
-
-
-def _ignore_signal(number: int, frame: object) -> None:
-    """Do nothing: a signal only wakes ``select``."""
-
-
 def _report(value: dict[str, object]) -> None:
-    try:
+    with suppress(OSError):  # nobody listens any more, and there is still something to end
         os.write(1, (json.dumps(value) + "\n").encode())
-    except OSError:  # nobody listens any more, and there is still something to end
-        return
 
 
 if __name__ == "__main__":

@@ -80,7 +80,12 @@ class Server:
             if isinstance(message, wire.Close):
                 break
             self.handle(message)
-        self._end()
+        if self._submitter is not None:
+            self._submitter.close()
+        self.owner.close()  # its last steps send what came of everything
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(0)  # nothing is left to be done, and libraries take their time to come apart
 
     def handle(self, message: wire.Message) -> None:
         """Handle one message; runs on the reading thread."""
@@ -92,11 +97,9 @@ class Server:
                 if ticket is not None:  # else its end and the cancel have met on their way
                     ticket.cancel()
             case wire.Count(number, request):
-                self._open.add(number)
-                self.owner.put(lambda engine: self._answer(number, lambda: len(engine.prompt(request))))
+                self._count(number, lambda engine: wire.Counted(number, len(engine.prompt(request))))
             case wire.CountTexts(number, texts):
-                self._open.add(number)
-                self.owner.put(lambda engine: self._answer_each(number, lambda: engine.count_texts(texts)))
+                self._count(number, lambda engine: wire.Counted(number, 0, engine.count_texts(texts)))
             case wire.Save(number, request, path):
                 self._keep(number, lambda runtime: runtime.save_cache(request, path))
             case wire.Restore(number, path):
@@ -116,15 +119,11 @@ class Server:
 
     def _messages(self) -> Iterator[wire.Message]:
         lines = LineSplitter(wire.TO_CHILD)
-        while True:
-            try:
-                data = self._connection.recv(1 << 16)
-            except OSError:
-                data = b""
-            if not data:
-                os._exit(0)
-            for line in lines.feed(data):
-                yield wire.from_parent(line)
+        with contextlib.suppress(OSError):
+            while data := self._connection.recv(1 << 16):
+                for line in lines.feed(data):
+                    yield wire.from_parent(line)
+        os._exit(0)
 
     def _submit(self, number: int, request: ModelRequest, submitted: float, owner: int) -> None:
         assert self._submitter is not None, "nothing is submitted before the model stands"
@@ -140,27 +139,21 @@ class Server:
         if number not in self._open:  # it has come to its end already, on the other thread
             self._tickets.pop(number, None)
 
+    def _count(self, number: int, count: Callable[[LocalEngine], wire.Counted]) -> None:
+        self._open.add(number)
+        self.owner.put(lambda engine: self._answer(number, lambda: count(engine)))
+
     def _keep(self, number: int, do: Callable[[LocalRuntime], int]) -> None:
         """Runs on its own thread, since it waits for the engine and then for the disk."""
         self._open.add(number)
-        keep = threading.Thread(
-            target=lambda: self._answer(number, lambda: do(self._runtime())), name="cogstep cache", daemon=True
-        )
-        keep.start()
+        work = (number, lambda: wire.Counted(number, do(self._runtime())))
+        threading.Thread(target=self._answer, args=work, name="cogstep cache", daemon=True).start()
 
     def _runtime(self) -> LocalRuntime:
         with self._making:
             if self._local is None:  # one at all: it closes its owner when nobody holds it any more
                 self._local = LocalRuntime(self.owner)
             return self._local
-
-    def _end(self) -> NoReturn:
-        if self._submitter is not None:
-            self._submitter.close()
-        self.owner.close()  # its last steps send what came of everything
-        with contextlib.suppress(OSError):
-            sys.stderr.flush()
-        os._exit(0)  # nothing is left to be done, and libraries take their time to come apart
 
     # ------------------------------------------------------------------------------------------ on the owner's thread
 
@@ -170,23 +163,16 @@ class Server:
         return True
 
     def _send_ready(self, ready: Future[None]) -> None:
-        error = ready.exception()
-        if error is not None:
+        if (error := ready.exception()) is None:
+            self.owner.put(self._open_submitter)
+        else:
             self.send(wire.encode(wire.LoadFailed(refusal(error))))
-            return
-        self.owner.put(self._open_submitter)
 
     def _open_submitter(self, engine: LocalEngine) -> None:
         self._submitter = RequestSubmitter(self.owner, engine)
         self.send(wire.encode(wire.Ready(engine.info)))
 
-    def _answer(self, number: int, tokens: Callable[[], int]) -> None:
-        self._send_count(number, lambda: wire.Counted(number, tokens()))
-
-    def _answer_each(self, number: int, tokens: Callable[[], tuple[int, ...]]) -> None:
-        self._send_count(number, lambda: wire.Counted(number, 0, tokens()))
-
-    def _send_count(self, number: int, counted: Callable[[], wire.Counted]) -> None:
+    def _answer(self, number: int, counted: Callable[[], wire.Counted]) -> None:
         answer: wire.Message
         try:
             answer = counted()

@@ -89,8 +89,7 @@ class IsolatedRuntime(Closeable):
         Raises:
             ModelProcessError: the process has ended too often and is not restarted.
         """
-        place = os.path.abspath(path)
-        return self._supervisor.ask(lambda number: wire.Save(number, request, place)).tokens
+        return self._supervisor.ask(lambda number: wire.Save(number, request, os.path.abspath(path))).tokens
 
     def restore_cache(self, path: str | PathLike[str]) -> int:
         """See ``LocalRuntime.restore_cache``.
@@ -98,8 +97,7 @@ class IsolatedRuntime(Closeable):
         Raises:
             ModelProcessError: the process has ended too often and is not restarted.
         """
-        place = os.path.abspath(path)
-        return self._supervisor.ask(lambda number: wire.Restore(number, place)).tokens
+        return self._supervisor.ask(lambda number: wire.Restore(number, os.path.abspath(path))).tokens
 
     def describe(self) -> ModelInfo:
         return self._info

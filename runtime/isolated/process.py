@@ -11,7 +11,7 @@ import subprocess
 from typing import IO
 
 from runtime.children import start as starting
-from runtime.children.ending import signal_name
+from runtime.children.ending import describe_end
 
 CHILD = "runtime.isolated.child"
 
@@ -86,14 +86,7 @@ class Child:
 
 
 def _reason(code: int | None, tail: str) -> str:
-    if code is None:
-        how = "can't be ended: the kernel holds it"
-    elif code >= 0:
-        how = f"ended with code {code}"
-    else:
-        how = f"was killed by {signal_name(-code)}"
-        if -code == signal.SIGKILL:
-            how += ", as the system does when memory runs out"
+    how = describe_end(code) + (", as the system does when memory runs out" if code == -signal.SIGKILL else "")
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
     last = lines[-1] if lines else ""  # of Python's own tracebacks that is the error; native code goes on after it
     python = any(line.startswith("Traceback") for line in lines)

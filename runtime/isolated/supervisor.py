@@ -15,14 +15,14 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
 
 from attrs import define, field
 
-from cognition import CogstepError, Failure, FinishReason, ModelRequest
+from cognition import CogstepError, Failure, ModelRequest
 from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.parsing import Output
 from runtime.children.line_pipe import LineSplitter, ProtocolError
@@ -93,21 +93,22 @@ class PendingReply:
     """Called once, right before ``Done`` is delivered."""
     outputs: SimpleQueue[Output | Done] = field(factory=SimpleQueue)
     cancelled: bool = False
+    ended: bool = False
     seen: list[Output] = field(factory=list)
     size: int = 0
     """Bytes of memory that ``seen`` takes."""
 
-    def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
-        """Deliver a ``Done`` in place of the process's own; its usage is then unknown."""
-        self.over()
-        self.outputs.put(done_of(self.seen, reason, failure))
+    def end(self, failure: Failure | None = None) -> None:
+        """Deliver a ``Done`` in place of the process's own; its usage is then unknown. Does nothing after the end.
 
-    def fail(self, failure: Failure) -> None:
-        """End the reply after its process ended; a cancelled reply still ends as cancelled."""
-        if self.cancelled:
-            self.end("cancelled")
-        else:
-            self.end("error", failure)
+        Without a failure, or if the reply was cancelled, it ends as cancelled.
+        """
+        if self.ended:
+            return
+        self.ended = True
+        self.over()
+        failure = None if self.cancelled else failure
+        self.outputs.put(done_of(self.seen, "error" if failure else "cancelled", failure))
 
 
 @define(eq=False)
@@ -119,14 +120,7 @@ class PendingQuestion:
     answer: Future[Counted] = field(factory=Future)
 
 
-@define(eq=False)
-class Withdrawal:
-    """A reply was cancelled."""
-
-    reply: PendingReply
-
-
-Pending = PendingReply | PendingQuestion | Withdrawal
+Pending = PendingReply | PendingQuestion
 
 LOG = logging.getLogger("cogstep")
 
@@ -187,6 +181,7 @@ class Supervisor:
         self._module = module
         self._numbers = count(1)
         self._mailbox: SimpleQueue[Pending] = SimpleQueue()
+        """New requests and questions, and once more each reply that was cancelled."""
         self._bell, self._ringer = socket.socketpair()
         self._bell.setblocking(False)
         self._ringer.setblocking(False)
@@ -196,9 +191,9 @@ class Supervisor:
         self._child: Child | None = None
         self._standing = False
         self._unsent = bytearray()
-        self._waiting: dict[int, PendingReply | PendingQuestion] = {}
+        self._waiting: dict[int, Pending] = {}
         """Not sent yet, since the child has not loaded its model."""
-        self._sent: dict[int, PendingReply | PendingQuestion] = {}
+        self._sent: dict[int, Pending] = {}
         self._due: dict[int, float] = {}
         """Deadlines of answers, of the ends of cancelled replies, and of the end of the process."""
         self._output = 0
@@ -250,7 +245,7 @@ class Supervisor:
     def cancel(self, reply: PendingReply) -> None:
         """Cancel a reply. Takes no lock, so a signal handler may call it."""
         reply.cancelled = True
-        self._mailbox.put(Withdrawal(reply))
+        self._mailbox.put(reply)
         self._ring()
 
     def close(self) -> None:
@@ -265,7 +260,7 @@ class Supervisor:
             self._closing = True
         self._ring()
 
-    def _put(self, pending: PendingReply | PendingQuestion) -> None:
+    def _put(self, pending: Pending) -> None:
         with self._door:
             if self._closing:
                 raise RuntimeClosedError(self.name)
@@ -282,22 +277,15 @@ class Supervisor:
         with selectors.DefaultSelector() as selector:
             selector.register(self._bell, selectors.EVENT_READ)
             try:
-                self._keep_running(selector)
+                load = wire.encode(self._prepare())
+                while not self._closing:
+                    reason = self._run_child(selector, load)
+                    if not self._closing:
+                        self._handle_death(reason)
+                        self._pause(selector, None if self._broken else self._settings.delay(self._deaths))
+                raise RuntimeClosedError(self.name)
             except BaseException as error:  # what failed to load, and what nobody thought of
                 self._stop(error)
-            else:
-                self._stop(RuntimeClosedError(self.name))
-
-    def _keep_running(self, selector: selectors.BaseSelector) -> None:
-        load = wire.encode(self._prepare())
-        while True:
-            reason = self._run_child(selector, load)
-            if self._closing:
-                return
-            if not self.ready.done():
-                raise ModelProcessError(f"{reason} while it loaded {self.name}", spec=self.name)
-            self._handle_death(reason)
-            self._pause(selector, None if self._broken else self._settings.delay(self._deaths))
 
     def _run_child(self, selector: selectors.BaseSelector, load: bytes) -> str:
         self.starts += 1
@@ -434,6 +422,7 @@ class Supervisor:
             self._settle(number)
             self._output -= reply.size
             self._deaths = 0  # it works
+            reply.ended = True
             reply.over()
         else:
             reply.size += size
@@ -455,33 +444,31 @@ class Supervisor:
         del self._sent[number]
         self._due.pop(number, None)
 
+    def _letters(self) -> Iterator[Pending]:
+        with contextlib.suppress(Empty):
+            while True:
+                yield self._mailbox.get_nowait()
+
     def _read_mailbox(self) -> None:
-        while True:
-            try:
-                pending = self._mailbox.get_nowait()
-            except Empty:
-                return
-            match pending:
-                case Withdrawal(reply):
-                    self._withdraw(reply)
-                case PendingReply() if pending.cancelled:
-                    pending.end("cancelled")
-                case PendingReply() | PendingQuestion() if self._broken is not None:
-                    self._refuse(pending, self._broken)
-                case PendingReply() | PendingQuestion():
-                    if self._standing:
-                        self._send(pending)
-                    else:
-                        self._waiting[pending.id] = pending
+        for pending in self._letters():
+            if isinstance(pending, PendingReply) and pending.cancelled:
+                self._withdraw(pending)
+            elif self._broken is not None:
+                self._refuse(pending, self._broken)
+            elif self._standing:
+                self._send(pending)
+            else:
+                self._waiting[pending.id] = pending
 
     def _withdraw(self, reply: PendingReply) -> None:
         if reply.id in self._sent:
             self._unsent += wire.encode(wire.Cancel(reply.id))
             self._due.setdefault(reply.id, time.monotonic() + self._settings.deadline)
-        elif self._waiting.pop(reply.id, None) is not None:
-            reply.end("cancelled")
+        else:
+            self._waiting.pop(reply.id, None)
+            reply.end()
 
-    def _send(self, pending: PendingReply | PendingQuestion) -> None:
+    def _send(self, pending: Pending) -> None:
         self._sent[pending.id] = pending
         self._unsent += pending.line
         self._due.setdefault(PIECE_DUE, time.monotonic() + MOST_STEPS * self._settings.deadline)
@@ -494,7 +481,9 @@ class Supervisor:
                 pass
 
     def _handle_death(self, reason: str) -> None:
-        """Handle the end of a process that had loaded, or should have loaded again."""
+        """Handle the end of a process. One that had loaded, or should have loaded again, is replaced."""
+        if not self.ready.done():
+            raise ModelProcessError(f"{reason} while it loaded {self.name}", spec=self.name)
         self._deaths += 1
         if self._deaths > self._settings.restarts:
             times = "" if self._deaths == 1 else f", the {self._deaths}th time in a row"
@@ -506,7 +495,7 @@ class Supervisor:
         sent, self._sent = self._sent, {}
         for pending in sent.values():
             if isinstance(pending, PendingReply):
-                pending.fail(failure)
+                pending.end(failure)
             else:  # to ask twice does no harm
                 self._waiting[pending.id] = pending
         if self._broken is not None:
@@ -514,9 +503,9 @@ class Supervisor:
             for pending in waiting.values():
                 self._refuse(pending, self._broken)
 
-    def _refuse(self, pending: PendingReply | PendingQuestion, failure: Failure) -> None:
+    def _refuse(self, pending: Pending, failure: Failure) -> None:
         if isinstance(pending, PendingReply):
-            pending.fail(failure)
+            pending.end(failure)
         else:
             pending.answer.set_exception(ModelProcessError(failure.message, spec=self.name))
 
@@ -532,26 +521,18 @@ class Supervisor:
                 self._drain()
 
     def _stop(self, error: BaseException) -> None:
+        closed = isinstance(error, RuntimeClosedError)
         with self._door:
             self._closing = True
         if not self.ready.done():
-            closed = isinstance(error, RuntimeClosedError)
-            self.ready.set_exception(
-                LoadCancelledError(f"loading {self.name} was cancelled", spec=self.name) if closed else error
-            )
+            cancelled = LoadCancelledError(f"loading {self.name} was cancelled", spec=self.name)
+            self.ready.set_exception(cancelled if closed else error)
         elif not isinstance(error, CogstepError):
             LOG.error("%s: the supervisor of its process failed", shown_name(self.name), exc_info=error)
-        left: list[Pending] = [*self._sent.values(), *self._waiting.values()]
-        with contextlib.suppress(Empty):
-            while True:
-                left.append(self._mailbox.get_nowait())
-        for pending in left:
+        for pending in (*self._sent.values(), *self._waiting.values(), *self._letters()):
             if isinstance(pending, PendingReply):
-                if isinstance(error, RuntimeClosedError):
-                    pending.end("cancelled")
-                else:
-                    pending.fail(Failure(f"{type(error).__name__}: {error}", kind="fatal"))
-            elif isinstance(pending, PendingQuestion):
+                pending.end(None if closed else Failure(f"{type(error).__name__}: {error}", kind="fatal"))
+            else:
                 pending.answer.set_exception(RuntimeClosedError(self.name))
         self._bell.close()
         self._ringer.close()

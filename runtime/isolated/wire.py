@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from attrs import frozen, resolve_types
 
@@ -187,6 +187,9 @@ class Pulse:
     """The engine's steps so far. A repeated number means that it is still in the same native call."""
 
 
+for _message_part in (Override, ModelInfo):  # they import that only for type checkers
+    resolve_types(_message_part, localns={"FormatSpec": FormatSpec})
+
 Question = Count | CountTexts | Save | Restore
 FromParent = Load | Submit | Cancel | Question | Close
 FromChild = Loading | Ready | LoadFailed | Produced | Counted | NotCounted | Pulse
@@ -199,20 +202,17 @@ def encode(message: Message) -> bytes:
     Raises:
         ConfigError: it contains a number that JSON does not have, or is longer than the other side's limit.
     """
-    _resolve_types()
     line = line_of(message, FROM_CHILD if isinstance(message, FromChild) else TO_CHILD)
     return line.encode("ascii") + b"\n"
 
 
 def from_parent(line: str) -> FromParent:
     """Decode a message of the parent; raises ProtocolError."""
-    _resolve_types()
     return cast("FromParent", read_message(line, FromParent, WIDE))
 
 
 def from_child(line: str) -> FromChild:
     """Decode a message of the child and check its numbers; raises ProtocolError."""
-    _resolve_types()
     message = cast("FromChild", read_message(line, FromChild, NARROW))
     match message:
         case Produced(items):
@@ -244,16 +244,10 @@ def _check_done(done: Done) -> None:
         raise ProtocolError(f"a reply that ended by {done.finish_reason} with the failure {failure}")
 
 
-@cache
-def _resolve_types() -> None:
-    resolve_types(Override, localns={"FormatSpec": FormatSpec})
-    resolve_types(ModelInfo, localns={"FormatSpec": FormatSpec})  # it imports that only for type checkers
-
-
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
-def _again(kind: type[errors.ModelLoadError]) -> Any:
+def _again(kind: type[errors.ModelLoadError]) -> Callable[[Refusal], CogstepError]:
     return lambda told: kind(told.message, spec=told.about)
 
 
@@ -272,7 +266,7 @@ ERRORS: dict[str, type[errors.ModelLoadError]] = {
 }
 """Errors that differ only by their class."""
 
-KNOWN: dict[str, Any] = {
+KNOWN: Mapping[str, Callable[[Refusal], CogstepError]] = {
     **{name: _again(kind) for name, kind in ERRORS.items()},
     "ExtraMissingError": lambda told: errors.ExtraMissingError(told.message, extra=told.extra, spec=told.about),
     "SavedCacheError": lambda told: errors.SavedCacheError(told.message, Path(told.about)),

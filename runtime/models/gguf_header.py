@@ -13,7 +13,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def check_gguf(path: Path) -> None:
         ModelFileError: the header is such a header.
         OSError: the file cannot be read.
     """
-    head = _head(path, None, _check_vectors)
+    head = _head(path, None)
     kind = head.get("general.architecture")
 
     def bad(key: str, what: str) -> ModelFileError:
@@ -101,22 +101,18 @@ def check_gguf(path: Path) -> None:
             raise bad(turned, f"an even number from 2 to {most}")
 
 
-def read_gguf_header(path: Path, wanted: Collection[str] | None) -> dict[str, Any]:
+def read_gguf_header(path: Path, wanted: Collection[str]) -> dict[str, Any]:
     """Return the values of these keys in a GGUF file: numbers, booleans, texts, lists.
-
-    Args:
-        path: the file.
-        wanted: the keys; None for all, without the content of lists.
 
     Raises:
         ModelFileError: the file is not a GGUF file, is truncated, or exceeds a limit.
         OSError: it cannot be read.
     """
-    return _head(path, wanted, lambda _walk, _count: None)
+    return _head(path, wanted)
 
 
-def _head(path: Path, wanted: Collection[str] | None, behind: Callable[[_ValueReader, int], None]) -> dict[str, Any]:
-    """Read the pairs; then call ``behind`` with the position after them and the number of tensors."""
+def _head(path: Path, wanted: Collection[str] | None) -> dict[str, Any]:
+    """Read the pairs. With None, check vocabulary and tensors, and read all keys without the content of lists."""
     with open_regular(path) as stream:
         try:
             length = min(os.fstat(stream.fileno()).st_size, LONGEST)
@@ -125,7 +121,7 @@ def _head(path: Path, wanted: Collection[str] | None, behind: Callable[[_ValueRe
             raise ModelFileError(f"{path} is empty; fetch it again", spec=str(path)) from None
         with view:
             try:
-                return _pairs(view, wanted, behind)
+                return _pairs(view, wanted)
             except (struct.error, IndexError, OverflowError) as error:
                 raise ModelFileError(
                     f"{path} is no GGUF file, or is cut short; fetch it again", spec=str(path)
@@ -148,24 +144,24 @@ def _check_vectors(walk: _ValueReader, count: int) -> None:
             raise IndexError(f"the vector {name} has another type than any has")
 
 
-def _pairs(
-    view: mmap.mmap, wanted: Collection[str] | None, behind: Callable[[_ValueReader, int], None]
-) -> dict[str, Any]:
+def _pairs(view: mmap.mmap, wanted: Collection[str] | None) -> dict[str, Any]:
     magic, _version, tensors, count = HEAD.unpack_from(view, 0)
     if magic != b"GGUF" or count > MOST_KEYS:
         raise IndexError("no GGUF file")
     walk = _ValueReader(view)
     found: dict[str, Any] = {}
     for _ in range(count):
-        key = walk.text()
-        kind = walk.number(KIND)
-        keep = wanted is None or key in wanted
-        if key == TOKENS and kind == ARRAY and wanted is None:
-            walk.check_tokens()
-        value = walk.value(kind, keep=keep and (kind != ARRAY or wanted is not None))
-        if keep:
-            found[key] = value
-    behind(walk, tensors)
+        key, kind = walk.text(), walk.number(KIND)
+        if wanted is None:
+            if key == TOKENS and kind == ARRAY:
+                walk.check_tokens()
+            found[key] = walk.value(kind, keep=kind != ARRAY)
+        elif key in wanted:
+            found[key] = walk.value(kind, keep=True)
+        else:
+            walk.value(kind, keep=False)
+    if wanted is None:
+        _check_vectors(walk, tensors)
     return found
 
 

@@ -113,10 +113,9 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
             spec=spec,
         ) from error
     except errors.EntryNotFoundError as error:
-        raise ModelNotFoundError(
-            f"{repo} has no file {file}{_at(revision)}; see https://huggingface.co/{repo}/tree/{_quote(revision)}",
-            spec=spec,
-        ) from error
+        at = "" if revision is None else f" at {revision}; what stands behind a slash is taken for the file"
+        place = f"https://huggingface.co/{repo}/tree/{quote(revision or 'main', safe='')}"
+        raise ModelNotFoundError(f"{repo} has no file {file}{at}; see {place}", spec=spec) from error
     except ModelLoadError:  # ours already: cancelled, or no one model was named
         raise
     except Exception as error:
@@ -126,14 +125,6 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
             f"{spec} could not be fetched ({type(error).__name__}: {error}); try again, it goes on where it stopped",
             spec=spec,
         ) from error
-
-
-def _at(revision: str | None) -> str:
-    return "" if revision is None else f" at {revision}; what stands behind a slash is taken for the file"
-
-
-def _quote(revision: str | None) -> str:
-    return quote(revision or "main", safe="")
 
 
 def _cached_directory(hub: Any, repo: str, revision: str | None) -> Path | None:
@@ -167,12 +158,9 @@ def _choose(names: list[str], backend: str | None, spec: str) -> str | None:
         return None
     files = sorted(name for name in names if name.endswith(".gguf") and not Path(name).name.startswith("mmproj"))
     files = [name for name in files if not (part := PART.search(name)) or int(part[1]) == 1]
-    if len(files) == 1:
-        return files[0]
-    for kind in PREFERRED:
-        for name in files:
-            if kind.lower() in name.lower():
-                return name
+    preferred = [name for kind in PREFERRED for name in files if kind.lower() in name.lower()]
+    if preferred or len(files) == 1:
+        return [*preferred, *files][0]
     if files:
         raise ModelSpecError(f"{spec} holds several models; add one of: {', '.join(files)}", spec=spec)
     raise ModelNotFoundError(

@@ -45,14 +45,10 @@ def import_lazily(package: str) -> None:
         spec = importlib.util.find_spec(package)
         if spec is None or spec.loader is None or spec.submodule_search_locations is None:
             return
-        sys.modules[package] = _of_spec(spec)
-
-
-def _of_spec(spec: Any) -> ModuleType:
-    module = _LazyPackage(spec.name)
-    module.__spec__ = spec
-    module.__loader__ = spec.loader
-    module.__file__ = spec.origin
-    module.__package__ = spec.name
-    module.__path__ = list(spec.submodule_search_locations)
-    return module
+        module = _LazyPackage(spec.name)
+        module.__spec__ = spec
+        module.__loader__ = spec.loader
+        module.__file__ = spec.origin
+        module.__package__ = spec.name
+        module.__path__ = list(spec.submodule_search_locations)
+        sys.modules[package] = module

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from cognition import GenerationOptions
 from cognition.base.checking import show
-from cognition.base.strict_json import LENIENT
+from cognition.base.strict_json import BoundedDecoder
 from runtime.errors import ModelFileError, ModelNotFoundError
 from runtime.files import UnusableFileError, check_regular, open_regular, read_regular
 from runtime.protocol.sampling import options_from_json
@@ -32,8 +32,8 @@ READ_WHOLE = frozenset({".json", ".jinja", ".model", ".txt", ".tiktoken"})
 """Files that we, or the libraries that load a tokenizer, read into memory."""
 
 
-DEEPEST = 64
-"""Maximum levels of a configuration."""
+SHALLOW = BoundedDecoder(64)
+"""Reads at most so many levels: later readers of a configuration may not check it."""
 
 MOST = 2**31 - 1
 """Maximum of any count in a configuration."""
@@ -76,21 +76,22 @@ def check_mlx_directory(path: Path, *, spec: str) -> None:
         files = sorted(file.name for file in path.glob("*.gguf"))
         hint = f"; for llama.cpp, name one of its files: {', '.join(files)}" if files else ""
         raise ModelNotFoundError(f"{path} is no MLX model: config.json is missing{hint}", spec=spec)
-    if "model_type" not in read_json(path / "config.json", spec=spec):
+    config = read_json(path / "config.json", spec=spec)
+    if "model_type" not in config:
         raise ModelFileError(f"{path / 'config.json'} names no model_type: it is no model's configuration", spec=spec)
-    _check_sizes(path / "config.json", read_json(path / "config.json", spec=spec), spec)
-    for name in ("generation_config.json", "tokenizer_config.json", "tokenizer.json"):
-        content = read_json(path / name, spec=spec)
-        if name == "tokenizer.json":
-            _check_vocabulary(path / name, content, spec)
+    _check_sizes(path / "config.json", config, spec)
+    for name in ("generation_config.json", "tokenizer_config.json"):
+        read_json(path / name, spec=spec)
+    _check_vocabulary(path / "tokenizer.json", spec)
     weights = sorted(path.glob("model*.safetensors"))
     if not weights:
         raise ModelNotFoundError(f"{path} holds no weights (model*.safetensors); fetch the whole directory", spec=spec)
     index = path / "model.safetensors.index.json"
-    if index.is_file():
-        named = _named_weights(index, spec)
-        if missing := sorted(named - {file.name for file in weights}):
-            raise ModelNotFoundError(f"{path} lacks {', '.join(missing)}; fetch the whole directory", spec=spec)
+    named = read_json(index, spec=spec).get("weight_map", {})
+    if not isinstance(named, dict) or not all(isinstance(name, str) and "/" not in name for name in named.values()):
+        raise ModelFileError(f"weight_map in {index} names no files; fetch it again", spec=spec)
+    if missing := sorted(set(named.values()) - {file.name for file in weights}):
+        raise ModelNotFoundError(f"{path} lacks {', '.join(missing)}; fetch the whole directory", spec=spec)
     for file in weights:
         _check_safetensors(file, spec)
     if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "tokenizer_config.json")):
@@ -152,38 +153,21 @@ def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
         ModelFileError: the file contains something else.
     """
     try:
-        value = LENIENT.decode(read_regular(path, LONGEST).decode())
+        value = SHALLOW.decode(read_regular(path, LONGEST).decode())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:  # the last where it is nested too deeply
+    except RecursionError as error:
+        raise ModelFileError(f"{path} is nested too deeply; fetch it again", spec=spec) from error
+    except (OSError, ValueError) as error:
         raise ModelFileError(f"{path} can't be read as JSON ({error}); fetch it again", spec=spec) from error
     if not isinstance(value, dict):
         raise ModelFileError(f"{path} holds no JSON object; fetch it again", spec=spec)
-    if not _is_shallow(value):
-        raise ModelFileError(f"{path} is nested too deeply; fetch it again", spec=spec)
     return value
-
-
-def _is_shallow(value: Any) -> bool:
-    """Whether the nesting is within ``DEEPEST``: later readers may not check it."""
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for one in level
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return True
-    return False
 
 
 def _check_sizes(path: Path, config: Any, spec: str) -> None:
     """Check that no number of a configuration makes mlx-lm build an endless model, before it compares the weights."""
-    if isinstance(config, list):
-        config = dict(enumerate(config))
-    for name, value in config.items():
+    for name, value in enumerate(config) if isinstance(config, list) else config.items():
         if isinstance(value, dict | list):
             _check_sizes(path, value, spec)
         elif isinstance(value, int):
@@ -192,8 +176,8 @@ def _check_sizes(path: Path, config: Any, spec: str) -> None:
                 raise ModelFileError(f"{name} in {path} is {show(value)}, beyond all models; fetch it again", spec=spec)
 
 
-def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
-    model = tokenizer.get("model")
+def _check_vocabulary(path: Path, spec: str) -> None:
+    model = read_json(path, spec=spec).get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(vocabulary, dict):  # a list gives its tokens their numbers by their places
         return
@@ -204,13 +188,6 @@ def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
                 "fetch it again",
                 spec=spec,
             )
-
-
-def _named_weights(index: Path, spec: str) -> set[str]:
-    named = read_json(index, spec=spec).get("weight_map", {})
-    if not isinstance(named, dict) or not all(isinstance(name, str) and "/" not in name for name in named.values()):
-        raise ModelFileError(f"weight_map in {index} names no files; fetch it again", spec=spec)
-    return set(named.values())
 
 
 def _count(path: Path, name: str, value: Any) -> int:

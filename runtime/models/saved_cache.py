@@ -63,7 +63,7 @@ def write(saved: SavedPrefix, path: Path) -> None:
     Raises:
         SavedCacheError: it cannot be written.
     """
-    tokens = _pack_tokens(saved.tokens)
+    tokens = array("i", saved.tokens).tobytes()
     said = {
         "format": FORMAT,
         "tokens": len(saved.tokens),
@@ -106,10 +106,8 @@ def _read(path: Path, stream: BinaryIO, identity: Mapping[str, str]) -> SavedPre
         raise _of_another_version(path, 1)
     if not begin.startswith(MAGIC):
         raise SavedCacheError(f"{path} holds no cache that cogstep saved", path)
-    if len(begin) < len(MAGIC) + LENGTH.size:
-        raise damaged
-    (length,) = LENGTH.unpack_from(begin, len(MAGIC))
-    if length > LONGEST_HEADER:
+    length = int.from_bytes(begin[len(MAGIC) :], "little")
+    if len(begin) < len(MAGIC) + LENGTH.size or length > LONGEST_HEADER:
         raise damaged
     begin += stream.read(length)
     try:
@@ -121,7 +119,14 @@ def _read(path: Path, stream: BinaryIO, identity: Mapping[str, str]) -> SavedPre
     header: dict[str, Any] = json.loads(begin[len(MAGIC) + LENGTH.size :])  # from here on it is what we wrote
     if header["format"] != FORMAT:
         raise _of_another_version(path, header["format"])
-    _compare(path, header["identity"], identity)
+    theirs = header["identity"]
+    for name in sorted(identity.keys() | theirs.keys()):
+        if theirs.get(name) != identity.get(name):
+            raise SavedCacheError(
+                f"{path} was saved with another {name} ({theirs.get(name, 'none')}, and here it is "
+                f"{identity.get(name, 'none')}): it can't be used here",
+                path,
+            )
     size = 4 * header["tokens"] + header["state"]
     if os.fstat(stream.fileno()).st_size != len(begin) + DIGEST + size:
         raise damaged
@@ -132,7 +137,7 @@ def _read(path: Path, stream: BinaryIO, identity: Mapping[str, str]) -> SavedPre
     state = memoryview(data)[len(tokens) :]
     if not compare_digest(_digest(tokens, state), header["digest"]):
         raise damaged
-    return SavedPrefix(tuple(array("i", tokens.tobytes())), state, header["identity"])
+    return SavedPrefix(tuple(array("i", tokens.tobytes())), state, theirs)
 
 
 def _of_another_version(path: Path, number: Any) -> SavedCacheError:
@@ -151,20 +156,6 @@ def _digest(tokens: bytes | memoryview, state: memoryview) -> str:
     digest = hashlib.blake2b(tokens, digest_size=DIGEST)
     digest.update(state)
     return digest.hexdigest()
-
-
-def _compare(path: Path, theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
-    for name in sorted(ours.keys() | theirs.keys()):
-        if theirs.get(name) != ours.get(name):
-            raise SavedCacheError(
-                f"{path} was saved with another {name} ({theirs.get(name, 'none')}, and here it is "
-                f"{ours.get(name, 'none')}): it can't be used here",
-                path,
-            )
-
-
-def _pack_tokens(tokens: tuple[int, ...]) -> bytes:
-    return array("i", tokens).tobytes()
 
 
 def fingerprint(path: Path) -> str:

@@ -87,6 +87,23 @@ def is_installed(backend: BackendName) -> bool:
     return importlib.util.find_spec(PACKAGES[backend]) is not None
 
 
+def device_of(backend: BackendName) -> str:
+    """Return the device that an installed backend uses: ``"CPU"``, ``"GPU"`` or ``"Metal GPU"``. Imports the backend.
+
+    Raises:
+        ImportError, OSError: the package is installed but cannot be loaded.
+    """
+    if backend == "llama":
+        import llama_cpp.llama_cpp as native
+
+        # Built with support for a GPU that it also finds; which layers go there is the loader's choice.
+        return "GPU" if native.llama_supports_gpu_offload() else "CPU"
+    mx = importlib.import_module("mlx.core")
+    if mx.default_device() != mx.Device(mx.gpu):
+        return "CPU"
+    return "Metal GPU" if mx.metal.is_available() else "GPU"
+
+
 def require(backend: BackendName, spec: str) -> None:
     """Raise ``ExtraMissingError`` unless the backend is installed."""
     if not is_installed(backend):
@@ -105,11 +122,11 @@ def _shipped_source(backend: BackendName | None) -> Source:
             "no backend is installed: pip install 'cogstep[llama]' (llama.cpp) or 'cogstep[mlx]' (MLX)", extra="llama"
         )
     if backend == "mlx":
-        return Source("mlx", _mlx_directory(SMALL_MODEL / "mlx", ""))
+        return _mlx_directory(SMALL_MODEL / "mlx", "")
     files = sorted(SMALL_MODEL.glob("*.gguf"))
     if not files:
         raise ModelNotFoundError(f"the small model is missing from {SMALL_MODEL}; install cogstep again")
-    return Source("llama", _gguf_file(files[0], ""))
+    return _gguf_file(files[0], "")
 
 
 def _local(path: Path, spec: str) -> Source:
@@ -117,30 +134,26 @@ def _local(path: Path, spec: str) -> Source:
         raise ModelSpecError(f"an empty text names no model; use {FORMS}", spec=spec)
     try:
         if path.is_dir():
-            return Source("mlx", _mlx_directory(path, spec))
-        if path.is_file():
-            return Source("llama", _gguf_file(path, spec))
+            return _mlx_directory(path, spec)
         if path.exists():
-            _gguf_file(path, spec)
+            return _gguf_file(path, spec)
     except UnusableFileError as error:
         raise ModelFileError(f"{error}; a model is {FORMS}", spec=spec) from error
     except PermissionError as error:
         raise ModelFileError(f"{path} may not be read ({error.strerror}); see to its permissions", spec=spec) from error
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+_-]+):", spec)  # two letters at least: one may be a drive
-    if scheme:
+    if re.match(r"[A-Za-z][A-Za-z0-9+_-]+:", spec):  # two letters at least: one may be a drive
         raise ModelSpecError(f"{spec!r} names no model in a form that is known; use {FORMS}", spec=spec)
-    hint = ""
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", spec) and not spec.endswith(".gguf"):
-        hint = f"; for the Hugging Face hub, write hf:{spec}"
-    raise ModelNotFoundError(f"there is no file or directory {path}{hint or f'; a model is {FORMS}'}", spec=spec)
+    on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", spec) and not spec.endswith(".gguf")
+    hint = f"for the Hugging Face hub, write hf:{spec}" if on_hub else f"a model is {FORMS}"
+    raise ModelNotFoundError(f"there is no file or directory {path}; {hint}", spec=spec)
 
 
-def _mlx_directory(path: Path, spec: str) -> Path:
+def _mlx_directory(path: Path, spec: str) -> Source:
     check_mlx_directory(path, spec=spec)
-    return path
+    return Source("mlx", path)
 
 
-def _gguf_file(path: Path, spec: str) -> Path:
+def _gguf_file(path: Path, spec: str) -> Source:
     """Check that a file starts like GGUF: ``GGUF``, the version (4 bytes), numbers of tensors and keys (8 each)."""
     with open_regular(path) as stream:
         head = stream.read(24)
@@ -156,4 +169,4 @@ def _gguf_file(path: Path, spec: str) -> Path:
             "fetch a newer conversion of the model",
             spec=spec,
         )
-    return path
+    return Source("llama", path)

@@ -5,9 +5,9 @@
 - ``claude``, ``codex``: the arguments of each program, and the reader of its events
 - ``events``: the common base of both readers: lines, texts, and the state of a reply
 - ``failures``: classifies a program's error messages
-- ``running``, ``child``: one process: started, fed, read, interrupted, killed
-- ``sessions``: finds the program's session that a conversation continues
-- ``handles``, ``loading``: the runtime, and its creation by ``load_model``
+- ``conclusion``: the end of a reply, from all that is known of it
+- ``process``: one process: started, fed, read, interrupted, killed
+- ``handles``, ``loading``: the runtime with the programs' sessions, and its creation by ``load_model``
 
-``prompt``, ``claude``, ``codex``, ``events`` and ``failures`` are pure.
+``prompt``, ``claude``, ``codex``, ``events``, ``failures`` and ``conclusion`` are pure.
 """

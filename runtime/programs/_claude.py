@@ -20,15 +20,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define, evolve
+from attrs import astuple, evolve
 
 from cognition import Failure, GenerationOptions, ModelRequest, Usage
-from runtime.programs._events import EventReader, WrongEventError, count, object_of, optional_text, part, text_of
+from runtime.programs._events import EventReader, WrongEventError, count, items, object_of, optional_text, part, text_of
 from runtime.programs._failures import SESSION_GONE, failure_of, resets_at
 from runtime.programs._program import Program
 from runtime.programs.options import ClaudeOptions, McpServer
 
-INSTALL = "npm install -g @anthropic-ai/claude-code, and sign in with: claude"
 SIGN_IN = "sign in with `claude`, or set ANTHROPIC_API_KEY"
 
 VARIABLES = (
@@ -37,13 +36,12 @@ VARIABLES = (
 )  # fmt: skip
 """User environment variables that ``claude`` receives beside those of every child."""
 
-HEEDED = frozenset({"max_tokens", "thinking"})
-
 THINKING_TOKENS = 16_000
 """Thinking tokens of a reply, if the request asks for reasoning."""
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The tool that returns a schema reply; it runs nothing."""
+NO_STRUCTURED_OUTPUT = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
 MCP_HELPERS = frozenset({"ListMcpResourcesTool", "ReadMcpResourceTool"})
 """Tools that it adds to those of MCP servers."""
 
@@ -52,6 +50,12 @@ LONGEST_SCHEMA = 100_000
 
 AUTO_MEMORY = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
 """The variable that disables its own notes: they are not settings, and ``--setting-sources`` does not affect them."""
+
+LIMITS = {
+    "error_max_turns": "it took as many steps as ClaudeOptions.max_turns allows",
+    "error_max_budget_usd": "it cost as much as ClaudeOptions.max_cost allows",
+}
+"""The options that ended a reply, by the subtype of its result."""
 
 SYSTEM_FILE, MCP_FILE = "system.txt", "mcp.json"
 
@@ -80,29 +84,22 @@ def arguments(request: ModelRequest, options: ClaudeOptions, model: str, files: 
         # A name behind these would be taken for one more of theirs, so each is given by itself.
         f"--tools={','.join(_bases(options))}",
     ]  # fmt: skip
-    if options.tools:
-        told.append(f"--allowedTools={','.join(options.tools)}")
-    if options.mcp_servers:
-        told.append(f"--mcp-config={files / MCP_FILE}")
-    if options.dangerously_skip_permissions:
-        told.append("--dangerously-skip-permissions")
-    if request.system:
-        told.append(f"--{'append-' if options.append_system else ''}system-prompt-file={files / SYSTEM_FILE}")
-    elif not options.append_system:
-        told.append("--system-prompt=")
-    if model:
-        told.append(f"--model={model}")
-    if options.max_turns is not None:
-        told.append(f"--max-turns={options.max_turns}")
-    if options.max_cost is not None:
-        told.append(f"--max-budget-usd={options.max_cost}")
-    if request.options.response_format:
-        told.append(f"--json-schema={request.options.response_format}")
-    if not options.sessions:
-        told.append("--no-session-persistence")
-    if session:
-        told += [f"--resume={session}", "--fork-session"]
-    return told
+    system_option = "--append-system-prompt-file" if options.append_system else "--system-prompt-file"
+    optional = {
+        f"--allowedTools={','.join(options.tools)}": options.tools,
+        f"--mcp-config={files / MCP_FILE}": options.mcp_servers,
+        "--dangerously-skip-permissions": options.dangerously_skip_permissions,
+        f"{system_option}={files / SYSTEM_FILE}": request.system,
+        "--system-prompt=": not request.system and not options.append_system,
+        f"--model={model}": model,
+        f"--max-turns={options.max_turns}": options.max_turns is not None,
+        f"--max-budget-usd={options.max_cost}": options.max_cost is not None,
+        f"--json-schema={request.options.response_format}": request.options.response_format,
+        "--no-session-persistence": not options.sessions,
+        f"--resume={session}": session,
+        "--fork-session": session,
+    }
+    return told + [option for option, given in optional.items() if given]
 
 
 def files_for(request: ModelRequest, options: ClaudeOptions) -> dict[str, str]:
@@ -150,15 +147,6 @@ def refusal(request: ModelRequest) -> Failure | None:
 # ------------------------------------------------------------------------------------------------------------ reading
 
 
-@define
-class _MessageTokens:
-    """The tokens of one message so far."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    reused_tokens: int = 0
-
-
 class ClaudeReader(EventReader):
     """Reads the output of ``claude``.
 
@@ -176,7 +164,7 @@ class ClaudeReader(EventReader):
         self._texts_of = ""
         """The id of the message with the latest text."""
         self._reported: set[str] = set()
-        self._messages: dict[str, _MessageTokens] = {}
+        self._messages: dict[str, Usage] = {}
         self._reported_failure = ""
         self._code = ""
         self._counted = False
@@ -192,19 +180,23 @@ class ClaudeReader(EventReader):
         elif kind == "system" and event.get("subtype") == "init":
             self._read_start(event)
         elif kind == "system" and event.get("subtype") == "api_retry":
-            self._read_retry(event)
+            # It retries its provider ten times in three minutes. A key refused twice counts as invalid.
+            self._code = code = optional_text(event, "error") or self._code
+            if event.get("error_status") == 401 and count(event, "attempt") > 1:
+                self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=code)
         elif kind == "stream_event":
             self._read_stream_event(object_of(event, "event"))
         elif kind == "assistant":
             self._read_message(event)
         elif kind == "rate_limit_event":
-            self._read_rate_limit(part(event, "rate_limit_info"))
+            info = part(event, "rate_limit_info")
+            over = info.get("resetsAt")
+            if info.get("status") == "rejected" and isinstance(over, int | float):
+                self.limit_over = float(over)
 
     def _read_start(self, event: Mapping[str, Any]) -> None:
         """Check the program's reported tools and permissions against the options."""
-        tools = event.get("tools")
-        names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
-        more = [name for name in names if not self._may_have(name)]
+        more = [name for name in items(event, "tools", str) if not self._may_have(name)]
         if more:
             self.refuse(
                 f"offers its model tools that it was told to leave out ({', '.join(more[:8])}): it is too old for "
@@ -212,25 +204,19 @@ class ClaudeReader(EventReader):
             )
         if event.get("permissionMode") == "bypassPermissions" and not self._options.dangerously_skip_permissions:
             self.refuse("skips all permissions, which nobody has asked for: look at its settings")
-        servers = event.get("mcp_servers")
-        for server in servers if isinstance(servers, list) else ():
-            if isinstance(server, dict) and server.get("status") in ("failed", "needs-auth"):
-                self.warn(
-                    f"the MCP server {optional_text(server, 'name')!r} can't be used by claude ({server['status']})"
-                )
-
-    def _read_retry(self, event: Mapping[str, Any]) -> None:
-        """It retries its provider ten times in three minutes. A key refused twice counts as invalid."""
-        self._code = optional_text(event, "error") or self._code
-        if event.get("error_status") == 401 and count(event, "attempt") > 1:
-            self.wrong = failure_of("claude", f"its provider refuses the key; {SIGN_IN}", status=401, code=self._code)
+        for server in items(event, "mcp_servers", dict):
+            if server.get("status") in ("failed", "needs-auth"):
+                name = optional_text(server, "name")
+                self.warn(f"the MCP server {name!r} can't be used by claude ({server['status']})")
 
     def _may_have(self, tool: str) -> bool:
-        if tool in self._own or (self.structured and tool == STRUCTURED_OUTPUT):
-            return True
-        if self._options.mcp_servers and tool in MCP_HELPERS:
-            return True
-        return any(tool.startswith(f"mcp__{server.name}__") for server in self._options.mcp_servers)
+        servers = self._options.mcp_servers
+        return (
+            tool in self._own
+            or (self.structured and tool == STRUCTURED_OUTPUT)
+            or (bool(servers) and tool in MCP_HELPERS)
+            or any(tool.startswith(f"mcp__{server.name}__") for server in servers)
+        )
 
     # ------------------------------------------------------------------------------------------- one message
 
@@ -241,22 +227,19 @@ class ClaudeReader(EventReader):
             self._message = optional_text(message, "id")
             self._count(self._message, part(message, "usage"))
         elif kind == "content_block_delta":
-            self._delta(object_of(event, "delta"))
+            delta = object_of(event, "delta")
+            if delta.get("type") == "text_delta":
+                self._streamed.add(self._message)
+                self._text_of(self._message, text_of(delta, "text"))
+            elif delta.get("type") == "thinking_delta":
+                self._streamed.add(self._message)
+                self.reasoning(text_of(delta, "thinking"))
         elif kind == "message_delta":
             self._read_stop_reason(optional_text(part(event, "delta"), "stop_reason"))
             self._count(self._message, part(event, "usage"))
         elif kind == "error":
             error = part(event, "error")
             self._reported_failure, self._code = optional_text(error, "message"), optional_text(error, "type")
-
-    def _delta(self, delta: Mapping[str, Any]) -> None:
-        kind = delta.get("type")
-        if kind in ("text_delta", "thinking_delta"):
-            self._streamed.add(self._message)
-        if kind == "text_delta":
-            self._text_of(self._message, text_of(delta, "text"))
-        elif kind == "thinking_delta":
-            self.reasoning(text_of(delta, "thinking"))
 
     def _text_of(self, message: str, text: str) -> None:
         """Add text of a message; an empty line separates messages."""
@@ -302,30 +285,18 @@ class ClaudeReader(EventReader):
             self.reason = "length"  # it would have its model go on, three times
         elif why:
             self.reason = "stop"
-        self.failure = _declined_failure() if why == "refusal" else None
+        declined = Failure("claude: the model declined to answer", kind="fatal", code="refusal")
+        self.failure = declined if why == "refusal" else None
 
     def _count(self, message: str, usage: Mapping[str, Any]) -> None:
         """Update the counts of a message in progress: each event has the totals so far, or omits them."""
         if self._counted or not usage:
             return
-        so_far = self._messages.setdefault(message, _MessageTokens())
-        read = _usage(usage)
-        so_far.input_tokens = max(so_far.input_tokens, read.input_tokens)
-        so_far.output_tokens = max(so_far.output_tokens, read.output_tokens)
-        so_far.reused_tokens = max(so_far.reused_tokens, read.reused_tokens)
-        every = self._messages.values()
-        self.usage = Usage(
-            sum(one.input_tokens for one in every),
-            sum(one.output_tokens for one in every),
-            sum(one.reused_tokens for one in every),
-        )
+        so_far = self._messages.get(message, Usage())
+        self._messages[message] = Usage(*map(max, astuple(so_far), astuple(_usage(usage))))
+        self.usage = sum(self._messages.values(), Usage())
 
     # ------------------------------------------------------------------------------------------------- the end
-
-    def _read_rate_limit(self, info: Mapping[str, Any]) -> None:
-        over = info.get("resetsAt")
-        if info.get("status") == "rejected" and isinstance(over, int | float):
-            self.limit_over = float(over)
 
     def _result(self, event: Mapping[str, Any]) -> None:
         self.ended = True
@@ -337,52 +308,36 @@ class ClaudeReader(EventReader):
             self.usage = evolve(self.usage, cost=float(cost))
         if reason := optional_text(event, "stop_reason"):
             self._read_stop_reason(reason)
-        denials = event.get("permission_denials")
-        for denial in denials if isinstance(denials, list) else ():
-            if isinstance(denial, dict) and (name := optional_text(denial, "tool_name")):
+        for denial in items(event, "permission_denials", dict):
+            if name := optional_text(denial, "tool_name"):
                 self.warn(f"claude was refused a call of its tool {name!r}; ClaudeOptions.tools allows tools by name")
         if self.reason == "length":
             return
         if event.get("is_error") is not False or event.get("subtype") != "success":
             self._read_failure(event)
-        elif self.structured:
-            self._read_structured(event)
-        elif not self._texts_of and (result := optional_text(event, "result")):
-            self._text_of("?", result)
-
-    def _read_structured(self, event: Mapping[str, Any]) -> None:
-        if event.get("structured_output") is not None:
+        elif not self.structured:
+            self._text_of("?", "" if self._texts_of else optional_text(event, "result"))
+        elif event.get("structured_output") is not None:
             self.text(json.dumps(event["structured_output"], ensure_ascii=False))
-        elif self.failure is None:
-            self.failure = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
+        else:
+            self.failure = self.failure or NO_STRUCTURED_OUTPUT
 
     def _read_failure(self, event: Mapping[str, Any]) -> None:
         subtype = optional_text(event, "subtype")
-        errors = event.get("errors")
-        listed = [one for one in errors if isinstance(one, str)] if isinstance(errors, list) else []
-        words = optional_text(event, "result") or "; ".join(listed) or self._reported_failure
+        words = optional_text(event, "result") or "; ".join(items(event, "errors", str)) or self._reported_failure
         if "output token maximum" in words:  # the limit was reached: what had come of the reply is one that was cut
             self.reason = "length"
             return
-        limits = {
-            "error_max_turns": "it took as many steps as ClaudeOptions.max_turns allows",
-            "error_max_budget_usd": "it cost as much as ClaudeOptions.max_cost allows",
-        }
-        if subtype in limits:
-            self.failure = Failure(f"claude did not finish: {limits[subtype]}", kind="fatal", code=subtype)
+        if subtype in LIMITS:
+            self.failure = Failure(f"claude did not finish: {LIMITS[subtype]}", kind="fatal", code=subtype)
             return
         if subtype == "error_max_structured_output_retries":
-            self.failure = Failure("claude gave no reply in the form of the response_format", kind="bad_output")
+            self.failure = NO_STRUCTURED_OUTPUT
             return
         status = event.get("api_error_status")
-        self.failure = failure_of(
-            "claude",
-            words or f"it failed without a word ({subtype or 'no reason'})",
-            status=status if type(status) is int else None,
-            code="session_gone"
-            if SESSION_GONE.search(words)
-            else self._code or (subtype if subtype != "success" else ""),
-        )
+        code = "session_gone" if SESSION_GONE.search(words) else self._code or (subtype if subtype != "success" else "")
+        said = words or f"it failed without a word ({subtype or 'no reason'})"
+        self.failure = failure_of("claude", said, status=status if type(status) is int else None, code=code)
         self.limit_over = self.limit_over or resets_at(words)
 
 
@@ -392,17 +347,13 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(count(usage, "input_tokens") + read + written, count(usage, "output_tokens"), read)
 
 
-def _declined_failure() -> Failure:
-    return Failure("claude: the model declined to answer", kind="fatal", code="refusal")
-
-
 CLAUDE = Program(
     name="claude",
     options=ClaudeOptions,
-    install=INSTALL,
+    install="npm install -g @anthropic-ai/claude-code, and sign in with: claude",
     sign_in=SIGN_IN,
     variables=VARIABLES,
-    heeded=HEEDED,
+    heeded=frozenset({"max_tokens", "thinking"}),
     takes_system=True,
     forks=True,
     arguments=arguments,

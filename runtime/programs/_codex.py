@@ -24,20 +24,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cognition import GenerationOptions, ModelRequest, Usage
+from attrs import astuple
+
+from cognition import ModelRequest, Usage
 from runtime.children.start import SECRET
 from runtime.programs._events import EventReader, count, object_of, optional_text, part, text_of
 from runtime.programs._failures import failure_of
 from runtime.programs._program import Program
 from runtime.programs.options import CodexOptions, McpServer
 
-INSTALL = "npm install -g @openai/codex, and sign in with: codex login"
-SIGN_IN = "sign in with `codex login`, or set CODEX_API_KEY"
-
 VARIABLES = ("CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL")
 """User environment variables that ``codex`` receives beside those of every child."""
-
-HEEDED: frozenset[str] = frozenset()
 
 SCHEMA_FILE = "schema.json"
 
@@ -94,14 +91,14 @@ def arguments(request: ModelRequest, options: CodexOptions, model: str, files: P
     else:
         writes = any(tool in options.tools for tool in WRITERS)
         told.append(f"--sandbox={options.sandbox if writes else 'read-only'}")
-    if not options.user_settings:
-        told += ["--ignore-user-config", "--ignore-rules"]
-    if not options.sessions:
-        told.append("--ephemeral")
-    if model:
-        told.append(f"--model={model}")
-    if request.options.response_format:
-        told.append(f"--output-schema={files / SCHEMA_FILE}")
+    optional = {
+        "--ignore-user-config": not options.user_settings,
+        "--ignore-rules": not options.user_settings,
+        "--ephemeral": not options.sessions,
+        f"--model={model}": model,
+        f"--output-schema={files / SCHEMA_FILE}": request.options.response_format,
+    }
+    told += [option for option, given in optional.items() if given]
     for key, value in _config_values(options).items():
         told += ["-c", f"{key}={value}"]
     return [*told, *(["resume", session] if session else []), "-"]
@@ -123,7 +120,11 @@ def _config_values(options: CodexOptions) -> dict[str, str]:
     told |= dict.fromkeys(ALWAYS_OFF, "false")
     if not options.user_settings:
         told |= dict.fromkeys(USERS_OWN, "false")
-    told["shell_environment_policy.exclude"] = toml(_hidden_variables(options))
+    # Hidden from the model's commands: the variables for codex itself and its servers.
+    hidden = [name for name in VARIABLES if SECRET.search(name)]
+    hidden += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
+    exclude = [name for name in dict.fromkeys(hidden) if name not in options.variables]
+    told["shell_environment_policy.exclude"] = toml(exclude)
     if options.effort:
         told["model_reasoning_effort"] = toml(options.effort)
     for server in options.mcp_servers:
@@ -131,16 +132,9 @@ def _config_values(options: CodexOptions) -> dict[str, str]:
     return told
 
 
-def _hidden_variables(options: CodexOptions) -> list[str]:
-    """Return the variables to hide from the model's commands: those for codex itself and its servers."""
-    own = [name for name in VARIABLES if SECRET.search(name)]
-    own += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
-    return [name for name in dict.fromkeys(own) if name not in options.variables]
-
-
 def _server_config(server: McpServer, options: CodexOptions) -> dict[str, str]:
-    place = f"mcp_servers.{server.name}"
-    allowed = [tool.removeprefix(f"mcp__{server.name}__") for tool in options.tools if _tool_setting(server, tool)]
+    place, prefix = f"mcp_servers.{server.name}", f"mcp__{server.name}__"
+    allowed = [tool.removeprefix(prefix) for tool in options.tools if tool.startswith(prefix)]
     told = {f"{place}.enabled_tools": toml(allowed), f"{place}.default_tools_approval_mode": toml("approve")}
     if server.url:
         told[f"{place}.url"] = toml(server.url)
@@ -153,18 +147,9 @@ def _server_config(server: McpServer, options: CodexOptions) -> dict[str, str]:
     return told
 
 
-def _tool_setting(server: McpServer, tool: str) -> bool:
-    return tool.startswith(f"mcp__{server.name}__")
-
-
 def toml(value: str | list[str]) -> str:
     """Return a text or a list of texts in TOML: like JSON, but with DEL escaped."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode().replace("\x7f", "\\u007f")
-
-
-def settings(_options: GenerationOptions) -> dict[str, str]:
-    """Return the variables to set for a reply: none."""
-    return {}
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
@@ -175,11 +160,10 @@ class CodexReader(EventReader):
 
     Args:
         options: the options; the reader checks that ``codex`` obeys them.
-        structured: whether the request has a schema.
     """
 
-    def __init__(self, options: CodexOptions, *, structured: bool = False, **more: Any) -> None:
-        super().__init__("codex", structured=structured, **more)
+    def __init__(self, options: CodexOptions, **more: Any) -> None:
+        super().__init__("codex", **more)
         self._options = options
         self._held: str | None = None
         """The last message; it is the answer if the turn ends before another message."""
@@ -193,7 +177,16 @@ class CodexReader(EventReader):
         elif kind in ("item.started", "item.updated", "item.completed") and not self.ended:
             self._item(object_of(event, "item"), whole=kind == "item.completed")
         elif kind == "turn.completed":
-            self._read_completion(part(event, "usage"))
+            usage = part(event, "usage")
+            self.ended = True
+            self.failure = None  # a connection that was tried again, and came about
+            self.total = Usage(
+                count(usage, "input_tokens"), count(usage, "output_tokens"), count(usage, "cached_input_tokens")
+            )
+            # Codex reports the total of the whole session, including earlier turns; or it has begun to count anew.
+            since = [now - then for now, then in zip(astuple(self.total), astuple(self.before), strict=True)]
+            self.usage = self.total if min(since) < 0 else Usage(*since)
+            self._finish()
         elif kind == "turn.failed":
             self._reported_failure = optional_text(part(event, "error"), "message") or self._reported_failure
             self.ended = True
@@ -204,18 +197,19 @@ class CodexReader(EventReader):
 
     def _item(self, item: Mapping[str, Any], *, whole: bool) -> None:
         kind = optional_text(item, "type") or optional_text(item, "item_type")
-        if kind == "agent_message" or kind == "assistant_message":
-            if whole:
-                self._message(text_of(item, "text"))
+        if kind in ("agent_message", "assistant_message", "reasoning") and not whole:
+            return
+        if kind in ("agent_message", "assistant_message"):
+            self._message(text_of(item, "text"))
         elif kind == "reasoning":
-            if whole:
-                self.note(optional_text(item, "text"))
+            self.note(optional_text(item, "text"))
         elif kind == "error":
-            self._read_complaint(optional_text(item, "message"))
+            message = optional_text(item, "message")  # of unknown settings; those that it has replaced need no warning
+            if len(IGNORED.findall(message)) > len(OUTLIVED.findall(message)) or not OUTLIVED.search(message):
+                self.warn(f"codex says: {message[:300]}")
         elif kind == "mcp_tool_call":
-            self._report_call(
-                item, f"mcp__{optional_text(item, 'server')}__{optional_text(item, 'tool')}", item.get("arguments")
-            )
+            tool = f"mcp__{optional_text(item, 'server')}__{optional_text(item, 'tool')}"
+            self._report_call(item, tool, item.get("arguments"))
         elif kind in ITEMS:
             told = item.get("command") or item.get("query") or item.get("changes") or ""
             self._report_call(item, ITEMS[kind], told)
@@ -223,11 +217,6 @@ class CodexReader(EventReader):
             self.refuse("has started a helper of its own, which it was told not to do")
         elif kind not in HARMLESS:
             self.warn(f"codex did something of a kind that is not known here: {kind[:60]!r}")
-
-    def _read_complaint(self, message: str) -> None:
-        """It reports unknown settings here; settings that it has replaced need no warning."""
-        if len(IGNORED.findall(message)) > len(OUTLIVED.findall(message)) or not OUTLIVED.search(message):
-            self.warn(f"codex says: {message[:300]}")
 
     def _report_call(self, item: Mapping[str, Any], tool: str, arguments: Any) -> None:
         if tool not in self._options.tools:
@@ -243,45 +232,20 @@ class CodexReader(EventReader):
             self.note(self._held)
         self._held = text
 
-    def _read_completion(self, usage: Mapping[str, Any]) -> None:
-        self.ended = True
-        self.failure = None  # a connection that was tried again, and came about
-        self.total = Usage(
-            count(usage, "input_tokens"), count(usage, "output_tokens"), count(usage, "cached_input_tokens")
-        )
-        self.usage = _since(self.before, self.total)
-        self._finish()
-
     def _finish(self) -> None:
-        if self._held is not None:
-            self.text(self._held)
-            self._held = None
-
-
-def _since(before: Usage, total: Usage) -> Usage:
-    """The usage since ``before``: codex reports the total of the whole session, including earlier turns."""
-    parts = (
-        (total.input_tokens, before.input_tokens),
-        (total.output_tokens, before.output_tokens),
-        (total.reused_tokens, before.reused_tokens),
-    )
-    if any(now < then for now, then in parts):  # it has begun to count anew
-        return total
-    return Usage(*(now - then for now, then in parts))
+        self.text(self._held or "")
+        self._held = None
 
 
 CODEX = Program(
     name="codex",
     options=CodexOptions,
-    install=INSTALL,
-    sign_in=SIGN_IN,
+    install="npm install -g @openai/codex, and sign in with: codex login",
+    sign_in="sign in with `codex login`, or set CODEX_API_KEY",
     variables=VARIABLES,
-    heeded=HEEDED,
     takes_system=False,
     forks=False,
     arguments=arguments,
     files_for=files_for,
-    settings=settings,
-    refusal=lambda _request: None,
     reader=lambda options, structured: CodexReader(options, structured=structured),
 )

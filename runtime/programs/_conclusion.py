@@ -8,19 +8,17 @@ A reply succeeds only if all of this holds:
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
 from cognition import Failure, FinishReason
+from runtime.children.ending import describe_end
 from runtime.programs._events import EventReader
 from runtime.programs._failures import SESSION_GONE, failure_of
-from runtime.programs._process import ProcessEnd, ProcessTimeouts
+from runtime.programs._process import CANT_START, ProcessEnd
 from runtime.programs._program import Program
-from runtime.programs._tether import CANT_START
-
-SIGNALS = {int(number): number.name for number in signal.Signals}
+from runtime.programs.options import ProgramOptions
 
 
 @frozen
@@ -33,7 +31,7 @@ class Conclusion:
 
 
 def conclude(
-    program: Program, reader: EventReader, ended: ProcessEnd, timeouts: ProcessTimeouts, *, cut: bool, cancelled: bool
+    program: Program, reader: EventReader, ended: ProcessEnd, options: ProgramOptions, *, cut: bool, cancelled: bool
 ) -> Conclusion:
     """Return the end of a reply.
 
@@ -41,7 +39,7 @@ def conclude(
         program: the program.
         reader: has read its output to the last byte.
         ended: how its process has ended.
-        timeouts: its time limits.
+        options: with its time limits.
         cut: whether a stop text ended the reply.
         cancelled: whether the caller cancelled it before its end.
     """
@@ -54,27 +52,27 @@ def conclude(
         return Conclusion("stop", warnings=warnings)
     if reader.reason == "length":
         return Conclusion("length", warnings=warnings)
-    failure = reader.failure if reader.ended else _unfinished_failure(program, reader, ended, timeouts)
-    if failure is not None and ended.how in ("deadline", "silence"):
-        failure = _unfinished_failure(
-            program, reader, ended, timeouts
-        )  # what it said then is how it took the interruption
-    if failure is None and ended.how == "itself" and ended.code != 0:
-        failure = _classify_stderr(program, ended, f"{_describe_end(ended)} after its answer", "transient")
+    failure = reader.failure  # after a time limit, it is only how it took the interruption
+    if not reader.ended or (failure is not None and ended.how in ("deadline", "silence")):
+        failure = _unfinished_failure(program, reader, ended, options)
+    elif failure is None and ended.how == "itself" and ended.code != 0:
+        failure = _classify_stderr(program, ended, f"{describe_end(ended.code)} after its answer", transient=True)
     if failure is not None:
-        return Conclusion("error", _add_advice(program, failure), warnings)
+        if failure.kind == "auth" and program.sign_in not in failure.message:
+            failure = evolve(failure, message=f"{failure.message}; {program.sign_in}")
+        return Conclusion("error", failure, warnings)
     if ended.how == "lingering":
         warnings = (*warnings, f"{program.name} had to be ended: it did not end by itself after its answer")
     return Conclusion(reader.reason, warnings=warnings)
 
 
-def _unfinished_failure(program: Program, reader: EventReader, ended: ProcessEnd, timeouts: ProcessTimeouts) -> Failure:
+def _unfinished_failure(program: Program, reader: EventReader, ended: ProcessEnd, options: ProgramOptions) -> Failure:
     name = program.name
     if ended.how == "deadline":
-        return Failure(f"{name} took longer than {timeouts.deadline:g} s", kind="transient", code="deadline")
+        return Failure(f"{name} took longer than {options.deadline:g} s", kind="transient", code="deadline")
     if ended.how == "silence":
         said = f"; its last words were: {_last_line(ended.stderr)}" if ended.stderr else ""
-        return Failure(f"{name} was silent for {timeouts.silence:g} s{said}", kind="transient", code="silence")
+        return Failure(f"{name} was silent for {options.silence:g} s{said}", kind="transient", code="silence")
     if reader.failure is not None:
         return reader.failure
     if ended.code == CANT_START and "can't be started" in ended.stderr:
@@ -83,14 +81,12 @@ def _unfinished_failure(program: Program, reader: EventReader, ended: ProcessEnd
         words = reader.noise or ended.stderr
         said = f"; it said: {_last_line(words)}" if words else " and said nothing"
         return Failure(f"{name} ended without an answer{said}", kind="bad_output")
-    how = _describe_end(ended)
-    return _classify_stderr(
-        program, ended, how, "transient" if ended.code is None or ended.code < 0 else None, reader.noise
-    )
+    killed = ended.code is None or ended.code < 0
+    return _classify_stderr(program, ended, describe_end(ended.code), reader.noise, transient=killed)
 
 
-def _classify_stderr(program: Program, ended: ProcessEnd, how: str, otherwise: str | None, noise: str = "") -> Failure:
-    """Classify a failure by stderr; the kind is ``otherwise`` if stderr does not help."""
+def _classify_stderr(program: Program, ended: ProcessEnd, how: str, noise: str = "", *, transient: bool) -> Failure:
+    """Classify a failure by stderr; the kind is ``transient`` if stderr does not help and the failure may be that."""
     words = ended.stderr or noise
     failure = failure_of(program.name, f"{how}; it said: {words}" if words else how)
     if words:
@@ -98,28 +94,14 @@ def _classify_stderr(program: Program, ended: ProcessEnd, how: str, otherwise: s
         failure = evolve(failure_of(program.name, words), message=failure.message)
     if SESSION_GONE.search(words):
         return evolve(failure, kind="transient", code="session_gone")
-    if failure.kind is None and failure.status is None and otherwise == "transient":
+    if failure.kind is None and failure.status is None and transient:
         return evolve(failure, kind="transient")
     return failure
-
-
-def _describe_end(ended: ProcessEnd) -> str:
-    if ended.code is None:
-        return "can't be ended: the kernel holds it"
-    if ended.code < 0:
-        return f"was killed by {SIGNALS.get(-ended.code, f'signal {-ended.code}')}"
-    return f"ended with code {ended.code}"
 
 
 def _last_line(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
-
-
-def _add_advice(program: Program, failure: Failure) -> Failure:
-    if failure.kind == "auth" and program.sign_in not in failure.message:
-        return evolve(failure, message=f"{failure.message}; {program.sign_in}")
-    return failure
 
 
 def without(words: str, secrets: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from cognition import Failure, FinishReason, Usage
 from cognition.parsing import Output, ReasoningDelta, TextDelta
@@ -32,6 +32,9 @@ KEPT_NOISE = 400
 SHOWN_ARGUMENTS = 200
 """Maximum characters of the arguments of one of the program's tools."""
 TRAILING_HALF = re.compile("[\ud800-\udbff]\\Z")
+
+
+Item = TypeVar("Item")
 
 
 class WrongEventError(Exception):
@@ -231,6 +234,12 @@ def part(event: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return an optional object; empty for anything else."""
     value = event.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def items(event: Mapping[str, Any], key: str, kind: type[Item]) -> list[Item]:
+    """Return the items of one type in an optional list; none for anything else."""
+    value = event.get(key)
+    return [item for item in value if isinstance(item, kind)] if isinstance(value, list) else []
 
 
 def count(numbers: Mapping[str, Any], key: str) -> int:

@@ -28,66 +28,48 @@ alone.
 """
 
 CODES: Mapping[str, ErrorKind] = {
-    "authentication_failed": "auth",
-    "authentication_error": "auth",
-    "permission_error": "auth",
-    "billing_error": "auth",
-    "rate_limit": "rate_limit",
-    "rate_limit_error": "rate_limit",
-    "overloaded_error": "rate_limit",
-    "overloaded": "rate_limit",
-    "server_error": "transient",
-    "api_error": "transient",
-    "timeout_error": "transient",
+    **dict.fromkeys(("authentication_failed", "authentication_error", "permission_error", "billing_error"), "auth"),
+    **dict.fromkeys(("rate_limit", "rate_limit_error", "overloaded_error", "overloaded"), "rate_limit"),
+    **dict.fromkeys(("server_error", "api_error", "timeout_error"), "transient"),
 }
 """Codes of Claude Code's ``error`` of a message, and of Anthropic's errors in a stream."""
 
-WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
-    (
-        "auth",
-        (
-            r"please run /login", r"not logged in", r"codex login", r"invalid api key", r"invalid bearer token",
-            r"oauth token (?:has expired|revoked)", r"authentication_error", r"credit balance is too low",
-            r"check your plan and billing", r"refresh token", r"missing bearer", r"sign in again",
-            r"could not resolve authentication",
-        ),
+WORDS: Mapping[ErrorKind, tuple[str, ...]] = {
+    "auth": (
+        r"please run /login", r"not logged in", r"codex login", r"invalid api key", r"invalid bearer token",
+        r"oauth token (?:has expired|revoked)", r"authentication_error", r"credit balance is too low",
+        r"check your plan and billing", r"refresh token", r"missing bearer", r"sign in again",
+        r"could not resolve authentication",
     ),
-    (
-        "context_overflow",
-        (r"prompt is too long", r"context_length_exceeded", r"exceeds the context window", r"ran out of room"),
+    "context_overflow": (
+        r"prompt is too long", r"context_length_exceeded", r"exceeds the context window", r"ran out of room",
     ),
-    (
-        "rate_limit",
-        (
-            r"usage limit", r"hit your (?:\w+ )?limit", r"limit reached", r"rate.?limit", r"too many requests",
-            r"at capacity", r"overloaded",
-        ),
+    "rate_limit": (
+        r"usage limit", r"hit your (?:\w+ )?limit", r"limit reached", r"rate.?limit", r"too many requests",
+        r"at capacity", r"overloaded",
     ),
-    (
-        "offline",
-        (
-            r"ENOTFOUND", r"EAI_AGAIN", r"ENETUNREACH", r"getaddrinfo", r"dns error", r"unable to connect to API",
-            r"failed to lookup address",
-        ),
+    "offline": (
+        r"ENOTFOUND", r"EAI_AGAIN", r"ENETUNREACH", r"getaddrinfo", r"dns error", r"unable to connect to API",
+        r"failed to lookup address",
     ),
-    (
-        "transient",
-        (
-            r"ECONNRESET", r"ECONNREFUSED", r"ETIMEDOUT", r"EPIPE", r"connection error", r"stream disconnected",
-            r"error sending request", r"request timed out", r"premature close", r"fetch failed",
-            r"internal server error", r"no conversation found", r"no rollout found", r"exceeded retry limit",
-            r"high demand",
-        ),
+    "transient": (
+        r"ECONNRESET", r"ECONNREFUSED", r"ETIMEDOUT", r"EPIPE", r"connection error", r"stream disconnected",
+        r"error sending request", r"request timed out", r"premature close", r"fetch failed",
+        r"internal server error", r"no conversation found", r"no rollout found", r"exceeded retry limit",
+        r"high demand",
     ),
-)  # fmt: skip
+}  # fmt: skip
 """Phrases of the programs and of their runtimes, most specific kinds first."""
-PHRASES = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in WORDS)
+PHRASES = {kind: re.compile("|".join(words), re.IGNORECASE) for kind, words in WORDS.items()}
 
 TRY_AGAIN = re.compile(
     r"(?:try again|retry|retrying|retry.after)\D{0,12}?((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*(?:and\s+)?)+)", re.IGNORECASE
 )
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+SECONDS = {
+    "ms|msec|milli[a-z]*": 0.001, "s|secs?|seconds?": 1.0, "m|mins?|minutes?": 60.0, "h|hrs?|hours?": 3600.0,
+    "d|days?": 86400.0,
+}  # fmt: skip
 RESETS_AT = re.compile(r"limit reached\|(\d{9,11})\b")
 """Claude Code's older form: the end of a limit, in seconds since 1970."""
 
@@ -99,9 +81,7 @@ TOO_OLD = re.compile(
 SESSION_GONE = re.compile(r"no conversation found|no rollout found|session .{0,80}not found", re.IGNORECASE)
 
 
-def failure_of(
-    program: str, said: str, *, status: int | None = None, code: str = "", retry_after: float | None = None
-) -> Failure:
+def failure_of(program: str, said: str, *, status: int | None = None, code: str = "") -> Failure:
     """Return the classified failure.
 
     Args:
@@ -109,19 +89,16 @@ def failure_of(
         said: its message.
         status: an HTTP status, if it reported one separately.
         code: its error code, if any.
-        retry_after: seconds, if reported separately.
     """
     said = " ".join(said.split())
     shown = said if len(said) <= LONGEST else elide(said, LONGEST // 2, LONGEST // 2, lambda _: " ... ")
     if status is None and (found := STATUS.search(said)):
         status = int(found[1] or found[2])
-    kind = _kind(said, status, code)
-    if retry_after is None and kind == "rate_limit":
-        retry_after = seconds_to_wait(said)
-    failure = Failure(f"{program}: {shown}", kind=kind, status=status, code=code, retry_after=retry_after)
     if TOO_OLD.search(said):
         return Failure(f"{program} is too old for what it is asked, or too new: update it ({shown})", kind="fatal")
-    return failure
+    kind = _kind(said, status, code)
+    retry_after = seconds_to_wait(said) if kind == "rate_limit" else None
+    return Failure(f"{program}: {shown}", kind=kind, status=status, code=code, retry_after=retry_after)
 
 
 def _kind(said: str, status: int | None, code: str) -> ErrorKind | None:
@@ -129,31 +106,19 @@ def _kind(said: str, status: int | None, code: str) -> ErrorKind | None:
         return classify(Failure("", status=status))
     if code in CODES:
         return CODES[code]
-    return next((kind for kind, pattern in PHRASES if pattern.search(said)), None)
+    return next((kind for kind, pattern in PHRASES.items() if pattern.search(said)), None)
 
 
 def seconds_to_wait(said: str) -> float | None:
     """Return the waiting time in a message, such as ``try again in 1 hour 5 minutes``, or None."""
     found = TRY_AGAIN.search(said)
-    if found is None:
-        return None
     waits = [
-        float(amount) * SECONDS[key]
-        for amount, unit in AMOUNT.findall(found[1])
-        if (key := _unit(unit.lower())) is not None
+        float(amount) * seconds
+        for amount, unit in AMOUNT.findall(found[1] if found else "")
+        for words, seconds in SECONDS.items()
+        if re.fullmatch(words, unit.lower())
     ]
     return sum(waits) if waits else None
-
-
-def _unit(word: str) -> str | None:
-    if word in ("ms", "msec") or word.startswith("milli"):
-        return "ms"
-    long = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
-    short = {"s": "sec", "m": "min", "h": "hr"}
-    for key, name in long.items():
-        if word in (key, name, f"{name}s", short.get(key), f"{short.get(key)}s"):
-            return key
-    return None
 
 
 def resets_at(said: str) -> float | None:

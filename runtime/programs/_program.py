@@ -26,15 +26,15 @@ class Program:
     """How to sign in."""
     variables: tuple[str, ...]
     """Names of user environment variables that it receives."""
-    heeded: frozenset[str]
-    """Request options that it supports."""
     takes_system: bool
     """Whether it accepts a system prompt; otherwise the prompt includes it."""
     forks: bool
     """Whether continuing a session leaves the old session unchanged."""
     arguments: Callable[[ModelRequest, Any, str, Path, str], list[str]]
     files_for: Callable[[ModelRequest, Any], dict[str, str]]
-    settings: Callable[[GenerationOptions], dict[str, str]]
-    refusal: Callable[[ModelRequest], Failure | None]
     reader: Callable[[Any, bool], EventReader]
     """Called with its options, and with whether the request has a schema."""
+    heeded: frozenset[str] = frozenset()
+    """Request options that it supports."""
+    settings: Callable[[GenerationOptions], dict[str, str]] = lambda _options: {}
+    refusal: Callable[[ModelRequest], Failure | None] = lambda _request: None

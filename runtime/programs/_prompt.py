@@ -79,26 +79,21 @@ def _text_entry(message: Message) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------- what can't be had
 
 
-def picture_in(messages: Iterable[Message]) -> str:
-    """Return a description of the first picture in a conversation; empty if there is none."""
+def picture_refusal(name: str, messages: Iterable[Message]) -> str:
+    """Return the message that refuses a conversation with a picture; empty if there is none."""
     for message in messages:
         if isinstance(message, UserMessage) and message.parts and (images := images_of(message.parts)):
-            return str(images[0])
+            return (
+                f"the conversation holds {images[0]}, and {name} takes text alone here; use a model that takes images, "
+                "or describe the picture in words"
+            )
     return ""
-
-
-def picture_refusal(name: str, picture: str) -> str:
-    """Return the message that refuses a conversation with a picture."""
-    return (
-        f"the conversation holds {picture}, and {name} takes text alone here; use a model that takes images, or "
-        "describe the picture in words"
-    )
 
 
 def refusal(name: str, request: ModelRequest) -> Failure | None:
     """Return why a request is refused before anything is sent, or None."""
-    if picture := picture_in(request.messages):
-        return Failure(picture_refusal(name, picture), kind="modality")
+    if picture := picture_refusal(name, request.messages):
+        return Failure(picture, kind="modality")
     options = request.options
     if request.protocol == "native" and request.tools and options.tool_choice not in ("auto", "none"):
         return Failure(
@@ -133,11 +128,8 @@ def unsupported_options(name: str, options: GenerationOptions, heeded: frozenset
     """
     usual = GenerationOptions()
     asked = [
-        field
+        f"{field.name}={value!r}"
         for field in fields(GenerationOptions)
-        if field.name not in ALWAYS | heeded and getattr(options, field.name) != getattr(usual, field.name)
+        if (value := getattr(options, field.name)) != getattr(usual, field.name) and field.name not in ALWAYS | heeded
     ]
-    if not asked:
-        return ()
-    names = ", ".join(f"{field.name}={getattr(options, field.name)!r}" for field in asked)
-    return (f"{name} has no place for {names}: the reply was sampled without",)
+    return (f"{name} has no place for {', '.join(asked)}: the reply was sampled without",) if asked else ()

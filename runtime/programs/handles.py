@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 
-from attrs import define, evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from cognition import Failure, ModelRequest, Usage
 from cognition.context.window import CHARS_PER_TOKEN
@@ -29,7 +29,7 @@ from runtime.local.stops import StopFilter
 from runtime.programs import _prompt as prompt
 from runtime.programs._conclusion import conclude, without
 from runtime.programs._events import EventReader
-from runtime.programs._process import Launch, ProcessTimeouts, Reaction, RunningProcess
+from runtime.programs._process import Launch, Reaction, RunningProcess
 from runtime.programs._program import Program
 from runtime.programs.options import ProgramOptions
 from runtime.protocol.done import done_of
@@ -73,24 +73,21 @@ class Sessions:
             lines: the conversation's messages.
         """
         with self._lock:
-            found = SessionMatch()
+            found = SessionMatch(self._first)
             for number, key in enumerate(_keys(about, lines[:-1]), start=1):
                 if key in self._known:
                     found = evolve(self._known[key], lines=number)
-            if found.session:
+            if found.lines:
                 self._reserve(found.session)
-                return found
-            first = self._first
-            if first and not self._forks:
+            elif not self._forks:
                 self._first = ""
-            return SessionMatch(first)
+            return found
 
     def remember(self, about: str, lines: Sequence[str], session: str, used: Usage = Usage()) -> None:  # noqa: B008 - frozen
         """Record that a session now contains all these lines, including the reply, and its usage."""
         *_, key = _keys(about, lines)
         with self._lock:
-            if not self._forks:
-                self._reserve(session)
+            self._reserve(session)
             self._known.pop(key, None)
             self._known[key] = SessionMatch(session, used=used)
             while len(self._known) > MOST:
@@ -158,17 +155,13 @@ class _Reply:
     submitted: float
     running: RunningProcess
     outputs: list[Output] = field(factory=list)
-    stops: StopFilter = field(init=False)
+    stops: StopFilter = field(default=Factory(lambda self: StopFilter(self.request.options.stop), takes_self=True))
     session: str = ""
     dropped: bool = False
     """Whether a part was dropped because the reply was cancelled."""
     started: float | None = None
     first: float | None = None
     last: float | None = None
-
-    @stops.default
-    def _no_stop_yet(self) -> StopFilter:
-        return StopFilter(self.request.options.stop)
 
     def emit(self, output: Output) -> None:
         """Deliver an output, unless the reply was cancelled."""
@@ -219,7 +212,6 @@ class ProgramRunner:
         self.program: Program = program
         self.options: ProgramOptions = options
         self._model = model
-        self._timeouts = ProcessTimeouts(options.deadline, options.silence, options.grace)
         self._sessions = Sessions(forks=program.forks, first=options.resume) if options.sessions else None
         self._open = OpenRequests(queue_limit)
         self._lock = threading.RLock()  # a garbage collection may close it in the middle of anything
@@ -232,9 +224,8 @@ class ProgramRunner:
             raise ModelOptionsError(f"folder: there is no directory {folder}", spec=program.name)
         # For this user alone. Where no folder is given, the program runs in one that stays empty.
         self._place = Path(tempfile.mkdtemp(prefix="cogstep-"))
+        (self._place / "empty").mkdir()
         self._folder = folder or self._place / "empty"
-        if folder is None:
-            self._folder.mkdir()
 
     def submit(self, reply: _Reply) -> None:
         """Queue a reply; its ``put`` receives the outputs, then exactly one ``Done``."""
@@ -253,30 +244,25 @@ class ProgramRunner:
         """Cancel a reply; a waiting reply ends immediately."""
         reply.running.cancel()
         with self._lock:
-            waited = reply in self._waiting
-            if waited:
-                self._waiting.remove(reply)
-        if waited:
-            self._end(reply, done_of((), "cancelled"))
+            if reply not in self._waiting:
+                return
+            self._waiting.remove(reply)
+        self._end(reply, done_of((), "cancelled"))
 
     def close(self) -> None:
         """End all replies as cancelled, wait for their processes, and delete all files. May be called twice."""
         with self._lock:
             self.closed = True
-            waiting, threads = list(self._waiting), list(self._at_work.items())
-            self._waiting.clear()
-        for reply in waiting:
-            reply.running.cancel()
-            self._end(reply, done_of((), "cancelled"))
-        for reply, _thread in threads:
-            reply.running.cancel()
-        for _reply, thread in threads:
+            replies, threads = [*self._waiting, *self._at_work], list(self._at_work.values())
+        for reply in replies:
+            self.cancel(reply)
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join()
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _begin_next(self) -> None:
-        while self._waiting and len(self._at_work) < self.options.at_once:
+        while not self.closed and self._waiting and len(self._at_work) < self.options.at_once:
             reply = self._waiting.popleft()
             thread = threading.Thread(
                 target=self._work, args=(reply,), name=f"cogstep {self.program.name}", daemon=True
@@ -298,8 +284,7 @@ class ProgramRunner:
             done = done_of(reply.outputs, "error", Failure(said, kind="fatal"))
         with self._lock:
             del self._at_work[reply]
-            if not self.closed:
-                self._begin_next()
+            self._begin_next()
         self._end(reply, done)
 
     def _answer(self, reply: _Reply) -> Done:
@@ -319,11 +304,10 @@ class ProgramRunner:
             launch = self._launch(request, lines, known, files, environ)
             reply.started = time.monotonic()
             ended = reply.running.run(launch, lambda data: _read_output(reply, reader, data))
-        except ModelNotFoundError as error:
-            return done_of((), "error", Failure(str(error), kind="fatal"))
-        except OSError as error:
-            why = f"{program.name} can't be started ({error}); install it again: {program.install}"
-            return done_of((), "error", Failure(why, kind="fatal"))
+        except (ModelNotFoundError, OSError) as error:
+            unstartable = f"{program.name} can't be started ({error}); install it again: {program.install}"
+            said = str(error) if isinstance(error, ModelNotFoundError) else unstartable
+            return done_of((), "error", Failure(said, kind="fatal"))
         finally:
             shutil.rmtree(files, ignore_errors=True)
         for output in reader.finish():
@@ -333,20 +317,24 @@ class ProgramRunner:
         # What was cancelled after its last word had been handed on is a whole reply. A failure behind a cancellation is
         # how the program took the interruption.
         cancelled = reply.running.cancelled and (reply.dropped or not reader.ended or reader.failure is not None)
-        end = conclude(program, reader, ended, self._timeouts, cut=reply.stops.hit, cancelled=cancelled)
-        failure = _add_wait(end.failure, reader)
+        end = conclude(program, reader, ended, self.options, cut=reply.stops.hit, cancelled=cancelled)
+        failure = end.failure
         if failure is not None:
-            failure = evolve(failure, message=without(failure.message, secrets))
-        done = done_of(
-            reply.outputs,
-            end.reason,
-            failure,
-            usage=reader.usage,
-            timings=reply.timings,
-            warnings=(*self._warnings(request), *[without(one, secrets) for one in end.warnings]),
+            failure = evolve(_add_wait(failure, reader), message=without(failure.message, secrets))
+        warnings = (
+            *prompt.unsupported_tools(program.name, request),
+            *prompt.unsupported_options(program.name, request.options, program.heeded),
+            *skipped_permissions_warnings(program, self.options),
+            *[without(one, secrets) for one in end.warnings],
         )
+        usage, timings = reader.usage, reply.timings
+        done = done_of(reply.outputs, end.reason, failure, usage=usage, timings=timings, warnings=warnings)
         if self._sessions is not None:
-            self._keep(self._sessions, about, lines, known, done, reader)
+            if done.failure is not None and done.failure.code == "session_gone":
+                self._sessions.forget(about, lines, known.session)
+            elif done.finish_reason == "stop" and reader.ended and reader.session:
+                said = prompt.line_of({"role": "assistant", "content": done.text})
+                self._sessions.remember(about, [*lines, said], reader.session, reader.total)
         return done
 
     def _launch(
@@ -364,32 +352,9 @@ class ProgramRunner:
         if request.system and not program.takes_system and not known.lines:
             new = [prompt.system_line(request.system), *new]
         told = prompt.prompt_of(new, goes_on=bool(known.session))
-        return Launch(
-            path,
-            program.arguments(request, options, self._model, files, known.session),
-            environ | program.settings(request.options),
-            str(self._folder),
-            told.encode(),
-        )
-
-    def _warnings(self, request: ModelRequest) -> tuple[str, ...]:
-        name = self.program.name
-        skipped = (skipped_permissions_warning(name),) if self.options.dangerously_skip_permissions else ()
-        return (
-            *prompt.unsupported_tools(name, request),
-            *prompt.unsupported_options(name, request.options, self.program.heeded),
-            *skipped,
-        )
-
-    @staticmethod
-    def _keep(
-        sessions: Sessions, about: str, lines: list[str], known: SessionMatch, done: Done, reader: EventReader
-    ) -> None:
-        if done.failure is not None and done.failure.code == "session_gone":
-            sessions.forget(about, lines, known.session)
-        elif done.finish_reason == "stop" and reader.ended and reader.session:
-            said = prompt.line_of({"role": "assistant", "content": done.text})
-            sessions.remember(about, [*lines, said], reader.session, reader.total)
+        arguments = program.arguments(request, options, self._model, files, known.session)
+        environ = environ | program.settings(request.options)
+        return Launch(path, arguments, environ, str(self._folder), told.encode())
 
 
 def _read_output(reply: _Reply, reader: EventReader, data: bytes) -> Reaction:
@@ -402,16 +367,17 @@ def _read_output(reply: _Reply, reader: EventReader, data: bytes) -> Reaction:
     return "over" if reader.ended else "more"
 
 
-def _add_wait(failure: Failure | None, reader: EventReader) -> Failure | None:
+def _add_wait(failure: Failure, reader: EventReader) -> Failure:
     """Add the remaining time to a rate limit, if the program reported its end."""
-    if failure is None or failure.kind != "rate_limit" or failure.retry_after is not None or reader.limit_over is None:
+    if failure.kind != "rate_limit" or failure.retry_after is not None or reader.limit_over is None:
         return failure
     return evolve(failure, retry_after=max(reader.limit_over - time.time(), 0.0))
 
 
-def skipped_permissions_warning(name: str) -> str:
-    """The warning of each reply that skips permissions."""
-    return f"{name} runs its tools without asking and outside of any sandbox (dangerously_skip_permissions)"
+def skipped_permissions_warnings(program: Program, options: ProgramOptions) -> tuple[str, ...]:
+    """Return the warning of each reply, if it skips permissions."""
+    warning = f"{program.name} runs its tools without asking and outside of any sandbox (dangerously_skip_permissions)"
+    return (warning,) if options.dangerously_skip_permissions else ()
 
 
 class ProgramGeneration(LocalGeneration):
@@ -462,7 +428,7 @@ class ProgramRuntime(Closeable):
         self.runner: ProgramRunner = ProgramRunner(program, model, options, queue_limit)
         self._owner = new_owner()
         name = f"{program.name}:{model}" if model else program.name
-        warned = (skipped_permissions_warning(program.name),) if options.dangerously_skip_permissions else ()
+        warned = skipped_permissions_warnings(program, options)
         self._info = ModelInfo(
             name, program.name, "", options.context_tokens, FORMATS["plain"], WHAT_IT_CAN, warnings=warned
         )
@@ -472,7 +438,7 @@ class ProgramRuntime(Closeable):
         self._check_open()
         check_allowed(f"ask {self._info.name}")
         outputs: SimpleQueue[Output | Done] = SimpleQueue()
-        running = RunningProcess(self.runner._timeouts)
+        running = RunningProcess(self.runner.options)
         reply = _Reply(request, outputs.put, owner_or(self._owner), time.monotonic(), running)
         self.runner.submit(reply)
         return ProgramGeneration(self, reply, outputs)
@@ -480,8 +446,8 @@ class ProgramRuntime(Closeable):
     def count_tokens(self, request: ModelRequest) -> int:
         """Estimate the prompt tokens of this request: only the program's provider can count them."""
         self._check_open()
-        if picture := prompt.picture_in(request.messages):
-            raise MediaError(prompt.picture_refusal(self.runner.program.name, picture))
+        if picture := prompt.picture_refusal(self.runner.program.name, request.messages):
+            raise MediaError(picture)
         lines = prompt.lines_of(request.messages, native=request.protocol == "native")
         return int((len(request.system) + len(prompt.prompt_of(lines))) / CHARS_PER_TOKEN)
 

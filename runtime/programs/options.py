@@ -39,6 +39,9 @@ def _name_validator(pattern: re.Pattern[str], what: str) -> Any:
     return check
 
 
+_variable_name = _name_validator(VARIABLE, "name of an environment variable")
+
+
 @checked
 @frozen(kw_only=True)
 class McpServer:
@@ -54,11 +57,9 @@ class McpServer:
     """A program and its arguments, for a server that communicates over stdin and stdout."""
     url: str = ""
     """The URL of a streamable HTTP server."""
-    variables: tuple[str, ...] = field(
-        default=(), validator=_name_validator(VARIABLE, "name of an environment variable")
-    )
+    variables: tuple[str, ...] = field(default=(), validator=_variable_name)
     """Names of environment variables for the server. Their values appear in no file and no command line."""
-    token: str = field(default="", validator=_name_validator(VARIABLE, "name of an environment variable"))
+    token: str = field(default="", validator=_variable_name)
     """The name of the environment variable with a bearer token for ``url``."""
 
     def __attrs_post_init__(self) -> None:
@@ -91,9 +92,7 @@ class ProgramOptions:
     """
     folder: str | Path | None = None
     """The working directory of the program, which its tools can read and change. None: an empty folder of its own."""
-    variables: tuple[str, ...] = field(
-        default=(), validator=_name_validator(VARIABLE, "name of an environment variable")
-    )
+    variables: tuple[str, ...] = field(default=(), validator=_variable_name)
     """Names of further environment variables that the program receives, beside those in
     ``docs/guides/command-line-models.md``.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import jinja2
 import jinja2.meta
@@ -17,7 +17,7 @@ import jinja2.meta
 from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates._conversation import UNDEFINED, Entry, Undefined
 from runtime.templates._derivation import Derivation, derive
-from runtime.templates._sandbox import SIZE, STEPS, LimitExceeded, Sandbox, clock
+from runtime.templates._sandbox import SIZE, STEPS, LimitExceeded, Sandbox
 
 DATETIME = "%b %d %Y %H:%M:%S GMT"
 """The time format of FireFunction's template, as in llama.cpp."""
@@ -27,33 +27,7 @@ LONGEST_REASON = 300
 
 PUBLISHERS = "use the template of the model's publisher"
 
-
 TOO_MUCH_MEMORY = "it takes more memory than any conversation needs"
-
-
-class TemplateRenderer(Protocol):
-    """The interface of a ``ChatTemplate`` to its template, in this process or another."""
-
-    def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, options: Mapping[str, Any]) -> str:
-        """Render dictionaries unchanged.
-
-        Raises:
-            TemplateError: the template refuses them, or fails.
-            TemplateStoppedError: a limit stopped it.
-        """
-        ...
-
-    def derive(self) -> Derivation:
-        """Derive all facts about the template.
-
-        Raises:
-            TemplateStoppedError: a limit stopped it.
-        """
-        ...
-
-    def close(self) -> None:
-        """Free its resources; the next request creates them again."""
-        ...
 
 
 class CompiledTemplate:
@@ -82,7 +56,8 @@ class CompiledTemplate:
         self._source = source
         self._now = now
         self._sandbox = Sandbox(steps, size)
-        self._sandbox.globals |= {"strftime_now": clock(now), "bos_token": bos_token, "eos_token": eos_token}
+        self._sandbox.globals |= {"bos_token": bos_token, "eos_token": eos_token}
+        self._sandbox.globals["strftime_now"] = lambda format: now().strftime(format)
         try:
             self._template = self._sandbox.from_string(source)
             self._wanted = jinja2.meta.find_undeclared_variables(self._sandbox.parse(source))
@@ -99,6 +74,12 @@ class CompiledTemplate:
             raise TemplateError(f"the chat template can't be compiled ({error_text(error)}); {PUBLISHERS}") from error
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, options: Mapping[str, Any]) -> str:
+        """Render dictionaries unchanged.
+
+        Raises:
+            TemplateError: the template refuses them, or fails.
+            TemplateStoppedError: a limit stopped it.
+        """
         variables: dict[str, Any] = {"messages": messages, **options}
         if tools is UNDEFINED:
             tools = None
@@ -120,6 +101,11 @@ class CompiledTemplate:
             raise TemplateError(f"the chat template refuses the conversation: {error_text(error)}") from error
 
     def derive(self) -> Derivation:
+        """Derive all facts about the template.
+
+        Raises:
+            TemplateStoppedError: a limit stopped it.
+        """
         return derive(lambda messages, tools, **options: self.apply(messages, tools, options), self._source)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from attrs import Factory, field, frozen
+from attrs import evolve, field, frozen
 
 from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolMessage, ToolSpec, UserMessage
 from cognition.values.content import images_of
@@ -86,12 +86,7 @@ def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
 
     one = _text_entry_for_calls if shape.calls_as_text else _entry
     one = one if request.protocol == "native" else _text_entry
-    made = [
-        {"role": "user", "content": shield.text(message.text)}
-        if isinstance(message, UserMessage) and not message.parts
-        else one(message, shield, shape, call_id)
-        for message in request.messages
-    ]
+    made = [one(message, shield, shape, call_id) for message in request.messages]
     if request.system:
         system = shield.text(request.system)
         if shape.fold_system:
@@ -117,19 +112,12 @@ def tool_entries(tools: Sequence[ToolSpec], shield: Shield) -> list[Entry]:
     ]
 
 
-@frozen(eq=False)
+@frozen
 class _Same:
     """Tools as a key, compared by identity, since equal tools (1 and True in a schema) may be written differently."""
 
-    tools: tuple[ToolSpec, ...]
+    tools: tuple[ToolSpec, ...] = field(eq=lambda tools: tuple(map(id, tools)))
     """A reference to each, so that its id is not reused."""
-    _ids: tuple[int, ...] = field(init=False, default=Factory(lambda self: tuple(map(id, self.tools)), takes_self=True))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._ids == other._ids
-
-    def __hash__(self) -> int:
-        return hash(self._ids)
 
 
 class OfferedTools:
@@ -143,10 +131,6 @@ class OfferedTools:
 
     def entries(self, tools: Sequence[ToolSpec]) -> list[Entry]:
         return self._entries(_Same(tuple(tools)))
-
-    @property
-    def remembered_tools(self) -> int:
-        return self._entries.cache_info().currsize
 
 
 def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
@@ -185,8 +169,7 @@ def _text_entry_for_calls(message: Message, shield: Shield, shape: Shape, call_i
     """Write calls in the assistant's text, and a result in the user's role, so that the conversation stays complete."""
     if isinstance(message, AssistantMessage):
         told = "\n".join(filter(None, (message.text, _calls_as_text(message))))
-        entry: Entry = {"role": "assistant", "content": shield.text(told)}
-        return {**entry, shape.reasoning_key: shield.text(message.reasoning)} if message.reasoning else entry
+        return _entry(evolve(message, text=told, calls=()), shield, shape, call_id)
     return _text_entry(message, shield, shape, call_id)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import combinations_with_replacement
 
 from attrs import evolve, frozen
@@ -60,6 +61,9 @@ LONGEST_MARKER = 64
 
 
 LONGEST_TEXT = 256
+
+EMPTY_REASONING = re.compile(r"^.*</[^<>\s]*think[^<>\s]*>", re.DOTALL)
+"""Matches up to the end of an empty block of reasoning before a call."""
 
 
 @frozen
@@ -115,32 +119,20 @@ class _ProbeTexts:
     other: _ProbeTexts | None = None
     """The same with other words."""
 
-    def proves(self, spec: FormatSpec) -> bool:
-        """Return whether this format reads back all probes, with either set of words."""
-        probes = (self.plain, self.thinking, self.one, self.two)
-        return all(probe.read_with(spec) for probe in probes if probe) and (
-            self.other is None or self.other.proves(spec)
-        )
-
-    def proves_calls(self, spec: FormatSpec) -> bool:
-        return all(probe.read_with(spec) for probe in (self.one, self.two) if probe) and (
-            self.other is None or self.other.proves_calls(spec)
-        )
+    def proves(self, spec: FormatSpec, *, calls_alone: bool = False) -> bool:
+        """Return whether this format reads back all probes, or only those of calls, with either set of words."""
+        probes = (self.one, self.two) if calls_alone else (self.plain, self.thinking, self.one, self.two)
+        read = all(probe.read_with(spec) for probe in probes if probe)
+        return read and (self.other is None or self.other.proves(spec, calls_alone=calls_alone))
 
 
 def read_as(found: Derivation, spec: FormatSpec) -> Derivation:
     """Return the findings about a template whose replies are read with another format, chosen by the program."""
     offered = NO_PLACE_FOR_TOOLS not in found.warnings
-    there = {
-        "system": "system" in found.features,
-        "thinking": spec.reasoning is not None,
-        "tools": spec.calls is not None and offered,
-        "thinking_option": "thinking_option" in found.features,
-    }
     return evolve(
         found,
         spec=spec,
-        features=tuple(name for name, is_there in there.items() if is_there),
+        features=_features(spec, "system" in found.features, offered, "thinking_option" in found.features),
         warnings=tuple(one for one in found.warnings if one in (NO_PLACE_FOR_TOOLS, NO_PLAIN_CONVERSATION)),
         evidence=("the format was given",),
         reasons=spec.reasoning is not None or found.reasons,
@@ -173,21 +165,11 @@ def derive(apply: Apply, source: str) -> Derivation:
     if holds_probes(spec) or any(len(text) > LONGEST_TEXT for text in texts_of(spec)):
         spec, evidence = evolve(PLAIN, name="derived"), []
     spec = next((known for known in FORMATS.values() if _is_known(spec, known)), spec)
-    offered = prober.shows_tools()
+    offered = prober.words.name in prober.render_tools()
     switch = find_switch(prober, source, spec)
-    features = [
-        name
-        for name, there in (
-            ("system", prober.shows_system()),
-            ("thinking", spec.reasoning is not None),
-            ("tools", spec.calls is not None and offered),
-            ("thinking_option", switch is not None and not switch.weak),
-        )
-        if there
-    ]
     return Derivation(
         spec,
-        tuple(features),
+        _features(spec, prober.shows_system(), offered, switch is not None and not switch.weak),
         tuple(_warnings(prober, shown, spec, offered)),
         shown.text_arguments,
         shown.reasoning_key,
@@ -199,6 +181,12 @@ def derive(apply: Apply, source: str) -> Derivation:
         shown.one is not None,
         spec.reasoning is not None or shown.thinking is not None,
     )
+
+
+def _features(spec: FormatSpec, system: bool, offered: bool, switchable: bool) -> tuple[str, ...]:
+    tools = spec.calls is not None and offered
+    there = {"system": system, "thinking": spec.reasoning, "tools": tools, "thinking_option": switchable}
+    return tuple(name for name, is_there in there.items() if is_there)
 
 
 def _is_known(spec: FormatSpec, known: FormatSpec) -> bool:
@@ -250,27 +238,24 @@ def _render_probes(prober: Prober, keys: tuple[str, ...]) -> _ProbeTexts | None:
     plain = prober.reply(words.text) or prober.reply(words.text, tools=True)
     if plain is None or not plain.shows(words.text):
         return None
-    offered = prober.reply(words.text, tools=True)
-    offered = offered if offered is not None and offered.shows(words.text) else None
+    offered = prober.reply(words.text, tools=True, shows=(words.text,))
     one, two, beside, several, as_text = None, None, None, None, False
+    value, both = (words.value,), (words.value, words.other_value)
     for as_text in (False, True):
-        one = prober.reply(values=(words.value,), as_text=as_text, tools=True)
-        if one is not None and one.shows(words.name, words.value):
-            two = prober.reply(values=(words.value, words.other_value), as_text=as_text, tools=True)
-            two = two if two is not None and two.shows(words.value, words.other_value) else None
-            beside = prober.reply(words.text, values=(words.value,), as_text=as_text, tools=True)
-            beside = beside if beside is not None and beside.shows(words.text, words.name) else None
-            several = prober.reply(values=(words.value,), as_text=as_text, tools=True, several=True)
+        one = prober.reply(values=value, as_text=as_text, tools=True, shows=(words.name, words.value))
+        if one is not None:
+            two = prober.reply(values=both, as_text=as_text, tools=True, shows=both)
+            beside = prober.reply(words.text, values=value, as_text=as_text, tools=True, shows=(words.text, words.name))
+            several = prober.reply(values=value, as_text=as_text, tools=True, several=True)
             break
-        one = None
     as_text = as_text and one is not None
     for key in keys:
-        thinking = prober.reply(words.text, reasoning={key: words.reasoning})
-        if thinking is None or not thinking.shows(words.reasoning, words.text):
-            thinking = prober.reply(
-                values=(words.value,), reasoning={key: words.reasoning}, as_text=as_text, tools=True
-            )
-        if thinking is not None and thinking.shows(words.reasoning):
+        reasoning, thought = {key: words.reasoning}, words.reasoning
+        thinking = prober.reply(words.text, reasoning=reasoning, shows=(thought, words.text))
+        thinking = thinking or prober.reply(
+            values=value, reasoning=reasoning, as_text=as_text, tools=True, shows=(thought,)
+        )
+        if thinking is not None:
             return _ProbeTexts(plain, thinking, one, two, offered, beside, several, as_text, key)
     return _ProbeTexts(plain, None, one, two, offered, beside, several, as_text, REASONING_KEYS[0])
 
@@ -278,19 +263,20 @@ def _render_probes(prober: Prober, keys: tuple[str, ...]) -> _ProbeTexts | None:
 def _compare_probes(prober: Prober, shown: _ProbeTexts, source: str) -> tuple[FormatSpec, list[str]]:
     """Return the format found by comparing the probes, with its evidence."""
     evidence: list[str] = []
-    stops = _stops(shown.plain)
-    if stops:
-        evidence.append(f"stop: {stops[0]!r} stands behind the text of an answer")
+    end_of_turn = shown.plain.whole.partition(PROBES.text)[2]
+    stop = MARKER.match(end_of_turn.lstrip())
+    stops = (stop[0],) if stop else ()
+    if stop:
+        evidence.append(f"stop: {stop[0]!r} stands behind the text of an answer")
     reasoning = _reasoning(prober, shown, source, stops, evidence)
     spec = FormatSpec("derived", reasoning=reasoning, stops=stops)
     if shown.one is None:
         return spec, evidence
-    end_of_turn = shown.plain.whole.partition(PROBES.text)[2]
     for calls in _candidates(shown.one, shown.two, end_of_turn, stops):
-        if _are_marks(calls) and shown.proves_calls(evolve(spec, calls=calls)):
+        if _are_marks(calls) and shown.proves(evolve(spec, calls=calls), calls_alone=True):
             return evolve(spec, calls=calls), [*evidence, "calls: found by comparing one call with two, and read back"]
     for known in FORMATS.values():
-        if known.calls and shown.proves_calls(evolve(spec, calls=known.calls)):
+        if known.calls and shown.proves(evolve(spec, calls=known.calls), calls_alone=True):
             found = f"calls: the written format {known.name!r} reads back what the template writes"
             return evolve(spec, calls=known.calls), [*evidence, found]
     return spec, evidence
@@ -347,12 +333,6 @@ def _markers(spec: FormatSpec) -> tuple[str, ...]:
     return (*spec.dropped, *around, *calls)
 
 
-def _stops(plain: Probe) -> tuple[str, ...]:
-    _, _, tail = plain.whole.partition(PROBES.text)
-    found = MARKER.match(tail.lstrip())
-    return (found[0],) if found else ()
-
-
 def _reasoning(
     prober: Prober, shown: _ProbeTexts, source: str, stops: tuple[str, ...], evidence: list[str]
 ) -> ReasoningMarkers | None:
@@ -385,9 +365,8 @@ def _reasoning(
 
 def _are_marks(calls: CallFormat) -> bool:
     """Return whether the markers are neither prose nor contain words of a probe."""
-    if holds_probes((calls.start, calls.end, calls.section_start, calls.section_end, calls.separator)):
-        return False
-    return max(map(len, (calls.start, calls.end, calls.section_start, calls.section_end))) <= LONGEST_MARKER
+    marks = (calls.start, calls.end, calls.section_start, calls.section_end)
+    return max(map(len, marks)) <= LONGEST_MARKER and not holds_probes((*marks, calls.separator))
 
 
 def _candidates(one: Probe, two: Probe | None, end_of_turn: str, stops: tuple[str, ...]) -> Iterator[CallFormat]:
@@ -396,33 +375,27 @@ def _candidates(one: Probe, two: Probe | None, end_of_turn: str, stops: tuple[st
     if found is None:
         return
     start, stop, fields = found
-    before = _after_reasoning(one.reply[:start]).strip()
+    made = partial(CallFormat, "json_object", fields=fields)
+    before = EMPTY_REASONING.sub("", one.reply[:start]).strip()
     after = one.reply[stop:].removesuffix(end_of_turn).strip()
     after = min((after.partition(mark)[0].strip() for mark in stops), key=len, default=after)
-    second = None if two is None else _json_call(two.reply, 0)
-    third = None if two is None or second is None else _json_call(two.reply, second[1])
-    if two is None or second is None or third is None:
-        yield CallFormat("json_object", start=before, end=after, fields=fields)
+    both = "" if two is None else two.reply
+    second = _json_call(both, 0)
+    third = second and _json_call(both, second[1])
+    if not second or not third:
+        yield made(start=before, end=after)
         return
-    between = two.reply[second[1] : third[0]]
+    between = both[second[1] : third[0]]
     # Marks around each call: what ends the first and begins the second stands between two calls. The less is left over
     # as a separator, the better.
     for end, separator, begin in sorted(_cuts(between), key=lambda cut: (len(cut[1].strip()), -len(cut[1]))):
         section_start, section_end = before.removesuffix(begin).strip(), after.removeprefix(end).strip()
         if before.endswith(begin) and after.startswith(end) and (section_start or not section_end):
-            yield CallFormat(
-                "json_object",
-                start=begin,
-                end=end,
-                section_start=section_start,
-                section_end=section_end,
-                separator=separator,
-                fields=fields,
-            )
+            yield made(start=begin, end=end, section_start=section_start, section_end=section_end, separator=separator)
     if before or not after:  # marks around all calls, or none at all
         if before.endswith("[") and after.startswith("]"):  # a list of calls: the parser reads its brackets as JSON
             before, after = before[:-1].strip(), after[1:].strip()
-        yield CallFormat("json_object", section_start=before, section_end=after, separator=between, fields=fields)
+        yield made(section_start=before, section_end=after, separator=between)
 
 
 def _cuts(between: str) -> list[tuple[str, str, str]]:
@@ -448,8 +421,3 @@ def _json_call(text: str, position: int) -> tuple[int, int, JsonFields] | None:
                 return position, stop, JsonFields(names[0], arguments[0])
         position += 1
     return None
-
-
-def _after_reasoning(head: str) -> str:
-    """Return the text before a call, without an empty block of reasoning."""
-    return re.sub(r"^.*</[^<>\s]*think[^<>\s]*>", "", head, flags=re.DOTALL)

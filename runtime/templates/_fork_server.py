@@ -5,17 +5,22 @@ must start again, and a program may have many. The nest (this server) itself nev
 
     program ── "fork", a socket ──▶ nest ── forks ──▶ renderer, which holds that socket
     program ── "end", number ─────▶ nest, which kills, waits, and returns the exit status
+
+Program and renderer then exchange frames: JSON in UTF-8 after a header of fixed size (``HEAD``). Nothing is ever
+unpickled or evaluated.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import struct
 import subprocess
 import threading
+from typing import Any
 
 from runtime.children import start as starting
 from runtime.errors import TemplateError
@@ -38,6 +43,37 @@ ASKED, ANSWERED = struct.Struct(">Bq"), struct.Struct(">q")
 ``subprocess``.
 """
 
+HEAD = struct.Struct(">IdQ")
+"""The header of a frame:
+
+- 4 bytes: length of the JSON
+- 8 bytes: in a question, the limit of CPU seconds for the answer; in an answer, those used
+- 8 bytes: in a question, the limit of characters for the rendered text; in an answer, the peak memory of the process in
+  bytes
+"""
+
+LONGEST = 1 << 30
+"""Bytes of a frame. A real conversation is never a gigabyte."""
+
+
+def body_of(data: Any) -> bytes:
+    """Return the JSON of a frame.
+
+    Raises:
+        TypeError, ValueError, RecursionError: the data is not JSON, or is nested too deeply.
+    """
+    # Text of users may hold half of a surrogate pair, which no JSON text can; ours can.
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def data_of(body: bytes | bytearray) -> Any:
+    """Decode the JSON of a frame.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON, or nested too deeply.
+    """
+    return json.loads(body.decode("utf-8", "surrogatepass"))
+
 
 class ForkServer:
     """The fork server's process, and the connection to it. Thread-safe."""
@@ -56,27 +92,27 @@ class ForkServer:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def fork(self) -> tuple[int, socket.socket]:
-        """Start a process and return its id and the connection to it.
+    def fork(self, *, again: bool = True) -> tuple[int, socket.socket]:
+        """Start a process and return its id and the connection to it. With ``again``, a server that has ended is
+        replaced.
 
         Raises:
             TemplateError: the system can't.
         """
         with self._lock:
-            for again in (True, False):
-                ours, theirs = socket.socketpair()
-                try:
-                    with theirs:
-                        return self._ask(FORK, 0, theirs), ours
-                except OSError as error:
-                    ours.close()
-                    self.close()  # perhaps somebody has ended it
-                    if not again:
-                        raise TemplateError(
-                            "the chat template is none that cogstep knows, so it runs in a process of its own, and "
-                            f"none can be started ({error.strerror or error}); see what holds the system back"
-                        ) from error
-        raise AssertionError("one of the two rounds has ended it")
+            ours, theirs = socket.socketpair()
+            try:
+                with theirs:
+                    return self._ask(FORK, 0, theirs), ours
+            except OSError as error:
+                ours.close()
+                self.close()  # perhaps somebody has ended it
+                if again:
+                    return self.fork(again=False)
+                raise TemplateError(
+                    "the chat template is none that cogstep knows, so it runs in a process of its own, and "
+                    f"none can be started ({error.strerror or error}); see what holds the system back"
+                ) from error
 
     def end(self, pid: int) -> int | None:
         """Kill one of its processes if it still runs, and return its exit status; None if unknown."""
@@ -132,19 +168,19 @@ class ForkServer:
     def _exchange(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
         connection = self._connection or self._start()
         self._living.discard(pid)
-        self._asking, whole = True, False
+        self._asking = True
         try:
             if theirs is None:
                 connection.sendall(ASKED.pack(what, pid))
             else:
                 socket.send_fds(connection, [ASKED.pack(what, pid)], [theirs.fileno()])
             (answer,) = ANSWERED.unpack(_receive(connection))
-            whole = True
+            return int(answer)
+        except BaseException:  # the next answer would be that of this question
+            self.close()
+            raise
         finally:
             self._asking = False
-            if not whole:  # the next answer would be that of this question
-                self.close()
-        return int(answer)
 
     def _start(self) -> socket.socket:
         environ = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
@@ -189,17 +225,15 @@ def serve(connection: socket.socket) -> socket.socket:
                 return socket.socket(fileno=descriptors[0])
             if answer > 0:
                 living.add(answer)
-        else:
-            answer = _wait_status(pid) if pid in living else 0
+        elif pid in living:
+            os.kill(pid, signal.SIGKILL)  # it may have ended already: its number is its own until it was waited for
+            answer = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             living.discard(pid)
+        else:
+            answer = 0
         for descriptor in descriptors:
             os.close(descriptor)
         connection.sendall(ANSWERED.pack(answer))
-
-
-def _wait_status(pid: int) -> int:
-    os.kill(pid, signal.SIGKILL)  # it may have ended already: its number is its own until it was waited for
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 FORK_SERVER = ForkServer()

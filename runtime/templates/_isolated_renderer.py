@@ -15,6 +15,10 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -26,13 +30,23 @@ from typing import Any
 
 from cognition import CodecError, CogstepError, ConfigError
 from cognition.steps.codec import from_data
-from runtime.templates._compiled_template import stopped_error
+from runtime.children.ending import signal_name
+from runtime.errors import TemplateError, TemplateStoppedError
+from runtime.templates._compiled_template import TOO_MUCH_MEMORY, stopped_error
 from runtime.templates._conversation import UNDEFINED, Entry, Undefined
 from runtime.templates._derivation import Derivation
-from runtime.templates._fork_server import FORK_SERVER
-from runtime.templates._process import RendererProcess
-from runtime.templates._sandbox import SIZE, STEPS
-from runtime.templates.limits import Allowance, one_allowance
+from runtime.templates._fork_server import FORK_SERVER, HEAD, LONGEST, body_of, data_of
+from runtime.templates.limits import (
+    KEPT_MEMORY,
+    MEMORY,
+    OUT_OF_MEMORY,
+    OUTPUT_PER_BYTE,
+    OWN_TEXT,
+    PROCESSOR_SECONDS,
+    SECONDS,
+    Allowance,
+    one_allowance,
+)
 
 MOST_PROCESSES = 8
 """Processes alive at a time."""
@@ -40,28 +54,32 @@ MOST_PROCESSES = 8
 IDLE_SECONDS = 60.0
 """Seconds before an idle process ends."""
 
+WATCHED = sys.platform != "linux"
+"""If the system does not enforce ``RLIMIT_AS``, this side checks the process's memory while it waits."""
+
+LOOK_SECONDS = 0.05
+
+LONGEST_ESCAPE, ROOM = 6, 1_000_000
+r"""The most bytes of a character in JSON (``\u0001``), and of an answer apart from its text: derived facts or the
+reason of a refusal.
+"""
+
 
 class IsolatedTemplate:
     """A template in a separate process; see ``CompiledTemplate``. Thread-safe; it serves one thread at a time.
+
+    Args:
+        source: Jinja2.
+        now: the clock, for templates that write the date.
+        options: the other arguments of ``CompiledTemplate``.
 
     Raises:
         TemplateError: the source is not a valid template.
         TemplateStoppedError: a limit stopped it while it was compiled.
     """
 
-    def __init__(
-        self,
-        source: str,
-        *,
-        bos_token: str = "",
-        eos_token: str = "",
-        now: Callable[[], datetime] = datetime.now,
-        steps: int = STEPS,
-        size: int = SIZE,
-    ) -> None:
-        self._opening = {
-            "source": source, "bos_token": bos_token, "eos_token": eos_token, "steps": steps, "size": size,
-        }  # fmt: skip
+    def __init__(self, source: str, *, now: Callable[[], datetime] = datetime.now, **options: str | int) -> None:
+        self._opening = {"source": source, **options}
         self._now = now
         self._number = next(_NUMBERS)
         weakref.finalize(self, PROCESSES.dropped.put, self._number)
@@ -79,10 +97,9 @@ class IsolatedTemplate:
     def derive(self) -> Derivation:
         found = self._ask({"ask": "derive"})
         try:
-            derived = from_data(found, Derivation)
+            derived: Derivation = from_data(found, Derivation)
         except (CodecError, ConfigError) as error:
             raise stopped_error(f"what was found out about it can't be read ({error})") from error
-        assert isinstance(derived, Derivation)
         return derived
 
     def close(self) -> None:
@@ -92,6 +109,142 @@ class IsolatedTemplate:
         question["now"] = self._now().isoformat()
         with one_allowance() as allowance, PROCESSES.of(self._number, self._opening, allowance) as process:
             return process.ask(question, allowance)
+
+
+class RendererProcess:
+    """A process that renders one template, and the connection to it. Not thread-safe.
+
+    Args:
+        opening: the first message to it; see ``renderer_process``.
+    """
+
+    def __init__(self, opening: dict[str, Any]) -> None:
+        self._opening = opening
+        self._connection: socket.socket | None = None
+        self.pid: int | None = None
+        """The process id; None before it is started."""
+        self.ended = False
+        self.owner: object = None
+        """Whoever has it for a request; None while it is idle."""
+        self.until = 0.0
+        """When it ends if it stays idle, on the monotonic clock."""
+
+    def ask(self, question: dict[str, Any], allowance: Allowance) -> Any:
+        """Return the answer to a question. The first question starts the process and sends it the template.
+
+        Raises:
+            TemplateError: the template refuses.
+            TemplateStoppedError: a limit stopped it. The process has then ended.
+        """
+        if self.pid is None:
+            self.pid, self._connection = FORK_SERVER.fork()
+            self._ask_once({"ask": "open", "now": question["now"], **self._opening}, allowance)
+        return None if question["ask"] == "open" else self._ask_once(question, allowance)
+
+    def end(self) -> int | None:
+        """Kill it if it still runs, and return its exit status; None if unknown."""
+        self.release()
+        return None if self.pid is None else FORK_SERVER.end(self.pid)
+
+    def release(self) -> None:
+        """Release it in a forked copy of the program: it belongs to the original."""
+        self.ended = True
+        if self._connection is not None:
+            self._connection.close()
+
+    def _ask_once(self, question: dict[str, Any], allowance: Allowance) -> Any:
+        try:
+            body = body_of(question)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TemplateError(f"the conversation can't be given to the chat template as JSON: {error}") from error
+        if len(body) > LONGEST:
+            raise TemplateError("the conversation is larger than any context")
+        if allowance.processor <= 0 or allowance.wall <= 0:
+            spent = f"{PROCESSOR_SECONDS:g} s of a processor" if allowance.processor <= 0 else f"{SECONDS:g} s"
+            raise stopped_error(f"all that was asked of it at once took longer than {spent}")
+        most = OWN_TEXT + OUTPUT_PER_BYTE * len(body) if question["ask"] == "apply" else 0
+        with allowance.spend():
+            answer, seconds = self._exchange(HEAD.pack(len(body), allowance.processor, most), body, most, allowance)
+        allowance.processor -= seconds
+        match answer:
+            case {"done": value}:
+                return value
+            case {"refused": str(reason)}:
+                raise TemplateError(reason)
+            case {"stopped": str(reason)}:
+                self.end()  # whatever it holds by now, it is given back
+                raise TemplateStoppedError(reason)
+            case _:
+                raise self._death_error("it gave no answer that can be read")
+
+    def _exchange(self, head: bytes, body: bytes, most: int, allowance: Allowance) -> tuple[Any, float]:
+        assert self._connection is not None
+        deadline = time.monotonic() + allowance.wall
+        try:
+            self._connection.settimeout(allowance.wall)
+            self._connection.sendall(head)
+            self._connection.sendall(body)
+            length, seconds, resident = HEAD.unpack(self._read(HEAD.size, deadline))
+            if length > LONGEST_ESCAPE * most + ROOM:
+                raise self._death_error("it writes more than any conversation needs")
+            answer = data_of(self._read(length, deadline))
+        except TimeoutError:
+            shared = "" if allowance.wall >= SECONDS else "all that was asked of it at once"
+            raise self._death_error(f"{shared or 'it'} took longer than {SECONDS:g} s") from None
+        except OSError:
+            raise self._death_error() from None
+        except (ValueError, RecursionError):
+            raise self._death_error("it gave no answer that can be read") from None
+        if resident > KEPT_MEMORY:
+            self.end()
+        return answer, max(0.0, seconds)
+
+    def _read(self, count: int, deadline: float) -> bytearray:
+        assert self._connection is not None
+        assert self.pid is not None
+        data = bytearray(count)
+        view, got = memoryview(data), 0
+        while got < count:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._connection.settimeout(min(left, LOOK_SECONDS) if WATCHED else left)
+            try:
+                size = self._connection.recv_into(view[got:], min(count - got, 1 << 20))
+            except TimeoutError:
+                if not WATCHED:
+                    raise
+                if resident_bytes(self.pid) > MEMORY:
+                    raise self._death_error(TOO_MUCH_MEMORY) from None
+                continue
+            if not size:
+                raise ConnectionResetError
+            got += size
+        return data
+
+    def _death_error(self, reason: str = "") -> TemplateStoppedError:
+        """End the process if it still runs, and return the error with the reason."""
+        code = self.end()
+        if reason:
+            return stopped_error(reason)
+        if code == -signal.SIGPROF:
+            return stopped_error(f"it took longer than {PROCESSOR_SECONDS:g} s of a processor")
+        if code == OUT_OF_MEMORY:
+            return stopped_error(TOO_MUCH_MEMORY)
+        if code is None:
+            return stopped_error("its process was ended")
+        how = f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
+        return stopped_error(f"it ended its process {how}")
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the bytes of memory that a process uses; 0 if unknown."""
+    try:
+        command = ["/bin/ps", "-o", "rss=", "-p", str(pid)]
+        said = subprocess.run(command, capture_output=True, check=False, timeout=1.0).stdout
+        return 1024 * int(said)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return 0
 
 
 class RendererPool:
@@ -117,10 +270,6 @@ class RendererPool:
         self._changed = threading.Condition(threading.RLock())
         self._living: dict[int, RendererProcess] = {}
         """The most recently used process comes last."""
-        self._asked: dict[int, object] = {}
-        """Busy processes, and the owner of each request."""
-        self._until: dict[int, float] = {}
-        """When each idle process ends, on the monotonic clock."""
         self._sweeping = False
 
     @property
@@ -155,7 +304,6 @@ class RendererPool:
         """End a template's process, after the template was dropped."""
         with self._changed:
             process = self._living.pop(number, None)
-            self._until.pop(number, None)
             self._changed.notify_all()
         if process is not None:
             process.end()
@@ -167,16 +315,16 @@ class RendererPool:
         with self._changed, allowance.spend():
             deadline = time.monotonic() + allowance.wall
             while True:
-                if number not in self._asked:
-                    process = self._living.pop(number, None)
-                    idle = [one for one in list(self._living) if one not in self._asked]
-                    if process is None and len(self._living) >= self._most and idle:
-                        ended += filter(None, [self._living.pop(idle[0], None)])
-                    if process is not None or len(self._living) < self._most:
-                        process = process or RendererProcess(opening)
-                        self._living[number] = process
-                        self._asked[number] = owner
-                        return process, ended
+                process = self._living.get(number)
+                idle = [one for one, other in list(self._living.items()) if other.owner is None]
+                if process is None and len(self._living) >= self._most and idle:
+                    ended += filter(None, [self._living.pop(idle[0], None)])
+                if number in idle or (process is None and len(self._living) < self._most):
+                    self._living.pop(number, None)
+                    process = process or RendererProcess(opening)
+                    process.owner = owner
+                    self._living[number] = process
+                    return process, ended
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise stopped_error("too many templates are at work at once")
@@ -184,18 +332,16 @@ class RendererPool:
 
     def _give_back(self, number: int, owner: object) -> None:
         with self._changed:
-            if self._asked.get(number) is not owner:  # it was never taken
-                return
-            del self._asked[number]
             process = self._living.get(number)
-            if process is None or process.ended:
+            if process is None or process.owner is not owner:  # it was never taken, or was dropped meanwhile
+                return
+            process.owner = None
+            process.until = time.monotonic() + self._idle
+            if process.ended:
                 self._living.pop(number, None)
-                self._until.pop(number, None)
-            else:
-                self._until[number] = time.monotonic() + self._idle
-                if not self._sweeping:
-                    self._sweeping = True
-                    threading.Thread(target=self._sweep, name="cogstep templates", daemon=True).start()
+            elif not self._sweeping:
+                self._sweeping = True
+                threading.Thread(target=self._sweep, name="cogstep templates", daemon=True).start()
             self._changed.notify_all()
 
     def _sweep(self) -> None:
@@ -206,18 +352,14 @@ class RendererPool:
                 self.drop(dropped.get(timeout=wait))
             with changed:
                 now = time.monotonic()
-                until = {one: self._until.get(one, now) for one in list(self._living) if one not in self._asked}
-                idle = [one for one, end in until.items() if end <= now]
-                ended = [self._living.pop(one, None) for one in idle]
-                for one in idle:
-                    self._until.pop(one, None)
+                idle = [(number, one) for number, one in list(self._living.items()) if one.owner is None]
+                ended = [self._living.pop(number, None) for number, one in idle if one.until <= now]
                 self._sweeping = bool(self._living)
-                wait = max(min((end - now for end in until.values() if end > now), default=self._idle), 0.0)
+                wait = min((one.until - now for _, one in idle if one.until > now), default=self._idle)
                 changed.notify_all()
                 over = not self._sweeping
-            for process in ended:
-                if process is not None:
-                    process.end()
+            for process in filter(None, ended):
+                process.end()
             if over:
                 FORK_SERVER.rest()
                 return
@@ -227,11 +369,6 @@ _NUMBERS = itertools.count(1)
 
 PROCESSES = RendererPool()
 
-
-def _forget_after_fork() -> None:
-    FORK_SERVER.forget()
-    PROCESSES.forget()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)
+os.register_at_fork(after_in_child=FORK_SERVER.forget)
+os.register_at_fork(after_in_child=PROCESSES.forget)
 atexit.register(FORK_SERVER.close)

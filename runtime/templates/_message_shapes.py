@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -24,9 +25,8 @@ from cognition import (
     ToolSpec,
     UserMessage,
 )
-from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates._conversation import Shape
-from runtime.templates._probes import PROBES
+from runtime.templates._probes import PROBES, unless_refused
 from runtime.templates._thinking import Switch
 
 SHAPES = tuple(
@@ -108,36 +108,24 @@ class MessageShapes:
 
     def __init__(self, render: Callable[..., str], base: Shape, *, forgets_calls: bool) -> None:
         self._render = render
-        self._base = base
         self._forgets_calls = forgets_calls
-        self._known: dict[tuple[ConversationKind, Shape], tuple[str, ...] | None] = {}
-        self._heard: dict[tuple[ConversationKind, Shape], bool] = {}
+        self._shapes = [
+            evolve(one, text_arguments=base.text_arguments, reasoning_key=base.reasoning_key, parts=base.parts)
+            for one in SHAPES
+        ]
+        self.obeys: Callable[[Switch, ConversationKind, Shape], bool] = cache(self._obeys)
+        self.lost_parts: Callable[[ConversationKind, Shape], tuple[str, ...] | None] = cache(self._lost_parts)
 
-    def obeys(self, switch: Switch, kind: ConversationKind, shape: Shape) -> bool:
+    def _obeys(self, switch: Switch, kind: ConversationKind, shape: Shape) -> bool:
         """Return whether the switch has an effect in such a conversation: a system prompt disables Granite 3.3's."""
-        if (kind, shape) not in self._heard:
-            try:
-                prompts = {self._render(kind.probe(), shape, **switch.options(on)) for on in (False, True)}
-            except TemplateStoppedError:
-                raise
-            except TemplateError:
-                return True
-            self._heard[kind, shape] = len(prompts) > 1
-        return self._heard[kind, shape] or not switch.name
+        probe = kind.probe()
+        off, on = (unless_refused(self._render, probe, shape, **switch.options(want)) for want in (False, True))
+        return off is None or on is None or off != on or not switch.name
 
-    def lost_parts(self, kind: ConversationKind, shape: Shape) -> tuple[str, ...] | None:
+    def _lost_parts(self, kind: ConversationKind, shape: Shape) -> tuple[str, ...] | None:
         """Return the parts that the template omits from such a conversation in this shape; None if it refuses it."""
-        if (kind, shape) not in self._known:
-            self._known[kind, shape] = self._find(kind, shape)
-        return self._known[kind, shape]
-
-    def _find(self, kind: ConversationKind, shape: Shape) -> tuple[str, ...] | None:
-        request = kind.probe()
-        try:
-            text = self._render(request, shape)
-        except TemplateStoppedError:
-            raise
-        except TemplateError:
+        text = unless_refused(self._render, kind.probe(), shape)
+        if text is None:
             return None
         there = {PROBES.system: kind.system, PROBES.user: True, PROBES.text: kind.answered}
         there[PROBES.value] = kind.called and not self._forgets_calls
@@ -150,27 +138,18 @@ class MessageShapes:
         First come the shapes that lose nothing, then by number of lost parts. Last come the shapes refused for the
         probe: another conversation may be accepted.
         """
-        bent = [self._merge_shape(shape) for shape in SHAPES]
-        for shape in bent:
+        for shape in self._shapes:
             if self.lost_parts(kind, shape) == ():
                 yield shape, ()
-        found = [(shape, self.lost_parts(kind, shape)) for shape in bent]
-        losing = sorted(((shape, lost) for shape, lost in found if lost), key=lambda pair: len(pair[1]))
-        yield from losing
+        found = [(shape, self.lost_parts(kind, shape)) for shape in self._shapes]
+        yield from sorted(((shape, lost) for shape, lost in found if lost), key=lambda pair: len(pair[1]))
         yield from ((shape, ()) for shape, lost in found if lost is None)
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about parts that are lost in an agent's conversations in every form."""
         for kind in NATIVE:
-            shape, lost = next(self.shapes(kind))
-            if self.lost_parts(kind, shape) is None:
-                continue
-            for what in lost:
-                yield omission_warning(what)
-
-    def _merge_shape(self, shape: Shape) -> Shape:
-        base = self._base
-        return evolve(shape, text_arguments=base.text_arguments, reasoning_key=base.reasoning_key, parts=base.parts)
+            _, lost = next(self.shapes(kind))
+            yield from map(omission_warning, lost)
 
 
 def omission_warning(what: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from attrs import astuple, evolve, field, frozen
@@ -58,9 +59,14 @@ class ProbeWords:
     parameter: str
     result: str
 
-    def tool(self) -> Entry:
+    def tool(self, *, several: bool = False) -> Entry:
+        """Return the tool of the probes as a function definition; with ``several``, it also takes other types."""
         properties = {self.key: {"type": "string", "description": self.parameter}}
-        return _function(self.name, self.description, properties)
+        if several:
+            properties |= {name: {"type": kind, "description": "…"} for name, kind in SEVERAL_TYPES.items()}
+        parameters = {"type": "object", "properties": properties, "required": [self.key]}
+        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        return {"type": "function", "function": function}
 
 
 PROBES = ProbeWords(
@@ -99,11 +105,6 @@ SEVERAL: Mapping[str, Any] = {"count": 3, "exact": True, "tags": ["a", "b c"], "
 SEVERAL_TYPES = {"count": "integer", "exact": "boolean", "tags": "array", "deep": "object"}
 
 
-def _function(name: str, description: str, properties: Mapping[str, Any]) -> Entry:
-    parameters = {"type": "object", "properties": properties, "required": list(properties)[:1]}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
-
-
 MARKER = re.compile(r"<[^<>\s]+>|\[[A-Z_/]+\]|\[\|[^\[\]|\s]+\|\]|◁[^◁▷\s]+▷")
 """The usual shapes of markers: ``<think>``, ``<|tool_call|>``, ``[TOOL_CALLS]``, ``[|endofturn|]``, ``◁think▷``."""
 
@@ -123,6 +124,20 @@ def holds_probes(value: Any) -> bool:
     """Return whether a text of a format, or of a part of one, contains words of a probe."""
     texts = [text.lower() for text in texts_of(value)]
     return any(word.lower() in text for words in (PROBES, PROOFS) for word in astuple(words) for text in texts)
+
+
+def unless_refused(render: Callable[..., str], *arguments: Any, **options: Any) -> str | None:
+    """Return what a template renders, or None if it refuses.
+
+    Raises:
+        TemplateStoppedError: a limit stopped it; it would be stopped again and again.
+    """
+    try:
+        return render(*arguments, **options)
+    except TemplateStoppedError:
+        raise
+    except TemplateError:
+        return None
 
 
 @frozen
@@ -189,21 +204,13 @@ class Prober:
 
     def _wants_parts(self) -> bool:
         """Return whether the template shows content only in parts. Also finds out whether it needs a system prompt."""
-        for self._led in (False, True):
-            found = self._shows_parts()
-            if found is not None:
-                return found
+        toolsets = ([self.words.tool()], *NO_TOOLS.values())
+        for self._led, tools, parts in product((False, True), toolsets, (False, True)):
+            messages = in_parts([self.user()]) if parts else [self.user()]
+            if self.words.user in (self._render_or_none(messages, tools) or ""):
+                return parts
         self._led = False
         return False
-
-    def _shows_parts(self) -> bool | None:
-        """Return None if the template accepts a user message in neither form."""
-        for tools in ([self.words.tool()], *NO_TOOLS.values()):
-            for parts in (False, True):
-                messages = in_parts([self.user()]) if parts else [self.user()]
-                if self.words.user in (self._render_or_none(messages, tools) or ""):
-                    return parts
-        return None
 
     def _find_no_tools(self) -> NoTools | None:
         for form, value in NO_TOOLS.items():
@@ -217,12 +224,7 @@ class Prober:
             system: list[Entry] = [{"role": "system", "content": self.words.system}]
             listed = isinstance(messages[0]["content"], list)
             messages = [*(in_parts(system) if listed else system), *messages]
-        try:
-            return self._apply(messages, tools, **{"add_generation_prompt": True, **options})
-        except TemplateStoppedError:  # it would be stopped again and again
-            raise
-        except TemplateError:
-            return None
+        return unless_refused(self._apply, messages, tools, **{"add_generation_prompt": True, **options})
 
     def render(
         self, messages: list[Entry], *, tools: bool | list[Entry] = False, prompt: bool = False, **options: Any
@@ -250,8 +252,11 @@ class Prober:
         as_text: bool = False,
         tools: bool = False,
         several: bool = False,
+        shows: tuple[str, ...] = (),
     ) -> Probe | None:
-        """Return the text that an assistant message adds to the conversation, or None if the template refuses it.
+        """Return the text that an assistant message adds to the conversation.
+
+        Returns None if the template refuses the message, or omits one of the texts that it must show.
 
         Args:
             text: the message's text.
@@ -260,57 +265,42 @@ class Prober:
             as_text: arguments are JSON text.
             tools: offer the tool to the model.
             several: add arguments of other types to the calls.
+            shows: texts that the template must show.
         """
         name, key = self.words.name, self.words.key
         more = SEVERAL if several else {}
         calls = tuple((name, {key: value, **more}) for value in values)
         message: Entry = {"role": "assistant", "content": text, **(reasoning or {})}
         if calls:
-            message["tool_calls"] = _calls(calls, as_text)
-        properties = {key: {"type": "string", "description": self.words.parameter}}
-        if several:
-            properties |= {more: {"type": kind, "description": "…"} for more, kind in SEVERAL_TYPES.items()}
-        offered = [_function(name, self.words.description, properties)] if tools else False
+            message["tool_calls"] = [
+                {
+                    "id": f"call{index:05d}",
+                    "type": "function",
+                    "function": {"name": name, "arguments": json.dumps(arguments) if as_text else dict(arguments)},
+                }
+                for index, (_, arguments) in enumerate(calls)
+            ]
+        tool = self.words.tool(several=several)
+        offered = [tool] if tools else False
         before = self.render([self.user()], tools=offered)
         after = self.render([self.user(), message], tools=offered)
         if before is None or after is None:
             return None
         prompt, thought = self.generation_prompt(tools=offered), "".join((reasoning or {}).values())
         whole, reply = continuation(before, prompt, after, self.words.user)
-        schema = ToolSpec(name, "", {"type": "object", "properties": properties})
-        return Probe(
-            whole,
-            after[: len(after) - len(reply)],
-            before + prompt,
-            reply,
-            text,
-            thought,
-            calls,
-            (schema,) if several else (),
-        )
+        schema = ToolSpec(name, "", tool["function"]["parameters"])
+        shown = after[: len(after) - len(reply)]
+        probe = Probe(whole, shown, before + prompt, reply, text, thought, calls, (schema,) if several else ())
+        return probe if probe.shows(*shows) else None
 
     def shows_system(self) -> bool:
         system = {"role": "system", "content": self.words.system}
         rendered = (self.render([system, self.user()], tools=tools) for tools in (False, True))
         return self.words.system in next((text for text in rendered if text is not None), "")
 
-    def shows_tools(self) -> bool:
-        return self.words.name in self.render_tools()
-
     def render_tools(self) -> str:
         """Return a conversation with a tool; empty if the template refuses it."""
         return self.render([self.user()], tools=True) or ""
-
-
-def _calls(calls: tuple[tuple[str, Mapping[str, Any]], ...], as_text: bool) -> list[Entry]:
-    return [
-        {
-            "id": f"call{index:05d}",
-            "type": "function",
-            "function": {"name": name, "arguments": json.dumps(arguments) if as_text else dict(arguments)},
-        }
-        for index, (name, arguments) in enumerate(calls)
-    ]
 
 
 def with_opened(spec: FormatSpec, prompt: str) -> FormatSpec:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime
 from functools import wraps
 from types import BuiltinMethodType, GeneratorType
 from typing import Any, NoReturn
@@ -247,7 +246,3 @@ def _as_list(value: Any) -> list[Any]:
     if isinstance(value, GeneratorType):
         return list(value)
     raise TypeError(f"{type(value).__name__} can't be written as JSON")
-
-
-def clock(now: Callable[[], datetime]) -> Callable[[str], str]:
-    return lambda format: now().strftime(format)

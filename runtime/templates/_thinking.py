@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from attrs import frozen
@@ -53,10 +54,7 @@ class Switch:
 
 
 NAMED: Mapping[str, tuple[Any, Any]] = {
-    "enable_thinking": (False, True),
-    "thinking": (False, True),
-    "enable_reasoning": (False, True),
-    "reasoning": (False, True),
+    **dict.fromkeys(("enable_thinking", "thinking", "enable_reasoning", "reasoning"), (False, True)),
     "thinking_mode": ("disabled", "enabled"),
     "thinking_option": ("off", "on"),
     "thinking_budget": (0, -1),
@@ -81,22 +79,24 @@ WORDS = (("/no_think", "/think"), ("/nothink", "/think"))
 
 def find_switch(prober: Prober, source: str, spec: FormatSpec) -> Switch | None:
     """Return the switch of a template; None if it has no known switch, or the switch does not change the prompt."""
-    trial = _Trial(prober, spec)
     weak: Switch | None = None
-    for switch in _candidates(trial, source):
+    for switch in _candidates(_Trial(prober, spec), source):
         if not switch.weak:
             return switch
         weak = weak or switch
     return weak
 
 
+@frozen(slots=False)
 class _Trial:
     """Prompts with a switch off and on."""
 
-    def __init__(self, prober: Prober, spec: FormatSpec) -> None:
-        self._prober = prober
-        self._spec = spec
-        self.plain = self.prompt()
+    _prober: Prober
+    _spec: FormatSpec
+
+    @cached_property
+    def plain(self) -> str | None:
+        return self.prompt()
 
     def prompt(self, word: str = "", **options: Any) -> str | None:
         """Render with a word in the system prompt, or options. None if the template refuses it."""

@@ -82,7 +82,8 @@ def find_template(spec: str | None, on_download: Callable[[float], bool] = lambd
         ModelLoadError: a subclass, with a hint in its message.
     """
     if spec is None:
-        return _shipped_template()
+        files = sorted(SMALL_MODEL.glob("*.gguf"))  # both copies of the model have the same template
+        return _of_gguf(files[0]) if files else _of_directory(SMALL_MODEL / "mlx", "")
     if spec.startswith("hf:"):
         from runtime.models.hub import fetch  # only here: it belongs to an extra
 
@@ -92,22 +93,13 @@ def find_template(spec: str | None, on_download: Callable[[float], bool] = lambd
     try:
         if path.is_dir():
             return _of_directory(path, spec)
-        if path.is_file():
-            return _of_file(path, spec)
         if path.exists():
-            open_regular(path).close()
+            return _of_file(path, spec)
     except UnusableFileError as error:
         raise ModelFileError(f"{error}; name {FORMS}", spec=spec) from error
     except PermissionError as error:
         raise ModelFileError(f"{path} may not be read ({error.strerror}); see to its permissions", spec=spec) from error
     raise ModelNotFoundError(f"there is no file or directory {path}; name {FORMS}", spec=spec)
-
-
-def _shipped_template() -> TemplateFile:
-    """Return the shipped model's template; both copies of the model have the same."""
-    for path in sorted(SMALL_MODEL.glob("*.gguf")):
-        return _of_gguf(path)
-    return _of_directory(SMALL_MODEL / "mlx", "")
 
 
 def _of_directory(path: Path, spec: str) -> TemplateFile:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
 
-from attrs import field, frozen
+from attrs import frozen
 
 from runtime.errors import TemplateError
 from runtime.protocol.backend import InferenceBackend
@@ -32,21 +32,16 @@ class PromptTokenizer:
 
     backend: InferenceBackend
     markers: Markers
-    _ids: dict[str, int] = field(init=False)
 
-    @_ids.default
-    def _token_ids(self) -> dict[str, int]:
+    @cached_property
+    def _ids(self) -> dict[str, int]:
         known = {**self.backend.special.defined, **self.backend.special.control}
         return {text: known[text] for text in self.markers.texts if text in known}
 
     @cached_property
-    def _unmarked_ids(self) -> frozenset[int]:
-        """Marker tokens used for unknown characters: content may become these."""
-        return frozenset(self.backend.tokenize(UNCOMMON, special=False)) & frozenset(self._ids.values())
-
-    @cached_property
     def _watched_tokens(self) -> frozenset[int]:
-        return frozenset(self._ids.values()) - self._unmarked_ids
+        """Marker tokens, except those used for unknown characters: content may become these."""
+        return frozenset(self._ids.values()).difference(self.backend.tokenize(UNCOMMON, special=False))
 
     @cached_property
     def _leads(self) -> bool:
@@ -68,10 +63,7 @@ class PromptTokenizer:
                 first, last = rest.popleft()
                 within.append((first - start, last - start))
             ids = [self._ids[part[first:last]] for first, last in within]
-            if start:
-                found = self._tokenize(part, special=True, continued=True)
-            else:
-                found = self.backend.tokenize(part, special=True)
+            found = self._tokenize(part, special=True, continued=start > 0)
             watched = self._watched_tokens
             if [token for token in found if token in watched] != [one for one in ids if one in watched]:
                 found = self._apart(part, within, ids, continued=start > 0)

@@ -24,8 +24,7 @@ from runtime.children.boot import follow
 from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates._compiled_template import TOO_MUCH_MEMORY, CompiledTemplate, stopped_error
 from runtime.templates._conversation import UNDEFINED
-from runtime.templates._fork_server import serve
-from runtime.templates._framing import HEAD, body_of, data_of
+from runtime.templates._fork_server import HEAD, body_of, data_of, serve
 from runtime.templates.limits import MEMORY, OUT_OF_MEMORY
 
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -66,6 +65,7 @@ class RendererService:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        self._questions = connection.makefile("rb")
         self._template: CompiledTemplate | None = None
         self._now = datetime.min
 
@@ -76,7 +76,10 @@ class RendererService:
             body = self._read(length)
             began = time.process_time()
             signal.setitimer(signal.ITIMER_PROF, processor)
-            answer = self._encode_answer(body, most)
+            try:
+                answer = body_of(self._answer(body, most))
+            except MemoryError:
+                answer = body_of({"stopped": str(stopped_error(TOO_MUCH_MEMORY))})
             del body
             signal.setitimer(signal.ITIMER_PROF, 0)
             resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_UNIT
@@ -85,22 +88,11 @@ class RendererService:
             del answer
 
     def _read(self, count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            try:
-                piece = self._connection.recv(min(count - len(data), 1 << 20))
-            except OSError:
-                piece = b""
-            if not piece:
-                os._exit(0)
-            data += piece
-        return bytes(data)
-
-    def _encode_answer(self, body: bytes, most: int) -> bytes:
-        try:
-            return body_of(self._answer(body, most))
-        except MemoryError:
-            return body_of({"stopped": str(stopped_error(TOO_MUCH_MEMORY))})
+        with contextlib.suppress(OSError):
+            data = self._questions.read(count)
+            if len(data) == count:
+                return data
+        os._exit(0)
 
     def _answer(self, body: bytes, most: int) -> Mapping[str, Any]:
         try:
@@ -116,14 +108,11 @@ class RendererService:
         return {"done": text}
 
     def _execute(self, question: dict[str, Any]) -> Any:
-        match question.pop("ask"):
-            case "open":
-                self._template = CompiledTemplate(**question, now=lambda: self._now)
-                return None
-            case "apply":
-                assert self._template is not None
-                tools = question.get("tools", UNDEFINED)
-                return self._template.apply(question["messages"], tools, question["options"])
-            case _:
-                assert self._template is not None
-                return asdict(self._template.derive())
+        ask = question.pop("ask")
+        if ask == "open":
+            self._template = CompiledTemplate(**question, now=lambda: self._now)
+            return None
+        assert self._template is not None
+        if ask == "derive":
+            return asdict(self._template.derive())
+        return self._template.apply(question["messages"], question.get("tools", UNDEFINED), question["options"])

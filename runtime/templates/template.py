@@ -7,8 +7,7 @@ separate process (``_isolated_renderer``), which ends if nothing else stops them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, cached_property
 from hashlib import sha256
@@ -20,7 +19,7 @@ from attrs import evolve, frozen
 from cognition import ModelRequest, ToolMessage
 from cognition.parsing import FormatSpec
 from runtime.errors import TemplateError, TemplateStoppedError
-from runtime.templates._compiled_template import CompiledTemplate, TemplateRenderer
+from runtime.templates._compiled_template import CompiledTemplate
 from runtime.templates._conversation import NO_TOOLS, Entry, OfferedTools, Shape, Undefined, entries, tool_entries
 from runtime.templates._derivation import Derivation, read_as
 from runtime.templates._isolated_renderer import IsolatedTemplate
@@ -130,17 +129,11 @@ class ChatTemplate:
         self.apart: bool = not is_known(source) if apart is None else apart
         options: Any = {"bos_token": bos_token, "eos_token": eos_token, "now": now, "steps": steps, "size": size}
         self._preparing = Allowance()
-        with self._charge_allowance():
-            self._renderer: TemplateRenderer = (IsolatedTemplate if self.apart else CompiledTemplate)(source, **options)
+        with one_allowance(self._preparing):
+            self._renderer = (IsolatedTemplate if self.apart else CompiledTemplate)(source, **options)
             self._plain: ChatTemplate | None = None
             if without_tools is not None and without_tools != source:
                 self._plain = ChatTemplate(without_tools, markers=self._markers, apart=apart, format=format, **options)
-
-    @contextmanager
-    def _charge_allowance(self) -> Iterator[None]:
-        """Charge the work inside to one allowance, unless the caller has one."""
-        with one_allowance(self._preparing):
-            yield
 
     def close(self) -> None:
         """Free the template's resources. The next request creates them again."""
@@ -159,7 +152,7 @@ class ChatTemplate:
             TemplateError: it refuses every form.
             TemplateStoppedError: a limit stopped it.
         """
-        found = self._derivation
+        found = self.derivation
         offered = () if request.options.tool_choice == "none" else request.tools
         if not offered and not self._takes(request):
             if self._plain is not None:
@@ -198,39 +191,43 @@ class ChatTemplate:
             showing = ("the template refuses conversations without tools: it is shown those that may not be called",)
             warnings = (*map(omission_warning, lost), *unheard, *(showing if shown_all_the_same else ()))
             text, marked = separate_marks(wrote) if LEAD in wrote or WRITTEN_LEAD in wrote else (wrote, ())
-            return RenderedPrompt(text, self._spec_for(text, request), marked, shape.notes(), warnings)
+            spec = self.format_after(text)
+            # With a text protocol the core parses the text, including calls.
+            spec = spec if request.protocol == "native" else evolve(spec, calls=None)
+            return RenderedPrompt(text, spec, marked, shape.notes(), warnings)
         raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
 
     def _takes(self, request: ModelRequest) -> bool:
         """Return whether to use this template for a conversation without offered tools."""
-        if self._plain is None:
-            return self._derivation.no_tools is not None
         called = any(isinstance(message, ToolMessage) for message in request.messages)
-        return called and self._derivation.no_tools is not None and request.protocol == "native"
+        suits = self._plain is None or (called and request.protocol == "native")
+        return suits and self.derivation.no_tools is not None
 
     def format_spec(self) -> FormatSpec:
         """Return how the model marks reasoning and calls, derived by rendering and comparing probes."""
-        return self._derivation.spec
+        return self.derivation.spec
 
-    @property
+    @cached_property
     def derivation(self) -> Derivation:
         """The derived format with all other findings."""
-        return self._derivation
+        with one_allowance(self._preparing):
+            found = self._renderer.derive()
+        return found if self._format is None else read_as(found, self._format)
 
     def format_after(self, prompt: str) -> FormatSpec:
         """Return the format with ``opened`` as in this prompt: options let templates open or close reasoning."""
-        return with_opened(self._derivation.spec, prompt)
+        return with_opened(self.derivation.spec, prompt)
 
     @property
     def features(self) -> tuple[str, ...]:
         """The features that the template supports, of ``tools``, ``system``, ``thinking``, ``thinking_option``."""
-        return self._derivation.features
+        return self.derivation.features
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for users of the template, one sentence each."""
-        with self._charge_allowance():
-            return tuple(dict.fromkeys((*self._derivation.warnings, *self._shapes.warnings())))
+        with one_allowance(self._preparing):
+            return tuple(dict.fromkeys((*self.derivation.warnings, *self._shapes.warnings())))
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, **options: Any) -> str:
         """Render dictionaries unchanged.
@@ -242,14 +239,8 @@ class ChatTemplate:
         return self._renderer.apply(messages, tools, options)
 
     @cached_property
-    def _derivation(self) -> Derivation:
-        with self._charge_allowance():
-            found = self._renderer.derive()
-        return found if self._format is None else read_as(found, self._format)
-
-    @cached_property
     def _shapes(self) -> MessageShapes:
-        found = self._derivation
+        found = self.derivation
 
         def render(request: ModelRequest, shape: Shape, **options: Any) -> str:
             shield = Shield(Markers())
@@ -257,14 +248,6 @@ class ChatTemplate:
             return self.apply(entries(request, shield, shape), tools, add_generation_prompt=True, **options)
 
         return MessageShapes(render, found.shape, forgets_calls=found.spec.calls is not None and not found.shows_calls)
-
-    def _spec_for(self, prompt: str, request: ModelRequest) -> FormatSpec:
-        """Return how to read the reply to this prompt.
-
-        With a text protocol the core parses the text, including calls.
-        """
-        spec = self.format_after(prompt)
-        return spec if request.protocol == "native" else evolve(spec, calls=None)
 
 
 def _thinking_warnings(thinking: bool | None, found: Derivation, *, heard: bool) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import time
 from _thread import start_new_thread
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 KEEP_IDLE = 10.0
 """Seconds before an idle thread ends. Starting a thread takes 0.1 ms to some ms, reusing an idle one 0.02 ms."""
@@ -20,6 +21,9 @@ KEEP_IDLE = 10.0
 Job = Callable[[], object]
 Inbox = SimpleQueue[Job | None]
 """Queue of one thread for its next job; None ends the thread."""
+
+
+Item = TypeVar("Item")
 
 
 class PoolThread(threading.Thread):
@@ -49,7 +53,7 @@ class ThreadPool:
 
     def start(self, job: Job) -> None:
         """Run a job on an idle or a new thread. The job must not raise."""
-        inbox = self._take_idle()
+        inbox = _pop(self._idle, -1)
         if inbox is not None:
             inbox.put(job)
         elif self._is_full():
@@ -64,7 +68,7 @@ class ThreadPool:
 
     def dismiss(self) -> None:
         """End idle threads. Busy threads and later jobs are not affected."""
-        while (inbox := self._take_idle()) is not None:
+        while (inbox := _pop(self._idle, -1)) is not None:
             inbox.put(None)
 
     def forget(self) -> None:
@@ -84,14 +88,8 @@ class ThreadPool:
         for thread, inbox in threads:
             inbox.put(None)  # also for one whose job was kept from it by an interrupt
             if thread is not threading.current_thread():  # a tool that closes its own agent
-                _join(thread, max(0.0, deadline - time.monotonic()))
+                _join(thread, deadline)
         return sum(thread.is_alive() for thread, _ in threads)
-
-    def _take_idle(self) -> Inbox | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
 
     def _is_full(self) -> bool:
         return self._at_most is not None and len(self._threads) >= self._at_most
@@ -99,13 +97,10 @@ class ThreadPool:
     def _serve(self) -> None:
         """Find threads for the waiting jobs. Busy threads look for waiting jobs when they are done."""
         while self._waiting:
-            inbox = self._take_idle()
+            inbox = _pop(self._idle, -1)
             if inbox is None and self._is_full():
                 return
-            try:
-                job = self._waiting.pop(0)
-            except IndexError:
-                job = _nothing
+            job = _pop(self._waiting, 0) or (lambda: None)  # another thread has taken it
             if inbox is None:
                 self._begin(job)
             else:
@@ -169,22 +164,21 @@ class ThreadPool:
         """Remove this thread from the pool, unless a job waits. Return that job."""
         thread = threading.current_thread()
         self._threads.pop(thread, None)
-        job = None if inbox.empty() else inbox.get_nowait()
-        if job is None:
-            try:
-                job = self._waiting.pop(0)
-            except IndexError:
-                return None
-        self._threads[thread] = inbox
+        job = (None if inbox.empty() else inbox.get_nowait()) or _pop(self._waiting, 0)
+        if job is not None:
+            self._threads[thread] = inbox
         return job
 
 
-def _nothing() -> None:
-    """Do nothing, in place of a job that another thread has taken."""
+def _pop(items: list[Item], place: int) -> Item | None:
+    """Remove and return an item; None if there is none any more."""
+    try:
+        return items.pop(place)
+    except IndexError:
+        return None
 
 
-def _join(thread: threading.Thread, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
+def _join(thread: threading.Thread, deadline: float) -> None:
     while True:
         try:
             thread.join(max(0.0, deadline - time.monotonic()))

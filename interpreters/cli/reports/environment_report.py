@@ -237,7 +237,7 @@ def _try(backend: BackendName) -> Finding:
     from interpreters.agents.agent import Agent
     from interpreters.toolbox import standard_tools
     from runtime import load_model
-    from runtime.models.devices import device_of
+    from runtime.models.specs import device_of
 
     device = device_of(backend)
     _print_json({"stage": "load"})

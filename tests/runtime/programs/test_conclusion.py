@@ -9,13 +9,13 @@ from cognition.steps.retry import classify
 from runtime.programs._claude import CLAUDE
 from runtime.programs._codex import CODEX
 from runtime.programs._conclusion import Conclusion, conclude, without
-from runtime.programs._process import How, ProcessEnd, ProcessTimeouts
+from runtime.programs._process import CANT_START, How, ProcessEnd
 from runtime.programs._program import Program
-from runtime.programs._tether import CANT_START
+from runtime.programs.options import ProgramOptions
 from tests.runtime.programs.test_readers import CLAUDE_STREAM, CODEX_STREAM, written
 
 STREAMS = {"claude": (CLAUDE, written(*CLAUDE_STREAM)), "codex": (CODEX, written(*CODEX_STREAM))}
-PATIENCE = ProcessTimeouts(60.0, 5.0, 1.0)
+PATIENCE = ProgramOptions(deadline=60.0, silence=5.0, grace=1.0)
 HOWS: tuple[How, ...] = ("itself", "cancelled", "deadline", "silence", "stopped", "lingering")
 CODES = st.none() | st.integers(-20, 130)
 

@@ -76,4 +76,4 @@ def test_entries_are_kept_of_a_bounded_number_of_sets_of_tools_and_right_for_eac
 
     enums = [made[0]["function"]["parameters"]["properties"]["all"]["enum"] for made in kept]
     assert enums == [[number] for number in range(len(kept))]
-    assert offered.remembered_tools == REMEMBERED_TOOLS
+    assert offered._entries.cache_info().currsize == REMEMBERED_TOOLS

@@ -21,7 +21,7 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import CogstepError
 from runtime.errors import TemplateError, TemplateStoppedError
-from runtime.templates import _process as process
+from runtime.templates import _isolated_renderer as renderer
 from runtime.templates._compiled_template import CompiledTemplate
 from runtime.templates._conversation import UNDEFINED
 from runtime.templates._fork_server import FORK_SERVER
@@ -366,8 +366,8 @@ class TestSafety:
 
     def test_where_the_system_does_not_limit_memory_the_program_watches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As on macOS: what is taken before the next look is not held back."""
-        monkeypatch.setattr(process, "WATCHED", True)
-        monkeypatch.setattr(process, "MEMORY", 60_000_000)
+        monkeypatch.setattr(renderer, "WATCHED", True)
+        monkeypatch.setattr(renderer, "MEMORY", 60_000_000)
         template = ChatTemplate(ENDLESS)
 
         with pytest.raises(TemplateStoppedError, match="more memory"):
