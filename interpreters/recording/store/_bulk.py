@@ -6,26 +6,22 @@ an inconsistency, returns the present data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, cached_property
 from itertools import accumulate, groupby, takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, bindparam, func, select
 
 from interpreters.recording.collections import RecordingInfo
 from interpreters.recording.journal.content_files import undo_files
 from interpreters.recording.journal.errors import JournalError
-from interpreters.recording.recorder import path_of
-from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store._executors import Membership, is_dead_here
 from interpreters.recording.store._sql_recorder import SqlRecorder, undo_path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.locations import Kind
 from interpreters.recording.store.schema import NOW, executors, lines, payloads, sessions
-
-T = TypeVar("T")
 
 FIRST, MOST = 16, 256
 """Sizes of the first and the largest batch. Each batch has twice the size of the previous one, for callers that need
@@ -91,10 +87,6 @@ class Batch:
         self._membership = membership
         self._names = names
         self._places = {name: place for place, name in enumerate(names)}
-        self._abouts: dict[str, Row[Any]] | None = None
-        self._sizes: dict[str, int] = {}
-        self._open: dict[str, bool] | None = None
-        self._headers: dict[str, bytes] | None = None
         self._lines: dict[str, list[bytes]] = {}
 
     def recorder(self, name: str) -> SqlRecorder:
@@ -105,39 +97,39 @@ class Batch:
 
         All methods raise ``StoreError``.
         """
-        row = self._load_infos().pop(name, None)
+        row = self._infos[0].pop(name, None)
         return None if row is None else info_from_row(row, self._database)
 
-    def _load_infos(self) -> dict[str, Row[Any]]:
-        if self._abouts is None:
-            found = self._rows(select_infos(self._database.now, lines.c.session.between(*self._range)))
-            self._sizes = {row.session: int(row.size) for row in found}
-            self._abouts = {row.session: row for row in found}
-        return self._abouts
+    @cached_property
+    def _infos(self) -> tuple[dict[str, Row[Any]], dict[str, int]]:
+        """The facts about each session that were not asked for yet, and the size of each."""
+        found = self._rows(select_infos(self._database.now, lines.c.session.between(*self._range)))
+        return {row.session: row for row in found}, {row.session: int(row.size) for row in found}
 
     def is_open(self, name: str) -> bool | None:
         """Return whether a session is being written; None at the second call."""
-        if self._open is None:
-            alive = executors.c.expires > self._database.now
-            held = (
-                select(sessions.c.name, sessions.c.holder)
-                .join(executors, executors.c.id == sessions.c.holder)
-                .where(sessions.c.name.between(*self._range), alive)
-            )
-            found = self._rows(held)
-            dead = {holder for holder in {row.holder for row in found} if is_dead_here(holder)}
-            self._open = dict.fromkeys(self._names, False)
-            self._open |= {row.name: row.holder not in dead for row in found}
         return self._open.pop(name, None)
+
+    @cached_property
+    def _open(self) -> dict[str, bool]:
+        alive = executors.c.expires > self._database.now
+        held = (
+            select(sessions.c.name, sessions.c.holder)
+            .join(executors, executors.c.id == sessions.c.holder)
+            .where(sessions.c.name.between(*self._range), alive)
+        )
+        found = self._rows(held)
+        dead = {holder for holder in {row.holder for row in found} if is_dead_here(holder)}
+        return dict.fromkeys(self._names, False) | {row.name: row.holder not in dead for row in found}
 
     def header(self, name: str) -> bytes | None:
         """Return the first line of a session; None at the second call."""
-        if self._headers is None:
-            first = select(lines.c.session, lines.c.line).where(
-                lines.c.session.between(*self._range), lines.c.number == 0
-            )
-            self._headers = {row.session: row.line for row in self._rows(first)}
         return self._headers.pop(name, None)
+
+    @cached_property
+    def _headers(self) -> dict[str, bytes]:
+        first = lines.c.session.between(*self._range), lines.c.number == 0
+        return {row.session: row.line for row in self._rows(select(lines.c.session, lines.c.line).where(*first))}
 
     def records(self, name: str, *, stay: bool = False) -> list[bytes] | None:
         """Return the other lines of a session; None at the second call, or if they are too long to read together.
@@ -154,13 +146,12 @@ class Batch:
         return self._lines.pop(name)
 
     def _load(self, name: str) -> bool:
-        self._load_infos()
-        place = self._places.get(name)
-        if place is None or self._sizes.get(name, AT_ONCE) >= AT_ONCE:
+        place, sizes = self._places.get(name), self._infos[1]
+        if place is None or sizes.get(name, AT_ONCE) >= AT_ONCE:
             return False
         following = self._names[place:]
-        sizes = accumulate(self._sizes.get(one, 0) for one in following)
-        last = following[max(0, sum(1 for _ in takewhile(lambda size: size <= AT_ONCE, sizes)) - 1)]
+        sums = accumulate(sizes.get(one, 0) for one in following)
+        last = following[max(0, sum(1 for _ in takewhile(lambda size: size <= AT_ONCE, sums)) - 1)]
         found = self._rows(
             select(lines.c.session, lines.c.line)
             .where(lines.c.session.between(name, last), lines.c.number > 0)
@@ -187,16 +178,10 @@ class _BatchRecorder(SqlRecorder):
         self._batch = batch
 
     def lines(self) -> Iterator[bytes]:
-        header = self._ask_batch(self._batch.header)
+        header = self.explain_errors(lambda: self._batch.header(self.session))
         if header is None:
             yield from super().lines()
             return
         yield header
-        records = self._ask_batch(self._batch.records)
+        records = self.explain_errors(lambda: self._batch.records(self.session))
         yield from self.lines_from(1) if records is None else records
-
-    def _ask_batch(self, ask: Callable[[str], T]) -> T:
-        try:
-            return ask(self.session)
-        except StoreError as error:
-            raise JournalError(f"can't be read: {error.problem}", path=path_of(self)) from error

@@ -69,10 +69,11 @@ class Membership:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.name = ""
-        self._begin()
+        self.begin()
         _memberships.add(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start as a process without sessions; also in a forked child, as a new process."""
         self.lock: threading.RLock = threading.RLock()
         """Lock for taking a session, so that two threads do not both take it."""
         self.id: str = ""
@@ -165,10 +166,6 @@ class Membership:
                 (_lock_directory() / self.id.rpartition(":")[2]).unlink(missing_ok=True)
         self.id = ""
         self._given_back.put(None)
-
-    def after_fork(self) -> None:
-        """Start again in a forked child, as a new process without sessions."""
-        self._begin()
 
     def is_alive(self, connection: Connection, holder: str) -> bool:
         """Whether a process may still be writing, as far as known."""
@@ -310,7 +307,7 @@ def _after_fork() -> None:
     global _gate, _threads
     _gate, _threads = threading.Lock(), 0
     for membership in list(_memberships):
-        membership.after_fork()
+        membership.begin()
 
 
 atexit.register(_end_all)

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from attrs import field, frozen
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from interpreters.recording.collections import UNDO, RecordingInfo
@@ -28,7 +28,7 @@ from interpreters.recording.recorder import path_of
 from interpreters.recording.store._bulk import Batch, info_from_row, select_info, select_infos
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store._executors import Membership
-from interpreters.recording.store._sql_recorder import SqlRecorder, undo_path_of
+from interpreters.recording.store._sql_recorder import SqlRecorder, assign_row, select_row, undo_path_of
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.schema import lines, payloads, sessions
 
@@ -125,33 +125,13 @@ class SqlSession:
             yield name, content
 
     def delete(self, about: RecordingInfo, *, dry_run: bool = False) -> str:
-        def work(connection: Connection) -> str:
-            with self._database.transaction(connection):
-                standing = self._lock_row(connection)
-                if standing is not None and self._is_written(connection, standing):
-                    return OPEN
-                found = self._info(connection)
-                if found is None:  # somebody else has deleted it; or this, and the connection broke behind it
-                    return ""
-                if found != about:
-                    return WRITTEN
-                contents = self._undo_files()
-                if contents is not None:
-                    contents.remove()
-                for table in (payloads, lines):
-                    connection.execute(delete(table).where(table.c.session == self.name))
-                connection.execute(delete(sessions).where(sessions.c.name == self.name))
-            return ""
-
-        try:
+        if not dry_run:
+            return self.delete_batch([(self, about)])[0]
+        try:  # without keeping anybody from writing
             self._membership.release_dropped()
-            if dry_run:  # without keeping anybody from writing
-                return OPEN if self.is_open() else WRITTEN if self.info() not in (None, about) else ""
-            return self._database.read(work, "")
+            return OPEN if self.is_open() else WRITTEN if self.info() not in (None, about) else ""
         except (StoreError, JournalError) as error:
             return error.problem
-        except OSError as error:
-            return error.strerror or type(error).__name__
 
     @property
     def place(self) -> object:
@@ -173,7 +153,11 @@ class SqlSession:
                     OPEN if one.name in open_ else self._explain_change(there.get(one.name), about)
                     for one, about in given
                 ]
+                # Not those that somebody else has deleted; or this, and the connection broke behind it.
                 gone = [name for name, why in zip(names, kept, strict=True) if not why and name in there]
+                for contents in (one._undo_files() for one, _ in given if one.name in gone):
+                    if contents is not None:
+                        contents.remove()
                 for table in (payloads, lines):
                     connection.execute(delete(table).where(table.c.session.in_(gone)))
                 connection.execute(delete(sessions).where(sessions.c.name.in_(gone)))
@@ -184,6 +168,8 @@ class SqlSession:
             return self._database.read(work, [""] * len(given))
         except StoreError as error:
             return [error.problem] * len(given)
+        except OSError as error:
+            return [error.strerror or type(error).__name__] * len(given)
 
     def _explain_change(self, row: Any, about: RecordingInfo) -> str:
         """Return why a session is not deleted, given its present ``row`` (None if it is gone); empty if it is."""
@@ -191,11 +177,6 @@ class SqlSession:
             return WRITTEN if row is not None and info_from_row(row, self._database) != about else ""
         except JournalError as error:
             return error.problem
-
-    def _lock_row(self, connection: Connection) -> Any:
-        """Return the session's row, locked until the end of the transaction, or None."""
-        row = select(sessions.c.token, sessions.c.holder).where(sessions.c.name == self.name)
-        return connection.execute(row.with_for_update()).first()
 
     def _is_written(self, connection: Connection, standing: Any) -> bool:
         return standing.holder is not None and self._membership.is_alive(connection, standing.holder)
@@ -211,7 +192,7 @@ class SqlSession:
         def work(connection: Connection) -> None:
             nonlocal token
             with self._database.transaction(connection):
-                standing = self._lock_row(connection)
+                standing = connection.execute(select_row(self.name)).first()
                 if standing is not None and token and standing.token == token:
                     return  # it was recorded, and the connection broke behind it
                 if standing is not None and self._is_written(connection, standing):
@@ -221,13 +202,7 @@ class SqlSession:
                         "something is recorded here already, and a recording is never overwritten; choose another name",
                         path=path_of(self.where),
                     )
-                token = int(connection.execute(select(self._database.now)).scalar_one() * 1_000_000)
-                if standing is None:
-                    connection.execute(insert(sessions).values(name=self.name, token=token, holder=None))
-                else:
-                    token = max(token, int(standing.token) + 1)
-                    row = sessions.c.name == self.name
-                    connection.execute(update(sessions).where(row).values(token=token, holder=None))
+                token = assign_row(self._database, connection, self.name, standing, None)
                 self._put(connection, lines(), changed)
                 self._put_payloads(connection, payloads())
 

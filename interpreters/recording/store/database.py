@@ -27,7 +27,6 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from interpreters.recording.store import schema
 from interpreters.recording.store._errors import StoreError
-from interpreters.recording.store._statements import FORCED, UNFORCED
 from interpreters.recording.store.locations import Location, locate
 from runtime.files import UnusableFileError, check_regular, make_private
 
@@ -318,9 +317,9 @@ class Database:
         if not force:
             yield
             return
-        connection.exec_driver_sql(FORCED[self.location.kind])
+        connection.exec_driver_sql(schema.FORCED[self.location.kind])
         yield
-        connection.exec_driver_sql(UNFORCED[self.location.kind])
+        connection.exec_driver_sql(schema.UNFORCED[self.location.kind])
 
     def _has_tables(self) -> bool:
         """Whether the tables exist.
