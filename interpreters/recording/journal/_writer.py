@@ -34,6 +34,7 @@ from interpreters.recording.journal.errors import (
     JournalExistsError,
     JournalLockedError,
     JournalWriteError,
+    unwritten_error,
 )
 from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, LineEnd, Origin, line_of
 from interpreters.recording.journal.payloads import LARGE, LargeTexts, Payloads, RecorderPayloads
@@ -43,7 +44,6 @@ from interpreters.recording.journal.strict_lines import LONGEST, decode_line
 from interpreters.recording.recorder import KeepsPayloads, MayWait, Recorder, Where, beside, path_of
 from interpreters.tools.failures import describe
 from runtime.closeable import Closeable
-from runtime.files import reason_about
 
 if TYPE_CHECKING:
     from interpreters.recording.redactor import RedactionNote, Redactor
@@ -331,7 +331,7 @@ class Journal(Closeable):
         except (ValueError, RecursionError) as error:
             raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
         except OSError as error:
-            raise self._write_error(error) from error
+            raise unwritten_error(error, self.path) from error
         if len(line) > LONGEST:
             raise JournalWriteError(f"the record has {len(line)} bytes, and a line may have {LONGEST}", path=self.path)
         if "config" in value and decode_line(line) is None:  # the only place where something stands of anybody's making
@@ -354,10 +354,3 @@ class Journal(Closeable):
         if "system" in config:
             header["config"] = {**config, "system": texts["system"]}
         return header, brings
-
-    def _write_error(self, error: OSError) -> JournalWriteError:
-        return JournalWriteError(
-            f"the record could not be written ({reason_about(error, self.path)}); everything before it is kept. "
-            "Make room or choose another place, then go on",
-            path=self.path,
-        )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from interpreters.recording.sessions._file_recording import FileRecording as FileRecording
 from interpreters.recording.sessions._listing import (
     BadFile as BadFile,
+    Hit as Hit,
     SessionInfo as SessionInfo,
     journals_in as journals_in,
     list_sessions as list_sessions,
+    search_sessions as search_sessions,
 )
 from interpreters.recording.sessions._retention import PrunedSession as PrunedSession, prune_sessions as prune_sessions
-from interpreters.recording.sessions._text_search import Hit as Hit, search_sessions as search_sessions
 from interpreters.recording.sessions._transcript import (
     Transcript as Transcript,
     TranscriptEntry as TranscriptEntry,

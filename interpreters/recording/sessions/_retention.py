@@ -17,9 +17,8 @@ from cognition import ConfigError
 from interpreters.recording.collections import BatchDeletable, Place, Recording, RecordingInfo
 from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.recorder import path_of
-from interpreters.recording.sessions._file_recording import FileRecording
+from interpreters.recording.sessions._file_recording import FileRecording, clear_parts
 from interpreters.recording.sessions._listing import journals_in
-from interpreters.recording.sessions._partial_copies import clear_parts
 
 AT_ONCE = 100
 """Number of recordings deleted together. Their writers, if any, wait for that time."""

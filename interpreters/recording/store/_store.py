@@ -12,11 +12,10 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Connection, Select, exists, select, update
 
 from cognition import ConfigError
-from interpreters.recording.store._bulk import FIRST, MOST, Batch
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store._executors import Executor, Membership, all_executors
 from interpreters.recording.store._sql_recorder import SqlRecorder
-from interpreters.recording.store._sql_session import SqlSession
+from interpreters.recording.store._sql_session import FIRST, MOST, Batch, SqlSession
 from interpreters.recording.store.database import Database, database_of
 from interpreters.recording.store.schema import LONGEST_NAME, lines, sessions
 
