@@ -114,6 +114,13 @@ def reopen(make: Make, name: str) -> Iterator[Recorder]:
     """Yield a reopened recorder whose recording has three lines."""
     with writing(make, name, 3):
         pass
+    with continuing(make, name) as recorder:
+        yield recorder
+
+
+@contextmanager
+def continuing(make: Make, name: str) -> Iterator[Recorder]:
+    """Yield a recorder that has a recording's place again; close it at the end of the block."""
     recorder = make(name)
     require(recorder.lock(False) is True, "lock() has to return True where a recording goes on")
     try:

@@ -17,8 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interpreters.testing.fakes._clock import FakeClock as FakeClock
-from interpreters.testing.fakes._errors import ScriptError as ScriptError
-from interpreters.testing.fakes._generated import GeneratedModel as GeneratedModel
 from interpreters.testing.fakes._people import (
     ScriptedAnswers as ScriptedAnswers,
     ScriptedApprovals as ScriptedApprovals,
@@ -27,6 +25,7 @@ from interpreters.testing.fakes._people import (
 from interpreters.testing.fakes._tools import ScriptedTool as ScriptedTool
 from interpreters.testing.fakes.models import (
     FunctionModel as FunctionModel,
+    GeneratedModel as GeneratedModel,
     Piece as Piece,
     ScriptedModel as ScriptedModel,
 )
@@ -36,6 +35,7 @@ from interpreters.testing.fakes.scripts import (
     Script as Script,
     Scripted as Scripted,
     ScriptedGeneration as ScriptedGeneration,
+    ScriptError as ScriptError,
     call as call,
     reply_of as reply_of,
 )

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from interpreters.loop.program.approvals import Answer, ApprovalRequest
 from interpreters.loop.program.questions import Chosen, PlanAnswer, PlanRequest, QuestionRequest
-from interpreters.testing.fakes._errors import ScriptError
+from interpreters.testing.fakes.scripts import ScriptError
 
 Request = TypeVar("Request")
 Reaction = TypeVar("Reaction")

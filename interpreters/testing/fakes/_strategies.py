@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from cognition import ConfigError, Failure, MalformedToolCall, ProposedCall, ToolSpec, Usage
-from interpreters.testing.fakes._generated import GeneratedModel
+from interpreters.testing.fakes.models import GeneratedModel
 from interpreters.testing.fakes.scripts import Reply
 from interpreters.tools.tool import Tool
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Self
 
 from attrs import field, fields, frozen
 
@@ -21,10 +21,13 @@ from cognition.parsing import (
     TextDelta,
 )
 from interpreters.loop.clock import LONGEST_WAIT
-from interpreters.testing.fakes._errors import ScriptError
 from interpreters.tools.offloading import run_in_thread
 from runtime.protocol.done import NO_TIME, NO_TOKENS, done_of
 from runtime.protocol.model import Done
+
+
+class ScriptError(CogstepError):
+    """A script does not match the events. The error passes through the agent, so that the test fails with it."""
 
 
 class Hold:
@@ -139,13 +142,12 @@ def _long(entry: Sequence[ProposedCall] | Failure) -> Reply:
     return Reply(failure=entry) if isinstance(entry, Failure) else Reply(calls=entry)
 
 
-class ScriptedGeneration:
-    """A reply as a stream, to iterate or await."""
+class ReplyStream:
+    """A reply as a stream, to iterate or await. Each item is requested only when it is needed."""
 
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
+    def __init__(self, items: Iterator[Output | Done | Hold]) -> None:
+        self._items = items
         self._cancelled = False
-        self._items = self._stream()
 
     def __iter__(self) -> Iterator[Output | Done]:
         return self
@@ -155,7 +157,7 @@ class ScriptedGeneration:
             item.wait()
         return item
 
-    def __aiter__(self) -> ScriptedGeneration:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Output | Done:
@@ -167,6 +169,17 @@ class ScriptedGeneration:
 
     def cancel(self) -> None:
         self._cancelled = True
+
+
+class ScriptedGeneration(ReplyStream):
+    """The stream of a complete reply."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(self._stream())
+        self._reply = reply
+
+    def cancel(self) -> None:
+        super().cancel()
         if self._reply.hold is not None:
             self._reply.hold.release()
 
