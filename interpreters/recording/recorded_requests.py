@@ -61,9 +61,9 @@ class RecordedRequest:
     number: int
     """Number of the model call in the recording, from 1."""
     record: int
-    """The record whose input led to the call, from 1."""
+    """The record whose input led to the call, from 1; 0 for a running session."""
     at: float
-    """Time of that input, in seconds since the epoch."""
+    """Time of that input, in seconds since the epoch; 0 for a running session."""
     call: CallModel
     state: AgentState
     """State in which the call was decided. The request shows its history and window."""

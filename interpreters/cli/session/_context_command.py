@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cognition import AgentState, CancelEffect, ContextAssembled, ContextChosen, LLMEngine
+from cognition import AgentState, CallModel, CancelEffect, ContextAssembled, ContextChosen, LLMEngine
 from interpreters.agents.agent import Agent
 from interpreters.cli.reports.context_report import Line, request_lines
 from interpreters.observing.events import (
@@ -13,8 +13,8 @@ from interpreters.observing.events import (
     ModelReplied,
     UserSpoke,
 )
-from interpreters.recording.context_report import report
-from interpreters.recording.recorded_requests import OPEN, ending_of
+from interpreters.recording.context_report import report_of
+from interpreters.recording.recorded_requests import OPEN, RecordedRequest, ending_of
 
 
 class LastRequest:
@@ -63,15 +63,8 @@ class LastRequest:
         agent, called, state = self.agent, self._called, self._state
         if agent is None or called is None or state is None:
             return [("the model was not asked yet", "dim")]
-        found = report(
-            state,
-            LLMEngine(agent.config).build_prompt(state),
-            agent.config,
-            number=self._count,
-            effect_id=str(called.effect_id),
-            purpose=called.purpose,
-            assembled=self._shown,
-            chosen=self._chosen,
-            ending=self._ending,
+        call = CallModel(called.effect_id, called.purpose, LLMEngine(agent.config).build_prompt(state))
+        request = RecordedRequest(
+            self._count, 0, 0.0, call, state, self._shown, self._chosen, same=True, ending=self._ending
         )
-        return list(request_lines(found))
+        return list(request_lines(report_of(request, agent.config)))
