@@ -162,25 +162,22 @@ class RecordedRequests:
                     under_way.remove(request)
                     yield evolve(request, ending=ending)
             assembled: ContextAssembled | None = None
-            calls = 0
+            calls = list[bool]()
             for decision in decisions:
                 if isinstance(decision, ContextAssembled):
                     assembled = decision
                 elif isinstance(decision, CallModel):
-                    self.count, calls = self.count + 1, calls + 1
+                    self.count += 1
                     same = self._digest.of(decision.request) == _recorded_digest(record, decision.effect_id)
-                    self._diverge(record, same=same)
+                    calls.append(same)
                     state = transition.next_state
                     under_way.append(
                         RecordedRequest(self.count, record.seq, event.at, decision, state, assembled, chosen, same)
                     )
                     assembled = None
-            self._diverge(record, same=calls == sum(map(_calls_model, record.decisions)))
+            if not self.diverged and (not all(calls) or len(calls) != sum(map(_calls_model, record.decisions))):
+                self.diverged = record.seq
         yield from under_way
-
-    def _diverge(self, record: Record, *, same: bool) -> None:
-        if not same and not self.diverged:
-            self.diverged = record.seq
 
 
 def ending_of(effect_id: EffectId, value: Input | Decision, before: Ending = OPEN) -> Ending:

@@ -48,12 +48,10 @@ class LiveDifference:
     live: Result
 
     def __str__(self) -> str:
-        rows = (f"  {name} {status}: {shown_name(content, LONGEST_LINE)}" for name, (status, content) in self._sides())
+        sides = ("recorded:", self.recorded), ("live:    ", self.live)
+        rows = (f"  {name} {status}: {shown_name(content, LONGEST_LINE)}" for name, (status, content) in sides)
         call = f"{shown_name(self.call.name)}({shown_name(self.call.arguments_json, LONGEST_LINE)})"
         return "\n".join((f"record {self.record}: {call} differs", *rows))
-
-    def _sides(self) -> tuple[tuple[str, Result], ...]:
-        return ("recorded:", self.recorded), ("live:    ", self.live)
 
 
 @frozen
@@ -153,7 +151,8 @@ def rehearse(
                 else:
                     calls += 1
                     live = _result(_run(ours, redactor.reveal(effect), reader.header.session, deps))
-                    if not _is_same(redactor.reveal(_result(event)), live):
+                    status, content = redactor.reveal(_result(event))
+                    if status != live[0] or not looks_like(content, live[1]):
                         differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
             driver.restore(event)
         return RehearsalReport(
@@ -206,10 +205,6 @@ def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps:
     except Empty:
         context.cancel()
         return too_late(tool, effect)
-
-
-def _is_same(recorded: Result, live: Result) -> bool:
-    return recorded[0] == live[0] and looks_like(recorded[1], live[1])
 
 
 def _result(event: ToolReturned | ToolFailed) -> Result:

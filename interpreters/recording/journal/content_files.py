@@ -101,8 +101,8 @@ class Contents:
                     with contextlib.suppress(OSError):
                         os.unlink(part, dir_fd=directory)
                     raise
-            if force and named:
-                self._force_names(directory)
+        if force and named:
+            self.force_names()
         self._there.add(name)
         return name
 
@@ -116,10 +116,7 @@ class Contents:
             OSError: it failed.
         """
         with self.open_directory() as directory:
-            self._force_names(directory, own=own)
-
-    def _force_names(self, directory: int, *, own: bool = True) -> None:
-        os.fsync(directory)
+            os.fsync(directory)
         if own:
             force_directory(self._place.parent)
 
