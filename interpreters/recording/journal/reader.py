@@ -117,7 +117,15 @@ class JournalReader:
         """Highest placeholder number of a secret read so far."""
         self._payloads: LargeTexts = Payloads(self.path) if self._recorder is None else RecorderPayloads(self._recorder)
         self._input = reader_of(Input)
-        self._file = self._open()
+        self._file: BinaryIO | LineStream
+        if self._recorder is not None:
+            self._file = LineStream(self._recorder)
+        else:
+            try:
+                self._file = open_regular(self.path)
+            except OSError as error:
+                reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
+                raise JournalError(f"can't be read: {reason}", path=self.path) from error
         try:
             self.header, total, line = self._read_header()
             self._newest = (len(line), 0, total)
@@ -243,15 +251,6 @@ class JournalReader:
         self.warnings.append(
             f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
         )
-
-    def _open(self) -> BinaryIO | LineStream:
-        if self._recorder is not None:
-            return LineStream(self._recorder)
-        try:
-            return open_regular(self.path)
-        except OSError as error:
-            reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
-            raise JournalError(f"can't be read: {reason}", path=self.path) from error
 
     def _read_header(self) -> tuple[Header, int, bytes]:
         line = self._line(0)  # of a huge file without line breaks not all is read

@@ -11,17 +11,18 @@ from interpreters.recording.sessions._listing import (
     list_sessions as list_sessions,
     search_sessions as search_sessions,
 )
-from interpreters.recording.sessions._retention import PrunedSession as PrunedSession, prune_sessions as prune_sessions
+from interpreters.recording.sessions._retention import (
+    CopyResult as CopyResult,
+    PrunedSession as PrunedSession,
+    copy_session as copy_session,
+    move_session as move_session,
+    prune_sessions as prune_sessions,
+)
 from interpreters.recording.sessions._transcript import (
     Transcript as Transcript,
     TranscriptEntry as TranscriptEntry,
     TranscriptTurn as TranscriptTurn,
     read_transcript as read_transcript,
-)
-from interpreters.recording.sessions._transfer import (
-    CopyResult as CopyResult,
-    copy_session as copy_session,
-    move_session as move_session,
 )
 from interpreters.recording.sessions.export import (
     markdown_parts as markdown_parts,

@@ -263,18 +263,14 @@ def _hold(own: str) -> LockedFile | None:
     try:
         folder = _lock_directory()
         make_directory(folder)
-        _clear(folder)
+        for path in folder.iterdir():
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > FORGOTTEN_AFTER and not is_being_written(path):
+                    path.unlink()
         file = LockedFile(folder / own.rpartition(":")[2], os.O_RDWR | os.O_CREAT)
         return file if file.lock() else None
     except OSError:
         return None
-
-
-def _clear(folder: Path) -> None:
-    for path in folder.iterdir():
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > FORGOTTEN_AFTER and not is_being_written(path):
-                path.unlink()
 
 
 def is_dead_here(holder: str) -> bool:
