@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, takewhile
 from operator import attrgetter
 from typing import Any, TypeVar, get_args
@@ -230,13 +230,17 @@ class Redactor:
             for one in takewhile(lambda one: one.start < end, shaped)
             if one.end > begin
         ]
-        if "\\" not in raw:
-            found = self._find(raw, inside, ends=False)
-            return f'"{self._replace(found, lambda start, end: raw[start:end], len(raw), note)}"' if found else match[0]
-        units = UNIT.findall(raw)
-        places = list(accumulate(map(len, units), initial=0))
-        inside = [Found(bisect_right(places, one.start) - 1, bisect_left(places, one.end), one.kind) for one in inside]
-        found = self._find("".join(map(_character, units)), inside, ends=False)
+        units: Sequence[str] = raw
+        """How each character is written."""
+        text = raw
+        if "\\" in raw:
+            units = UNIT.findall(raw)
+            places = list(accumulate(map(len, units), initial=0))
+            inside = [
+                Found(bisect_right(places, one.start) - 1, bisect_left(places, one.end), one.kind) for one in inside
+            ]
+            text = "".join(map(_character, units))
+        found = self._find(text, inside, ends=False)
         if not found:
             return match[0]
         return f'"{self._replace(found, lambda start, end: "".join(units[start:end]), len(units), note)}"'

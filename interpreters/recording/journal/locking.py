@@ -47,8 +47,6 @@ class LockedFile:
     def __init__(self, path: Path, flags: int) -> None:
         self.descriptor: int = -1
         """The descriptor; negative once closed."""
-        self.forked: bool = False
-        """Whether this is a forked child: the file is closed here and open in the parent."""
         _collect_if_due()
         while True:  # no lock is held meanwhile: to open a file may take as long as a disk likes
             newest = _forks.newest
@@ -122,7 +120,7 @@ class LockedFile:
 
     def _abandon(self) -> None:
         """Close the copy in a forked child, and leave the lock with the parent."""
-        descriptor, self.descriptor, self.forked = self.descriptor, -1, True
+        descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.close(descriptor)

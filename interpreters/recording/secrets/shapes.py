@@ -278,10 +278,9 @@ class Finder:
         codes = text.encode("latin-1", "replace")  # a byte for each character, whatever it is
         hits = anywhere.all_in(codes.lower().decode("latin-1"))
         if has_runs(codes):
-            for start, end in runs_in(text, codes):
-                hits += [(start + place, word) for place, word in in_runs.all_in(text[start:end])]
-            for start, end in marked_runs_in(text, codes):
-                hits += [(start + place, word) for place, word in marked.all_in(text[start:end])]
+            for words, ranges in ((in_runs, runs_in(text, codes)), (marked, marked_runs_in(text, codes))):
+                for start, end in ranges:
+                    hits += [(start + place, word) for place, word in words.all_in(text[start:end])]
         if not hits:
             return found
         hits.sort()

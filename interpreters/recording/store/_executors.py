@@ -134,13 +134,11 @@ class Membership:
         Raises:
             StoreError: the database can't be used; the rest is released later.
         """
-        while True:
-            try:
+        with contextlib.suppress(Empty):
+            while True:
                 held = self._given_back.get_nowait()
-            except Empty:
-                return
-            if held is not None:
-                self.release(held)
+                if held is not None:
+                    self.release(held)
 
     def release(self, held: Held) -> None:
         """Release a session for other writers. Raises as ``release_dropped``."""
@@ -167,8 +165,10 @@ class Membership:
         self.id = ""
         self._given_back.put(None)
 
-    def is_alive(self, connection: Connection, holder: str) -> bool:
-        """Whether a process may still be writing, as far as known."""
+    def is_alive(self, connection: Connection, holder: str | None) -> bool:
+        """Whether a process, if any, may still be writing, as far as known."""
+        if holder is None:
+            return False
         found = select(executors.c.expires > self.database.now).where(executors.c.id == holder)
         return bool(connection.execute(found).scalar()) and not is_dead_here(holder)
 

@@ -145,7 +145,8 @@ class SqlRecorder:
             return False
         membership = self._membership
         try:
-            if not new and not self._database.read(self._has_header, False):
+            header = select(lines.c.number).where(lines.c.session == self.session, lines.c.number == 0)
+            if not new and self._database.first(header) is None:
                 raise JournalError("nothing is recorded here", path=path_of(self))
             own = membership.join()
             membership.release_dropped()
@@ -162,10 +163,6 @@ class SqlRecorder:
         self._dropped = finalize(self, membership.drop, self._held)
         self._dropped.atexit = False
         return True
-
-    def _has_header(self, connection: Connection) -> bool:
-        found = select(lines.c.number).where(lines.c.session == self.session, lines.c.number == 0)
-        return connection.execute(found).first() is not None
 
     def _take_session(self, connection: Connection, own: str, new: bool) -> int | None:
         with self._database.transaction(connection):
@@ -276,7 +273,8 @@ class SqlRecorder:
             JournalError: the database can't be used.
         """
         found = select(payloads.c.content).where(payloads.c.session == self.session, payloads.c.name == name)
-        return self.explain_errors(lambda: self._database.read(lambda one: one.execute(found).scalar(), None))
+        row = self.explain_errors(lambda: self._database.first(found))
+        return None if row is None else row.content
 
     def explain_errors(self, read: Callable[[], T]) -> T:
         """Return the result of ``read``, with a ``StoreError`` as an error of this session."""
@@ -317,15 +315,13 @@ class PreparedStatement:
 
     def run_bare(self, connection: Any, values: dict[str, object]) -> int:
         """Run on a driver's connection, and return the number of inserted rows."""
-        if not self.first:
-            return int(connection.execute(self.text, self._order_values(values)).rowcount)
-        connection.execute(self.first)
-        inserted = int(connection.execute(self.text, self._order_values(values)).rowcount)
-        connection.execute(self.then)
+        given: Any = values if self.order is None else tuple([values[name] for name in self.order])
+        if self.first:
+            connection.execute(self.first)
+        inserted = int(connection.execute(self.text, given).rowcount)
+        if self.then:
+            connection.execute(self.then)
         return inserted
-
-    def _order_values(self, values: dict[str, object]) -> Any:
-        return values if self.order is None else tuple([values[name] for name in self.order])
 
 
 @frozen

@@ -248,24 +248,17 @@ class SqlSession:
     def is_open(self) -> bool:
         def look(connection: Connection) -> bool:
             holder = connection.execute(select(sessions.c.holder).where(sessions.c.name == self.name)).scalar()
-            return holder is not None and self._membership.is_alive(connection, holder)
+            return self._membership.is_alive(connection, holder)
 
         found = None if self._batch is None else self._batch.is_open(self.name)
         return self._database.read(look, False) if found is None else found
 
     def is_new_or_gone(self) -> bool:
-        def is_gone(connection: Connection) -> bool:
-            any_line = select(lines.c.number).where(lines.c.session == self.name).limit(1)
-            return connection.execute(any_line).first() is None
-
-        return self._database.read(is_gone, True)
+        return self._database.first(select(lines.c.number).where(lines.c.session == self.name).limit(1)) is None
 
     def has_no_header(self) -> bool:
-        def look(connection: Connection) -> bool:
-            first = select(func.min(lines.c.number)).where(lines.c.session == self.name)
-            return bool(connection.execute(first).scalar())
-
-        return self._database.read(look, False)
+        first = self._database.first(select(func.min(lines.c.number)).where(lines.c.session == self.name))
+        return first is not None and bool(first[0])
 
     def content(self, longest: int) -> bytes | None:
         """See ``Recording.content``. Only for a session of a batch; others are read in pages."""
@@ -315,7 +308,7 @@ class SqlSession:
             with self._database.transaction(connection):
                 rows = select(sessions.c.name, sessions.c.holder).where(sessions.c.name.in_(names))
                 held = list(connection.execute(rows.order_by(sessions.c.name).with_for_update()))  # in one order
-                open_ = {row.name for row in held if self._is_written(connection, row)}
+                open_ = {row.name for row in held if self._membership.is_alive(connection, row.holder)}
                 found = connection.execute(select_infos(self._database.now, lines.c.session.in_(names)))
                 there = {row.session: row for row in found}
                 kept = [
@@ -347,9 +340,6 @@ class SqlSession:
         except JournalError as error:
             return error.problem
 
-    def _is_written(self, connection: Connection, standing: Any) -> bool:
-        return standing.holder is not None and self._membership.is_alive(connection, standing.holder)
-
     def begin(
         self,
         lines: Callable[[], Iterable[bytes]],
@@ -364,7 +354,7 @@ class SqlSession:
                 standing = connection.execute(select_row(self.name)).first()
                 if standing is not None and token and standing.token == token:
                     return  # it was recorded, and the connection broke behind it
-                if standing is not None and self._is_written(connection, standing):
+                if standing is not None and self._membership.is_alive(connection, standing.holder):
                     raise JournalLockedError(BEING_RECORDED, path=path_of(self.where))
                 if self._info(connection) is not None:
                     raise JournalExistsError(

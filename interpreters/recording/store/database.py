@@ -18,6 +18,8 @@ from sqlalchemy import (
     Connection,
     Engine,
     PoolProxiedConnection,
+    Row,
+    Select,
     create_engine,
     event,
     inspect,
@@ -203,6 +205,10 @@ class Database:
         if not self._ready and not self._has_tables():
             return otherwise
         return self.run(work)
+
+    def first(self, query: Select[Any]) -> Row[Any] | None:
+        """Return the first row of a query; None without one, or without tables. Raises as ``read``."""
+        return self.read(lambda connection: connection.execute(query).first(), None)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do some work after creating missing tables. Raises as ``read``."""

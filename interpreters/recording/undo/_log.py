@@ -226,10 +226,9 @@ class LockedLog:
         Raises:
             OSError: the line is not on file.
         """
-        seal = None
+        self._seal = None
         with suppress(OSError):  # without a key it counts as nobody's
-            seal = start_hash(key_for_writing())
-        self._seal = seal
+            self._seal = start_hash(key_for_writing())
         self._append({"format": FORMAT, "version": VERSION, "session": self._session}, force=self._force)
         if self._force:
             os.fsync(directory)
