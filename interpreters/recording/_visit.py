@@ -70,14 +70,10 @@ def _map_plain(value: V, change: Change, place: str) -> V:
     result: Any = value
     if isinstance(value, str):
         result = change(value, place)
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, tuple | list | History):
         items = [map_texts(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
         if not has_same_items(items, value):
             result = type(value)(items)
-    elif isinstance(value, History):
-        messages = [map_texts(message, change, f"{place}[{index}]") for index, message in enumerate(value)]
-        if not has_same_items(messages, value):
-            result = History(messages)
     elif isinstance(value, Mapping):
         entries = {name: map_texts(item, change, f"{place}.{name}") for name, item in value.items()}
         if not has_same_items(entries.values(), value.values()):

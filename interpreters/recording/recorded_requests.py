@@ -35,6 +35,7 @@ from interpreters.recording.journal import JournalReader, Record
 from interpreters.recording.recorder import Where
 from interpreters.recording.replay import EngineGiven, logic_of
 from interpreters.recording.request_digest import RequestDigest
+from runtime.closeable import Closeable
 
 EndingKind = Literal["replied", "failed", "interrupted", "cancelled", "open"]
 """How a model call ended. ``open``: the recording ends before the call did."""
@@ -81,7 +82,7 @@ class RecordedRequest:
         return str(self.call.effect_id).rpartition(".")[0]
 
 
-class RecordedRequests:
+class RecordedRequests(Closeable):
     """The requests of a recording, in order, from one replay. A context manager that can be iterated once.
 
     Args:
@@ -108,17 +109,14 @@ class RecordedRequests:
             header = self._reader.header
             self._driver = follower(logic_of(header, engine), header.start)
         except BaseException:
-            self._reader.__exit__()
+            self._reader.close()
             raise
         self.config: AgentConfig | None = header.config
         self.diverged = self.count = self.records = 0
         self._digest = RequestDigest()
 
-    def __enter__(self) -> RecordedRequests:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._reader.__exit__()
+    def close(self) -> None:
+        self._reader.close()
 
     @property
     def path(self) -> str:

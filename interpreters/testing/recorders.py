@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -173,23 +173,15 @@ def _threads(make: Make) -> None:
     name = new_name()
     recorder = make(name)
     require(recorder.lock(True) is True, "lock() has to return True where nobody else has the place")
-    failed: list[Exception] = []
 
     def elsewhere(work: Callable[[], None]) -> None:
-        def run() -> None:
-            try:
-                work()
-            except Exception as error:  # told below
-                failed.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
+        with ThreadPoolExecutor(1) as thread:
+            error = thread.submit(work).exception()
+        require(error is None, f"on another thread it raised {[error]!r}")
 
     for number in range(4):
         elsewhere(partial(recorder.append, number, line_at(number), number % 2 == 0))
     elsewhere(recorder.close)
-    require(not failed, f"on another thread it raised {failed[:1]!r}")
     expect(make, name, list(map(line_at, range(4))), "after other threads have written")
     _writes(make, name, 4)
 

@@ -33,6 +33,7 @@ from interpreters.recording.journal.strict_lines import LONGEST, decode_line
 from interpreters.recording.recorder import Recorder, Where, path_of
 from interpreters.recording.redactor import NUMBERED, RedactionNote
 from interpreters.tools.failures import describe
+from runtime.closeable import Closeable
 from runtime.files import open_regular
 
 
@@ -94,7 +95,7 @@ CRLF = "its line ends were changed to CRLF, as git's autocrlf does; copy it byte
 CHANGED = "the record was changed after it was written"
 
 
-class JournalReader:
+class JournalReader(Closeable):
     """Reads a journal: the header immediately, then one record at a time, so that memory does not grow with the file.
 
     Attributes:
@@ -135,10 +136,7 @@ class JournalReader:
             self._file.close()
             raise
 
-    def __enter__(self) -> JournalReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
     @property

@@ -232,17 +232,15 @@ def _characters(escape: str, start: int) -> Iterator[tuple[str, int]]:
 
 def _decode_bytes(data: bytes, start: int, width: int) -> Iterator[tuple[str, int]]:
     """Yield the characters of UTF-8 bytes, or of Latin-1 if invalid. Each byte is ``width`` characters wide."""
+    encoding = "utf-8"
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        text = data.decode("latin-1")
-        for position, character in enumerate(text):
-            yield character, start + position * width
-        return
-    position = 0
+        encoding = "latin-1"
+        text = data.decode(encoding)
     for character in text:
-        yield character, start + position * width
-        position += len(character.encode())
+        yield character, start
+        start += width * len(character.encode(encoding))
 
 
 def _chain(reading: DecodedText, escapes: Escapes, alphabet: frozenset[str]) -> Iterator[DecodedText]:

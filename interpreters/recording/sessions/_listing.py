@@ -323,11 +323,8 @@ def _may_contain(content: bytes, raw: re.Pattern[bytes] | None) -> bool:
 def _find_first(event: Input, wanted: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
     texts: list[str] = []
     collect(event, texts)
-    for text in texts:
-        match = wanted.search(text)
-        if match is not None and match[0]:
-            return text, match
-    return None
+    matches = ((text, wanted.search(text)) for text in texts)
+    return next(((text, match) for text, match in matches if match is not None and match[0]), None)
 
 
 def _one_line(text: str) -> str:

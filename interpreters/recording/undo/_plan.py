@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 
 from attrs import field, frozen
 
@@ -144,8 +145,10 @@ def plan_restore(entries: Sequence[ChangeEntry], back: int, contents: Contents, 
     """
     plan = Plan()
     for root, files in (find_targets(entries, back) if back else {}).items():
-        desk = _open_root(root)
-        if desk is None:
+        desk: EditSession | None = None
+        with suppress(OSError, CogstepError):
+            desk = EditSession(root)
+        if desk is None or str(desk.wall.root) != root:  # it is gone, or its path now leads elsewhere
             plan.stuck.append(f"{format_path(root)} is not the directory any more that it was")
             continue
         pairs = []
@@ -166,15 +169,6 @@ def plan_restore(entries: Sequence[ChangeEntry], back: int, contents: Contents, 
         folders = sorted({parts for tree in trees for parts in tree.folders}, key=len, reverse=True)
         plan.roots.append(RootPlan(desk, steps, changes, tuple(folders)))
     return plan
-
-
-def _open_root(root: str) -> EditSession | None:
-    """Return the directory of a root; None if it is gone or its path now leads elsewhere."""
-    try:
-        desk = EditSession(root)
-    except (OSError, CogstepError):
-        return None
-    return desk if str(desk.wall.root) == root else None
 
 
 def _is_changed(file: File, target: Target) -> bool:

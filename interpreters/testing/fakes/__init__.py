@@ -17,11 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interpreters.testing.fakes._clock import FakeClock as FakeClock
-from interpreters.testing.fakes._people import (
-    ScriptedAnswers as ScriptedAnswers,
-    ScriptedApprovals as ScriptedApprovals,
-    ScriptedReviews as ScriptedReviews,
-)
 from interpreters.testing.fakes._tools import ScriptedTool as ScriptedTool
 from interpreters.testing.fakes.models import (
     FunctionModel as FunctionModel,
@@ -34,7 +29,10 @@ from interpreters.testing.fakes.scripts import (
     Reply as Reply,
     Script as Script,
     Scripted as Scripted,
+    ScriptedAnswers as ScriptedAnswers,
+    ScriptedApprovals as ScriptedApprovals,
     ScriptedGeneration as ScriptedGeneration,
+    ScriptedReviews as ScriptedReviews,
     ScriptError as ScriptError,
     call as call,
     reply_of as reply_of,
