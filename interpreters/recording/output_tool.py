@@ -122,10 +122,6 @@ def _find_shortened(reader: JournalReader) -> list[str]:
 
 
 def _text(event: ToolReturned | ToolFailed | WorkerFinished) -> str:
-    match event:
-        case ToolReturned():
-            return event.content
-        case ToolFailed():
-            return error_text(event.message)
-        case WorkerFinished():
-            return event.text
+    if isinstance(event, ToolFailed):
+        return error_text(event.message)
+    return event.text if isinstance(event, WorkerFinished) else event.content

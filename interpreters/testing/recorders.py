@@ -47,8 +47,7 @@ from interpreters.tools.tool import tool
 
 
 @promise("where nothing is recorded there are no lines, and to look changes nothing")
-def _nothing(make: Make) -> None:
-    name = new_name()
+def _nothing(make: Make, name: str) -> None:
     for _ in range(2):
         expect(make, name, [], "before anything was recorded")
     with writing(make, name):
@@ -57,8 +56,7 @@ def _nothing(make: Make) -> None:
 
 
 @promise("what was appended is read back to the byte, in the order of its numbers")
-def _read_back(make: Make) -> None:
-    name = new_name()
+def _read_back(make: Make, name: str) -> None:
     with writing(make, name) as recorder:
         lines = [*ODD, *map(line_at, range(len(ODD), 120))]
         for number, line in enumerate(lines):
@@ -68,8 +66,8 @@ def _read_back(make: Make) -> None:
 
 
 @promise("each place is its own: other names have other lines and other writers")
-def _apart(make: Make) -> None:
-    one, other = new_name(), new_name()
+def _apart(make: Make, one: str) -> None:
+    other = new_name()
     with writing(make, one, 3), writing(make, other, 2) as second:
         second.append(2, b"other\n", False)
     expect(make, one, [line_at(0), line_at(1), line_at(2)], "beside another place")
@@ -77,8 +75,7 @@ def _apart(make: Make) -> None:
 
 
 @promise("a recording goes on where it ended")
-def _goes_on(make: Make) -> None:
-    name = new_name()
+def _goes_on(make: Make, name: str) -> None:
     with reopen(make, name) as recorder:
         require(list(recorder.lines()) == [line_at(0), line_at(1), line_at(2)], "its own lines have to be there")
         recorder.append(3, line_at(3), True)
@@ -86,8 +83,7 @@ def _goes_on(make: Make) -> None:
 
 
 @promise("a line takes the place of what stands under its number, and of what stands behind it")
-def _again(make: Make) -> None:
-    name = new_name()
+def _again(make: Make, name: str) -> None:
     with reopen(make, name) as recorder:
         # As after a crash, or an interrupt, that left a line of which the session knows nothing.
         recorder.append(2, b"instead\n", False)
@@ -96,8 +92,7 @@ def _again(make: Make) -> None:
 
 
 @promise("one writer at a time: another one is told at once, in this process and in others, and reading is free")
-def _one_writer(make: Make) -> None:
-    name = new_name()
+def _one_writer(make: Make, name: str) -> None:
 
     def look() -> None:
         refused = make(name)
@@ -138,8 +133,7 @@ def _writes(make: Make, name: str, number: int) -> None:
 
 
 @promise("a second close does nothing, and nothing is appended after it")
-def _closed(make: Make) -> None:
-    name = new_name()
+def _closed(make: Make, name: str) -> None:
     recorder = make(name)
     recorder.close()  # before it was opened
     with writing(make, name, 1) as recorder:
@@ -152,8 +146,7 @@ def _closed(make: Make) -> None:
 
 
 @promise("a writer that is killed leaves all that it has appended, and its place is free")
-def _killed(make: Make) -> None:
-    name = new_name()
+def _killed(make: Make, name: str) -> None:
 
     def writes_and_dies() -> None:
         recorder = make(name)
@@ -169,8 +162,7 @@ def _killed(make: Make) -> None:
 
 
 @promise("it is written and closed by other threads than the one that locked it, one at a time")
-def _threads(make: Make) -> None:
-    name = new_name()
+def _threads(make: Make, name: str) -> None:
     recorder = make(name)
     require(recorder.lock(True) is True, "lock() has to return True where nobody else has the place")
 
@@ -187,8 +179,7 @@ def _threads(make: Make) -> None:
 
 
 @promise("a line of megabytes is kept as any other")
-def _large(make: Make) -> None:
-    name = new_name()
+def _large(make: Make, name: str) -> None:
     line = b'{"a":"' + b"0123456789abcdef" * (LARGE // 16) + b'"}\n'
     with writing(make, name, 1) as recorder:
         recorder.append(1, line, True)
@@ -226,8 +217,7 @@ def _expect_payloads(make: Make, name: str, payloads: dict[str, bytes], when: st
 
 
 @promise("payloads that a line brings are read back to the byte, by anybody, and a name without one gives None")
-def _payloads(make: Make) -> None:
-    name = new_name()
+def _payloads(make: Make, name: str) -> None:
     keeper = _make_payload_recorder(make, name)
     if keeper is None:
         return
@@ -245,8 +235,7 @@ def _payloads(make: Make) -> None:
 
 
 @promise("a writer that is killed leaves the payloads of all its lines, and whoever goes on may bring them again")
-def _payloads_after_a_kill(make: Make) -> None:
-    name = new_name()
+def _payloads_after_a_kill(make: Make, name: str) -> None:
     if _make_payload_recorder(make, name) is None:
         return
     first, second, third = _name_payloads(b"0" * 99), _name_payloads(b"1" * 99, b"2" * 99), _name_payloads(b"3" * 99)
@@ -270,8 +259,8 @@ def _payloads_after_a_kill(make: Make) -> None:
 
 
 @promise("each session has its own payloads, and nothing is brought after close()")
-def _payloads_apart(make: Make) -> None:
-    one, other = new_name(), new_name()
+def _payloads_apart(make: Make, one: str) -> None:
+    other = new_name()
     if _make_payload_recorder(make, one) is None:
         return
     same, late = _name_payloads(b"the same"), _name_payloads(b"late")
@@ -288,8 +277,7 @@ def _payloads_apart(make: Make) -> None:
 
 
 @promise("large texts of a session come back, and where payloads are kept its lines are short")
-def _large_texts(make: Make) -> None:
-    name = new_name()
+def _large_texts(make: Make, name: str) -> None:
     page = "A page. \ud83d \u00e9\n" * 9000
     script: list[Any] = [call("read"), "It is read."]
 
@@ -317,8 +305,8 @@ def _large_texts(make: Make) -> None:
 
 
 @promise("a session is recorded, waits, goes on in another process, replays, and is forked")
-def _session(make: Make) -> None:
-    name, forked = new_name(), new_name()
+def _session(make: Make, name: str) -> None:
+    forked = new_name()
 
     @tool(approval=True)
     def pay(amount: int) -> str:

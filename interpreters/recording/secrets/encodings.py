@@ -113,11 +113,15 @@ def words_of(name: str, text: str) -> Iterator[Word]:
                     yield Word(name, written, left=min(before, 1), right=min(bits % 6, 1), padding=True, run=True)
 
 
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
 @frozen
 class Escapes:
     """A kind of escape."""
 
-    pattern: re.Pattern[str] = field(converter=lambda pattern: re.compile(pattern))
+    pattern: re.Pattern[str] = field(converter=_compile)
     marks: tuple[str, ...]
     """Every escape contains at least one of these texts."""
     nothing: bool = False

@@ -167,8 +167,8 @@ class SqlRecorder:
     def _take_session(self, connection: Connection, own: str, new: bool) -> int | None:
         with self._database.transaction(connection):
             standing = connection.execute(select_row(self.session)).first()
-            free = standing is None or standing.holder in (None, own) or self._take_over
-            if not free and self._membership.is_alive(connection, standing.holder):
+            holder = None if standing is None or self._take_over else standing.holder
+            if holder != own and self._membership.is_alive(connection, holder):
                 return None
             try:
                 return assign_row(self._database, connection, self.session, standing, own)

@@ -98,19 +98,14 @@ class Batch:
 
     Args:
         database: database of the store.
-        membership: membership of this process.
         names: sorted names of the sessions.
     """
 
-    def __init__(self, database: Database, membership: Membership, names: list[str]) -> None:
+    def __init__(self, database: Database, names: list[str]) -> None:
         self._database = database
-        self._membership = membership
         self._names = names
         self._places = {name: place for place, name in enumerate(names)}
         self._lines: dict[str, list[bytes]] = {}
-
-    def recorder(self, name: str) -> SqlRecorder:
-        return _BatchRecorder(self._database, self._membership, name, self)
 
     def info(self, name: str) -> RecordingInfo | None:
         """Return the facts about a session; None at the second call. Raises as ``info_from_row``.
@@ -220,7 +215,7 @@ class SqlSession:
     @property
     def where(self) -> SqlRecorder:
         if self._batch is not None:
-            return self._batch.recorder(self.name)
+            return _BatchRecorder(self._database, self._membership, self.name, self._batch)
         return SqlRecorder(self._database, self._membership, self.name, False)
 
     @property

@@ -133,7 +133,7 @@ class SqlStore:
         self._membership.release_dropped()
         names, size = self.names(), FIRST
         while together := list(islice(names, size)):
-            batch = Batch(self._database, self._membership, together)
+            batch = Batch(self._database, together)
             for name in together:
                 yield SqlSession(name, self._database, self._membership, batch)
             size = min(2 * size, MOST)

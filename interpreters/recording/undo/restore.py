@@ -17,7 +17,7 @@ from attrs import frozen
 
 from cognition import CogstepError, ToolReturned
 from cognition.base.ids import parse_effect_id
-from interpreters.recording.journal import JournalError, JournalReader
+from interpreters.recording.journal import JournalReader
 from interpreters.recording.journal.content_files import CHANGES, ContentError, Contents, undo_files
 from interpreters.recording.recorder import Where, beside, path_of
 from interpreters.recording.undo._log import ChangeEntry, ChangeLog, LockedLog
@@ -193,8 +193,6 @@ def _put_back(
     except ContentError as error:
         raise UndoError(f"{path}: {error}; nothing was undone") from error
     except OSError as error:
-        if isinstance(error, JournalError):
-            raise
         reason = reason_about(error, contents.directory)
         raise UndoError(f"{path}: {contents.directory} can't be used ({reason}); nothing was undone") from error
     return Restored(goal, tuple(_list_files(plan)))

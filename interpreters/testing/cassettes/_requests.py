@@ -40,7 +40,7 @@ def request_data(request: ModelRequest, scrub: Iterable[Scrub] = ()) -> dict[str
     """Return a request as readable JSON data."""
     rules = [(re.compile(pattern), replacement) for pattern, replacement in scrub]
 
-    def clean(value: Any) -> str | None:
+    def clean(value: Any) -> Any:
         """Return the replacement of a text; field names are none."""
         if not isinstance(value, str):
             return None

@@ -180,7 +180,7 @@ class ScriptedModel(ReplyingModel):
     def _whole_reply(self, request: ModelRequest) -> Reply:
         if (refused := self._refusal(request)) is not None:
             return reply_of(refused)
-        messages = () if request is None else request.messages  # as a script may get it
+        messages = getattr(request, "messages", ())  # a script may get None as a request
         if self._summary is not None and messages and messages[-1].id == REQUEST_ID:
             self.summaries.append(request)
             return reply_of(self._summary)
