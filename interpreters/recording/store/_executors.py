@@ -234,12 +234,8 @@ def _remove_executor(database: Database, own: str) -> None:
 def all_executors(database: Database) -> list[Executor]:
     """Return the processes that write to a database, and those that died within a day."""
     found = select(executors.c.id, executors.c.name, executors.c.expires - database.now).order_by(executors.c.id)
-
-    def read(connection: Connection) -> list[Executor]:
-        rows = connection.execute(found).all()
-        return [Executor(one, name, -EXPIRES_AFTER if is_dead_here(one) else left) for one, name, left in rows]
-
-    return database.read(read, [])
+    rows = database.all(found)
+    return [Executor(one, name, -EXPIRES_AFTER if is_dead_here(one) else left) for one, name, left in rows]
 
 
 # ------------------------------------------------------------------------------------------------- on the same machine

@@ -264,7 +264,7 @@ class SqlRecorder:
             .order_by(lines.c.number)
             .limit(PAGE)
         )
-        return self.explain_errors(lambda: self._database.read(lambda one: list(one.execute(found)), []))
+        return self.explain_errors(lambda: self._database.all(found))
 
     def payload(self, name: str) -> bytes | None:
         """See ``KeepsPayloads.payload``.

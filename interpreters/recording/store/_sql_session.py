@@ -118,7 +118,7 @@ class Batch:
     @cached_property
     def _infos(self) -> tuple[dict[str, Row[Any]], dict[str, int]]:
         """The facts about each session that were not asked for yet, and the size of each."""
-        found = self._rows(select_infos(self._database.now, lines.c.session.between(*self._range)))
+        found = self._database.all(select_infos(self._database.now, lines.c.session.between(*self._range)))
         return {row.session: row for row in found}, {row.session: int(row.size) for row in found}
 
     def is_open(self, name: str) -> bool | None:
@@ -133,7 +133,7 @@ class Batch:
             .join(executors, executors.c.id == sessions.c.holder)
             .where(sessions.c.name.between(*self._range), alive)
         )
-        found = self._rows(held)
+        found = self._database.all(held)
         dead = {holder for holder in {row.holder for row in found} if is_dead_here(holder)}
         return dict.fromkeys(self._names, False) | {row.name: row.holder not in dead for row in found}
 
@@ -144,7 +144,8 @@ class Batch:
     @cached_property
     def _headers(self) -> dict[str, bytes]:
         first = lines.c.session.between(*self._range), lines.c.number == 0
-        return {row.session: row.line for row in self._rows(select(lines.c.session, lines.c.line).where(*first))}
+        found = self._database.all(select(lines.c.session, lines.c.line).where(*first))
+        return {row.session: row.line for row in found}
 
     def records(self, name: str, *, stay: bool = False) -> list[bytes] | None:
         """Return the other lines of a session; None at the second call, or if they are too long to read together.
@@ -167,7 +168,7 @@ class Batch:
         following = self._names[place:]
         sums = accumulate(sizes.get(one, 0) for one in following)
         last = following[max(0, sum(1 for _ in takewhile(lambda size: size <= AT_ONCE, sums)) - 1)]
-        found = self._rows(
+        found = self._database.all(
             select(lines.c.session, lines.c.line)
             .where(lines.c.session.between(name, last), lines.c.number > 0)
             .order_by(lines.c.session, lines.c.number)
@@ -180,9 +181,6 @@ class Batch:
     @property
     def _range(self) -> tuple[str, str]:
         return self._names[0], self._names[-1]
-
-    def _rows(self, wanted: Select[Any]) -> list[Row[Any]]:
-        return self._database.read(lambda connection: list(connection.execute(wanted)), [])
 
 
 class _BatchRecorder(SqlRecorder):
@@ -273,9 +271,8 @@ class SqlSession:
             JournalError: a payload can't be read, or was changed.
         """
         found = select(payloads.c.name).where(payloads.c.session == self.name).order_by(payloads.c.name)
-        names: list[str] = self._database.read(lambda one: list(one.execute(found).scalars()), [])
         recorder = self.where
-        for name in names:
+        for name in [row.name for row in self._database.all(found)]:
             content = recorder.payload(name)
             if content is None or sha256(content).hexdigest() != name:
                 raise JournalError(f"the payload {name} was changed after it was written", path=path_of(recorder))

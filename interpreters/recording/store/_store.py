@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
-from sqlalchemy import Connection, Select, exists, select, update
+from sqlalchemy import Select, exists, select, update
 
 from cognition import ConfigError
 from interpreters.recording.store._errors import StoreError
@@ -115,11 +114,10 @@ class SqlStore:
                 .order_by(lines.c.session)
                 .limit(PAGE)
             )
-            page: list[str] = self._database.read(partial(_names, found), [])
+            page: list[str] = [row.session for row in self._database.all(found)]
             whole = len(page) < PAGE
-            beheaded = partial(_names, _select_headless(after, "" if whole else page[-1]))
-            damaged: list[str] = self._database.read(beheaded, [])
-            yield from sorted(page + damaged)
+            damaged = self._database.all(_select_headless(after, "" if whole else page[-1]))
+            yield from sorted([*page, *(row.name for row in damaged)])
             if whole:
                 return
             after = page[-1]
@@ -189,10 +187,6 @@ def _select_headless(after: str, to: str) -> Select[Any]:
     return select(sessions.c.name).where(
         within, ~exists().where(own, lines.c.number == 0), exists().where(own, lines.c.number > 0)
     )
-
-
-def _names(found: Select[Any], connection: Connection) -> list[str]:
-    return list(connection.execute(found).scalars())
 
 
 _memberships: WeakValueDictionary[int, Membership] = WeakValueDictionary()

@@ -206,6 +206,10 @@ class Database:
             return otherwise
         return self.run(work)
 
+    def all(self, query: Select[Any]) -> list[Row[Any]]:
+        """Return the rows of a query; empty without tables. Raises as ``read``."""
+        return self.read(lambda connection: list(connection.execute(query)), [])
+
     def first(self, query: Select[Any]) -> Row[Any] | None:
         """Return the first row of a query; None without one, or without tables. Raises as ``read``."""
         return self.read(lambda connection: connection.execute(query).first(), None)
