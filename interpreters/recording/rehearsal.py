@@ -125,7 +125,6 @@ def rehearse(
         raise ConfigError("cwd= is for tools that are made for it: give a function that makes them of a directory")
     given = as_tools(tools)
     ours = {tool.spec.name: tool for tool in given}
-    external = {name for name, tool in ours.items() if isinstance(tool, ExternalTool)}
     differences: list[LiveDifference] = []
     calls = skipped = refused = 0
     policy = policy or Policy()
@@ -140,10 +139,9 @@ def rehearse(
             ):
                 if not reason:  # it may be another file by now; what led to the call is this record and those before it
                     reader.check_own("rehearsed as it is")
-                if _was_tried_again(event, ours.get(effect.call.name)):
-                    pass  # what fails in passing says nothing of the tool; its next attempt stands on file too
-                elif effect.call.name in external:
-                    pass  # the program ran it and gave its result: there is nothing to compare with
+                tool = ours.get(effect.call.name)
+                if isinstance(tool, ExternalTool) or _was_tried_again(event, tool):
+                    pass  # the program gave the result; or the next attempt, which says more of the tool, is on file
                 elif redactor.lacks(effect):
                     skipped += 1
                 elif reason and not _is_allowed(effect, ours, policy, approve, reader.header.session, deps):

@@ -21,6 +21,7 @@ from pathlib import Path
 from random import SystemRandom
 from weakref import WeakSet
 
+from runtime.closeable import Closeable
 from runtime.files import open_private, open_regular
 
 PATIENCE = 10.0
@@ -37,7 +38,7 @@ COLLECTIONS = 5
 """Number of garbage collections for a file that this process has open itself, perhaps in an ending thread."""
 
 
-class LockedFile:
+class LockedFile(Closeable):
     """A file of this user, open for appending. A file created here is private.
 
     Raises:

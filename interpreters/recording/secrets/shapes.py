@@ -95,10 +95,12 @@ class SecretShape:
     """Whether one of ``.+/=~$`` may break such a run, so that longer runs with these characters are searched too."""
 
     def find(self, text: str) -> Iterator[Found]:
-        pattern = re.compile(self.pattern)  # `re` keeps what it has compiled
-        group = "secret" if "secret" in pattern.groupindex else 0
-        for match in pattern.finditer(text):
-            yield Found(*match.span(group), self.kind)
+        for match in re.finditer(self.pattern, text):  # `re` keeps what it has compiled
+            yield Found(*_secret_span(match), self.kind)
+
+
+def _secret_span(match: re.Match[str]) -> tuple[int, int]:
+    return match.span("secret" if "secret" in match.re.groupindex else 0)
 
 
 def secret_shape(row: SecretFormat) -> SecretShape:
@@ -235,10 +237,6 @@ class _Pattern:
     def match(self) -> Callable[[str, int], re.Match[str] | None]:
         return re.compile(self._shape.pattern).match
 
-    @cached_property
-    def group(self) -> str | int:
-        return "secret" if "(?P<secret>" in self._shape.pattern else 0
-
 
 class Finder:
     """Finds secrets of many shapes in one pass."""
@@ -291,7 +289,7 @@ class Finder:
                 if start >= ends.get(pattern, 0):  # else it stands in what was found, and would run to the same end
                     match = pattern.match(text, start)
                     if match is not None:
-                        begin, end = match.span(pattern.group)
+                        begin, end = _secret_span(match)
                         ends[pattern] = end
                         found.append(Found(begin, end, pattern.kind))
             if word in self._elsewhere:

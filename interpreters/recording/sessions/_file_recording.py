@@ -120,23 +120,20 @@ class FileRecording:
     def delete(self, about: RecordingInfo, *, dry_run: bool = False) -> str:
         try:
             # By the directory's descriptor: whoever swaps a folder on the way for a link has nothing else deleted.
-            with closing(os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
-                file = LockedFile(self.path, os.O_RDWR)
-                try:
-                    if not file.lock():
-                        return "a session has it open"
-                    opened = os.fstat(file.descriptor)
-                    if opened.st_mtime != about.changed:
-                        return "it was written just now"
-                    if not os.path.samestat(opened, os.stat(self.path.name, dir_fd=directory, follow_symlinks=False)):
-                        return "another file has its name by now"
-                    if not dry_run:
-                        # The journal goes last: what an interrupted prune leaves of it, the next one finds.
-                        for beside in (Payloads(self.path), undo_files(self.path)):
-                            beside.remove(dir_fd=directory)
-                        os.unlink(self.path.name, dir_fd=directory)
-                finally:
-                    file.close()
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with closing(folder) as directory, LockedFile(self.path, os.O_RDWR) as file:
+                if not file.lock():
+                    return "a session has it open"
+                opened = os.fstat(file.descriptor)
+                if opened.st_mtime != about.changed:
+                    return "it was written just now"
+                if not os.path.samestat(opened, os.stat(self.path.name, dir_fd=directory, follow_symlinks=False)):
+                    return "another file has its name by now"
+                if not dry_run:
+                    # The journal goes last: what an interrupted prune leaves of it, the next one finds.
+                    for beside in (Payloads(self.path), undo_files(self.path)):
+                        beside.remove(dir_fd=directory)
+                    os.unlink(self.path.name, dir_fd=directory)
         except OSError as error:
             return error.strerror or type(error).__name__
         return ""
@@ -258,7 +255,7 @@ def _clear_payloads(recording: Path, part: Path) -> bool:
         claim = LockedFile(recording, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except FileExistsError:  # they are those of a recording
         return True
-    try:
+    with claim:
         if not claim.lock():
             return True
         try:
@@ -268,8 +265,6 @@ def _clear_payloads(recording: Path, part: Path) -> bool:
             return True
         finally:
             os.unlink(recording)
-    finally:
-        claim.close()
 
 
 def _is_copied(recording: Path, but: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -176,12 +176,12 @@ def _put_back(
                 raise UndoError(f"{path}: {NOTHING_KEPT}")
             if turn is not None:
                 _check_kept(where, path, turn, log.entries)
-            goal = turn
+            plan_from = partial(plan_restore, log.entries, contents=contents, force=force)
             if from_end and turn is not None:
-                back = first_after(log.entries, turn - 1)
-                plan = plan_restore(log.entries, back, contents, force=force)
+                back, goal = first_after(log.entries, turn - 1), turn
+                plan = plan_from(back)
             else:
-                back, goal, plan = _choose_entry(path, log.entries, contents, turn, redo=redo, force=force)
+                back, goal, plan = _choose_entry(path, log.entries, plan_from, turn, redo=redo)
             _check(path, plan, FORK_FORCES_NOTHING if from_end else BY_FORCE)
             if plan and not dry_run:
                 _carry_out(path, log, contents, max(newest, log.entries[-1].turn), back, plan)
@@ -256,10 +256,9 @@ def _no_turn(turn: int, before: int, newest: int) -> str:
 
 
 def _choose_entry(
-    path: Path, entries: Sequence[ChangeEntry], contents: Contents, turn: int | None, *, redo: bool, force: bool
+    path: Path, entries: Sequence[ChangeEntry], plan_from: Callable[[int], Plan], turn: int | None, *, redo: bool
 ) -> tuple[int, int | None, Plan]:
     """Return the entry to go back to, the turn that it means, and the plan."""
-    plan_from = partial(plan_restore, entries, contents=contents, force=force)
     last = entries[-1]
     broken_off = 0 if last.back is None or last.made else last.back
     if redo and not (broken_off and _turn_of(entries, broken_off) is None):
