@@ -233,9 +233,9 @@ def _remove_executor(database: Database, own: str) -> None:
 
 def all_executors(database: Database) -> list[Executor]:
     """Return the processes that write to a database, and those that died within a day."""
-    found = select(executors.c.id, executors.c.name, executors.c.expires - database.now).order_by(executors.c.id)
-    rows = database.all(found)
-    return [Executor(one, name, -EXPIRES_AFTER if is_dead_here(one) else left) for one, name, left in rows]
+    left = (executors.c.expires - database.now).label("left")
+    rows = database.all(select(executors.c.id, executors.c.name, left).order_by(executors.c.id))
+    return [Executor(row.id, row.name, -EXPIRES_AFTER if is_dead_here(row.id) else row.left) for row in rows]
 
 
 # ------------------------------------------------------------------------------------------------- on the same machine

@@ -177,8 +177,9 @@ def _put_back(
             if turn is not None:
                 _check_kept(where, path, turn, log.entries)
             plan_from = partial(plan_restore, log.entries, contents=contents, force=force)
+            goal = turn
             if from_end and turn is not None:
-                back, goal = first_after(log.entries, turn - 1), turn
+                back = first_after(log.entries, turn - 1)
                 plan = plan_from(back)
             else:
                 back, goal, plan = _choose_entry(path, log.entries, plan_from, turn, redo=redo)
