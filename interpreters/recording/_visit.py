@@ -70,14 +70,10 @@ def _map_plain(value: V, change: Change, place: str) -> V:
     result: Any = value
     if isinstance(value, str):
         result = change(value, place)
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, tuple | list | History):
         items = [map_texts(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
         if not has_same_items(items, value):
             result = type(value)(items)
-    elif isinstance(value, History):
-        messages = [map_texts(message, change, f"{place}[{index}]") for index, message in enumerate(value)]
-        if not has_same_items(messages, value):
-            result = History(messages)
     elif isinstance(value, Mapping):
         entries = {name: map_texts(item, change, f"{place}.{name}") for name, item in value.items()}
         if not has_same_items(entries.values(), value.values()):
@@ -94,7 +90,7 @@ def has_same_items(new: Any, old: Any) -> bool:
 def copy_with(value: V, changes: dict[str, Any]) -> V:
     """Return a copy with some fields changed. Like ``attrs.evolve``, but with cached fields of the class."""
     kind: Any = type(value)
-    read, places, keywords = COPIED[kind]
+    read, places, keywords = _copier_of(kind)
     given = list(read(value))
     for name, new in changes.items():
         given[places[name]] = new
@@ -104,48 +100,36 @@ def copy_with(value: V, changes: dict[str, Any]) -> V:
 
 
 class _TextFieldCache(dict[type, "tuple[str, ...] | None"]):
-    """Cache of the text fields of each class; None for classes outside the core."""
-
-    def __missing__(self, kind: type) -> tuple[str, ...] | None:
-        self[kind] = names = text_fields(kind) if has(kind) else None
-        return names
-
-
-class _CopierCache(dict[type, "tuple[Callable[[Any], Iterable[Any]], dict[str, int], tuple[str, ...]]"]):
-    """Cache for copying objects of each class.
-
-    An entry contains a reader of all constructor arguments, the position of each field, and the names of the
-    keyword-only arguments, which come last.
-    """
-
-    def __missing__(self, kind: type) -> tuple[Callable[[Any], Iterable[Any]], dict[str, int], tuple[str, ...]]:
-        given = sorted([item for item in fields(kind) if item.init], key=lambda item: item.kw_only)
-        names = [item.name for item in given]
-        places = {name: place for place, name in enumerate(names)}
-        self[kind] = plan = _reader(names), places, tuple(item.alias for item in given if item.kw_only)
-        return plan
-
-
-def _reader(names: list[str]) -> Callable[[Any], Iterable[Any]]:
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: [getattr(value, name) for name in names]  # of one name, `attrgetter` gives the bare value
-
-
-NAMES = _TextFieldCache()
-COPIED = _CopierCache()
-
-
-@cache
-def text_fields(kind: type) -> tuple[str, ...]:
-    """Return the fields of a class that may contain foreign texts.
+    """Cache of the fields of each class that may contain foreign texts; None for classes outside the core.
 
     A picture has none: bytes that look like a secret by chance must not change, or the picture is lost.
     """
-    if kind is Image or kind is Section:  # a section has no text but its name
-        return ()
-    hints = get_type_hints(kind)
-    return tuple(item.name for item in fields(kind) if item.name not in IDS and _has_text(hints[item.name]))
+
+    def __missing__(self, kind: type) -> tuple[str, ...] | None:
+        names: tuple[str, ...] | None = None
+        if kind is Image or kind is Section:  # a section has no text but its name
+            names = ()
+        elif has(kind):
+            hints = get_type_hints(kind)
+            names = tuple(item.name for item in fields(kind) if item.name not in IDS and _has_text(hints[item.name]))
+        self[kind] = names
+        return names
+
+
+@cache
+def _copier_of(kind: type) -> tuple[Callable[[Any], Iterable[Any]], dict[str, int], tuple[str, ...]]:
+    """Return a reader of all constructor arguments of a class, the position of each field, and the names of the
+    keyword-only arguments, which come last.
+    """
+    given = sorted([item for item in fields(kind) if item.init], key=lambda item: item.kw_only)
+    names = [item.name for item in given]
+    places = {name: place for place, name in enumerate(names)}
+    # Of one name, `attrgetter` gives the bare value.
+    read = attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, name) for name in names]
+    return read, places, tuple(item.alias for item in given if item.kw_only)
+
+
+NAMES = _TextFieldCache()
 
 
 def _has_text(kind: Any) -> bool:

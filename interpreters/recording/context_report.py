@@ -1,7 +1,7 @@
 """Reports what one request shows a model and why: sizes, cut or omitted messages, and changes between requests.
 
-Pure: it needs only a request and the state it was decided in. Both come from a recording (``recorded_requests``) or
-from a running session.
+Pure: it needs only a request and the state it was decided in (``RecordedRequest``), from a recording or from a running
+session.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from cognition import (
     AgentConfig,
     AgentState,
     AssistantMessage,
-    ContextAssembled,
-    ContextChosen,
     History,
     Message,
     ModelRequest,
@@ -168,77 +166,39 @@ class _Sizes:
 
 
 def report_of(request: RecordedRequest, config: AgentConfig | None) -> ContextReport:
-    """Return the report of a recorded request. See ``RecordedRequests`` for its parts."""
-    return report(
-        request.state,
-        request.call.request,
-        config,
-        number=request.number,
-        record=request.record,
-        at=request.at,
-        effect_id=str(request.call.effect_id),
-        purpose=request.call.purpose,
-        assembled=request.assembled,
-        chosen=request.chosen,
-        same=request.same,
-        ending=request.ending,
-    )
-
-
-def report(
-    state: AgentState,
-    request: ModelRequest,
-    config: AgentConfig | None,
-    *,
-    number: int,
-    effect_id: str,
-    purpose: Purpose,
-    record: int = 0,
-    at: float = 0.0,
-    assembled: ContextAssembled | None = None,
-    chosen: ContextChosen | None = None,
-    same: bool = True,
-    ending: Ending = OPEN,
-) -> ContextReport:
-    """Return the report of a request that was decided in ``state``.
-
-    Args:
-        state, request: both of one model call.
-        config: configuration of the engine, if it has one. number, effect_id, purpose, record, at, same, ending: as in
-            the report. assembled, chosen: the engine's own account of the request and of the turn's candidates.
-    """
+    """Return the report of a request. ``config``: configuration of the engine, if it has one."""
+    state, call, chosen = request.state, request.call, request.chosen
     sizes = _Sizes(state.window.scale)
-    standing, passing = _sections(state, request)
-    system, tools = _count_fixed(state, request, config, purpose, len(request.system) - len(standing))
-    budget, used = room_of(state, request, config, purpose, assembled)
+    system, tools = _count_fixed(request, config)
+    budget, used = room_of(request, config)
     return ContextReport(
-        number,
-        record,
-        at,
-        effect_id,
-        purpose,
+        request.number,
+        request.record,
+        request.at,
+        str(call.effect_id),
+        call.purpose,
         None if config is None else config.context_tokens,
         budget,
         used,
         system,
         tools,
-        sizes.sections(state, standing, passing),
-        tuple(tool.name for tool in request.tools),
+        sizes.sections(state, *_sections(request)),
+        tuple(tool.name for tool in call.request.tools),
         sizes.scale,
         state.costs is not None,
-        tuple(_messages(state, request, sizes)),
-        same,
+        tuple(_messages(state, call.request, sizes)),
+        request.same,
         () if chosen is None else chosen.sections,
         () if chosen is None else chosen.choices,
-        ending,
+        request.ending,
     )
 
 
-def _count_fixed(
-    state: AgentState, request: ModelRequest, config: AgentConfig | None, purpose: Purpose, characters: int
-) -> tuple[int, int]:
-    """Return the tokens of the system prompt, which has this many characters, and of the offered tools."""
+def _count_fixed(request: RecordedRequest, config: AgentConfig | None) -> tuple[int, int]:
+    """Return the tokens of the system prompt without sections, and of the offered tools."""
+    state, shown, purpose = request.state, request.call.request, request.call.purpose
     sizes, costs = _Sizes(state.window.scale), state.costs
+    characters = len(shown.system) - len(_sections(request)[0])
     if config is not None:
         fixed = changed_size(fixed_size(config), config, state.system)
         if costs is not None:
@@ -247,42 +207,39 @@ def _count_fixed(
         if purpose != "summary":
             system = sizes.text(characters)
             return system, round(fixed * sizes.scale) - sizes.text(len(config.prompt_with(state.system)))
-    return sizes.text(characters), sum(sizes.text(len(tool.name) + len(tool.description)) for tool in request.tools)
+    return sizes.text(characters), sum(sizes.text(len(tool.name) + len(tool.description)) for tool in shown.tools)
 
 
-def _sections(state: AgentState, request: ModelRequest) -> tuple[str, str]:
+def _sections(request: RecordedRequest) -> tuple[str, str]:
     """Return the sections behind the system prompt and the sections before the user's message."""
+    state, system = request.state, request.call.request.system
     if state.briefing is None:
         return "", ""
-    behind = with_standing(".", state.briefing)[1:] if request.system != state.briefing.standing else request.system
+    behind = with_standing(".", state.briefing)[1:] if system != state.briefing.standing else system
     passing = f"{state.briefing.passing}{BETWEEN}" if state.briefing.passing else ""
     if isinstance(state.phase, Compacting):  # a summary is asked for with the system prompt alone
         passing = ""
-    return behind if request.system.endswith(behind) else "", passing
+    return behind if system.endswith(behind) else "", passing
 
 
-def room_of(
-    state: AgentState,
-    request: ModelRequest,
-    config: AgentConfig | None,
-    purpose: Purpose,
-    assembled: ContextAssembled | None,
-) -> tuple[int | None, int | None]:
+def room_of(request: RecordedRequest, config: AgentConfig | None) -> tuple[int | None, int | None]:
     """Return the prompt's budget and size in tokens; None for an unknown number."""
-    if assembled is not None:
-        return assembled.budget, assembled.tokens
+    if request.assembled is not None:
+        return request.assembled.budget, request.assembled.tokens
     budget, used = None if config is None else prompt_budget(config), None
-    if purpose == "summary":  # one message, of which the engine gives no account
-        sizes, (standing, passing) = _Sizes(state.window.scale), _sections(state, request)
-        used = sum(_count_fixed(state, request, config, purpose, len(request.system) - len(standing)))
-        used += sizes.sections(state, standing, passing) + sum(map(sizes.message, request.messages))
+    if request.call.purpose == "summary":  # one message, of which the engine gives no account
+        sizes = _Sizes(request.state.window.scale)
+        used = sum(_count_fixed(request, config)) + sizes.sections(request.state, *_sections(request))
+        used += sum(map(sizes.message, request.call.request.messages))
     return budget, used
 
 
 def _messages(state: AgentState, request: ModelRequest, sizes: _Sizes) -> Iterator[MessageReport]:
     history, shown = state.history, {message.id: message for message in request.messages}
     turn = state.counters.turn
-    turns, answered = turns_of(history, turn), _newest_reply(history)
+    turns = turns_of(history, turn)
+    # The model has not answered the messages behind its newest reply.
+    answered = max((index for index, one in enumerate(history) if isinstance(one, AssistantMessage)), default=0)
     known = {message.id for message in history}
     before, last = _find_added(request.messages, known)
     for index, message in enumerate(history):
@@ -344,9 +301,10 @@ def _find_added(messages: Sequence[Message], known: set[str]) -> tuple[Mapping[s
 
 
 def _report(message: Message, turn: int, fate: Fate, why: str, sizes: _Sizes, hidden: int) -> MessageReport:
+    role: Role = "assistant" if isinstance(message, AssistantMessage) else "tool"
     return MessageReport(
         message.id,
-        role_of(message),
+        message.origin if isinstance(message, UserMessage) else role,
         turn,
         fate,
         why,
@@ -355,13 +313,6 @@ def _report(message: Message, turn: int, fate: Fate, why: str, sizes: _Sizes, hi
         hidden,
         _format_begin(message),
     )
-
-
-def role_of(message: Message) -> Role:
-    """Return the author of a message."""
-    if isinstance(message, UserMessage):
-        return message.origin
-    return "assistant" if isinstance(message, AssistantMessage) else "tool"
 
 
 def turns_of(history: History, turn: int) -> list[int]:
@@ -373,14 +324,6 @@ def turns_of(history: History, turn: int) -> list[int]:
             turn -= 1
     numbers.reverse()
     return numbers
-
-
-def _newest_reply(history: History) -> int:
-    """Return the index of the newest reply. The model has not answered the messages behind it."""
-    for index in range(len(history) - 1, -1, -1):
-        if isinstance(history[index], AssistantMessage):
-            return index
-    return 0
 
 
 def _text(message: Message) -> str:
@@ -399,19 +342,17 @@ def _length(message: Message) -> int:
 
 
 def _format_begin(message: Message) -> str:
-    line = " ".join(_beginning(message)[: 4 * BEGINS].split())
-    return line if len(line) <= BEGINS else f"{line[: BEGINS - 1]}…"
-
-
-def _beginning(message: Message) -> str:
     if isinstance(message, ToolMessage):
-        return f"{message.name}: {message.content[: 2 * BEGINS]}"
-    if isinstance(message, UserMessage):
-        return text_with_placeholders(message.text, message.parts)
-    if not message.calls:
-        return message.text
-    called = ", ".join(f"{call.name}({call.arguments_json[:BEGINS]})" for call in message.calls)
-    return f"{message.text[:BEGINS]} calls {called}".lstrip()
+        text = f"{message.name}: {message.content[: 2 * BEGINS]}"
+    elif isinstance(message, UserMessage):
+        text = text_with_placeholders(message.text, message.parts)
+    elif message.calls:
+        called = ", ".join(f"{call.name}({call.arguments_json[:BEGINS]})" for call in message.calls)
+        text = f"{message.text[:BEGINS]} calls {called}".lstrip()
+    else:
+        text = message.text
+    line = " ".join(text[: 4 * BEGINS].split())
+    return line if len(line) <= BEGINS else f"{line[: BEGINS - 1]}…"
 
 
 # ----------------------------------------------------------------------------------------------- between two requests
@@ -439,12 +380,8 @@ class ContextChanges:
     @property
     def share(self) -> float:
         """Kept share of the first request, from 0 to 1. A runtime that still holds the request can reuse this part."""
-        tokens = _tokens(self.before)
+        tokens = self.before.fixed_tokens + sum(one.tokens for one in self.before.shown)
         return self.kept_tokens / tokens if tokens else 1.0
-
-
-def _tokens(report: ContextReport) -> int:
-    return report.fixed_tokens + sum(one.tokens for one in report.shown)
 
 
 def changes_between(
@@ -463,11 +400,7 @@ def changes_between(
     sizes = _Sizes(second.scale)
     kept = kept_tokens = 0
     if "system" not in parts and "tools" not in parts:
-        kept_tokens = (
-            second.system_tokens
-            + second.tools_tokens
-            + sizes.sections(after.state, _sections(after.state, right)[0], "")
-        )
+        kept_tokens = second.system_tokens + second.tools_tokens + sizes.sections(after.state, _sections(after)[0], "")
         for one, other in zip(left.messages, right.messages, strict=False):
             if one is not other and one != other:
                 break

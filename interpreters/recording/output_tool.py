@@ -14,7 +14,6 @@ from attrs import evolve
 from cognition import (
     AgentConfig,
     CancelAsked,
-    CognitiveEngine,
     CogstepError,
     LLMEngine,
     SessionReset,
@@ -27,7 +26,7 @@ from cognition.context.window import result_limit
 from cognition.steps.inputs import error_text
 from cognition.steps.phases import Acting
 from interpreters.loop.driver import follower
-from interpreters.recording.journal import Header, JournalError, JournalReader
+from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.recorder import Where
 from interpreters.recording.replay import engine_of
 from interpreters.tools.context import ToolContext
@@ -103,7 +102,11 @@ def _find_shortened(reader: JournalReader) -> list[str]:
     usual one then takes its place.
     """
     header = reader.header
-    driver = follower(_engine_of(header), header.start)
+    try:
+        engine = engine_of(header)
+    except CogstepError:
+        engine = LLMEngine(header.config or AgentConfig())
+    driver = follower(engine, header.start)
     texts: dict[str, str] = {}
     for record in reader:
         event, phase = record.input, driver.state.phase
@@ -118,18 +121,7 @@ def _find_shortened(reader: JournalReader) -> list[str]:
     return [text for call_id, text in texts.items() if call_id in cut]
 
 
-def _engine_of(header: Header) -> CognitiveEngine:
-    try:
-        return engine_of(header)
-    except CogstepError:
-        return LLMEngine(header.config or AgentConfig())
-
-
 def _text(event: ToolReturned | ToolFailed | WorkerFinished) -> str:
-    match event:
-        case ToolReturned():
-            return event.content
-        case ToolFailed():
-            return error_text(event.message)
-        case WorkerFinished():
-            return event.text
+    if isinstance(event, ToolFailed):
+        return error_text(event.message)
+    return event.text if isinstance(event, WorkerFinished) else event.content

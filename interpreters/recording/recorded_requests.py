@@ -35,6 +35,7 @@ from interpreters.recording.journal import JournalReader, Record
 from interpreters.recording.recorder import Where
 from interpreters.recording.replay import EngineGiven, logic_of
 from interpreters.recording.request_digest import RequestDigest
+from runtime.closeable import Closeable
 
 EndingKind = Literal["replied", "failed", "interrupted", "cancelled", "open"]
 """How a model call ended. ``open``: the recording ends before the call did."""
@@ -61,9 +62,9 @@ class RecordedRequest:
     number: int
     """Number of the model call in the recording, from 1."""
     record: int
-    """The record whose input led to the call, from 1."""
+    """The record whose input led to the call, from 1; 0 for a running session."""
     at: float
-    """Time of that input, in seconds since the epoch."""
+    """Time of that input, in seconds since the epoch; 0 for a running session."""
     call: CallModel
     state: AgentState
     """State in which the call was decided. The request shows its history and window."""
@@ -81,7 +82,7 @@ class RecordedRequest:
         return str(self.call.effect_id).rpartition(".")[0]
 
 
-class RecordedRequests:
+class RecordedRequests(Closeable):
     """The requests of a recording, in order, from one replay. A context manager that can be iterated once.
 
     Args:
@@ -108,17 +109,14 @@ class RecordedRequests:
             header = self._reader.header
             self._driver = follower(logic_of(header, engine), header.start)
         except BaseException:
-            self._reader.__exit__()
+            self._reader.close()
             raise
         self.config: AgentConfig | None = header.config
         self.diverged = self.count = self.records = 0
         self._digest = RequestDigest()
 
-    def __enter__(self) -> RecordedRequests:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._reader.__exit__()
+    def close(self) -> None:
+        self._reader.close()
 
     @property
     def path(self) -> str:
@@ -162,25 +160,22 @@ class RecordedRequests:
                     under_way.remove(request)
                     yield evolve(request, ending=ending)
             assembled: ContextAssembled | None = None
-            calls = 0
+            calls = list[bool]()
             for decision in decisions:
                 if isinstance(decision, ContextAssembled):
                     assembled = decision
                 elif isinstance(decision, CallModel):
-                    self.count, calls = self.count + 1, calls + 1
+                    self.count += 1
                     same = self._digest.of(decision.request) == _recorded_digest(record, decision.effect_id)
-                    self._diverge(record, same=same)
+                    calls.append(same)
                     state = transition.next_state
                     under_way.append(
                         RecordedRequest(self.count, record.seq, event.at, decision, state, assembled, chosen, same)
                     )
                     assembled = None
-            self._diverge(record, same=calls == sum(map(_calls_model, record.decisions)))
+            if not self.diverged and (not all(calls) or len(calls) != sum(map(_calls_model, record.decisions))):
+                self.diverged = record.seq
         yield from under_way
-
-    def _diverge(self, record: Record, *, same: bool) -> None:
-        if not same and not self.diverged:
-            self.diverged = record.seq
 
 
 def ending_of(effect_id: EffectId, value: Input | Decision, before: Ending = OPEN) -> Ending:

@@ -35,15 +35,6 @@ def _check_names(_instance: object, attribute: Attribute[Any], value: Mapping[st
             raise ConfigError(f"{attribute.name}: {name} is empty")
 
 
-def _check_patterns(patterns: Mapping[str, str]) -> tuple[SecretShape, ...]:
-    for kind, pattern in patterns.items():
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ConfigError(f"patterns: {kind}: {error} in {pattern!r}") from error
-    return tuple(SecretShape(kind, pattern, ()) for kind, pattern in patterns.items())
-
-
 @checked
 @frozen(eq=False)
 class Redaction:
@@ -70,7 +61,12 @@ class Redaction:
 
     @_own.default
     def _own_patterns(self) -> tuple[SecretShape, ...]:
-        return _check_patterns(self.patterns)
+        for kind, pattern in self.patterns.items():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigError(f"patterns: {kind}: {error} in {pattern!r}") from error
+        return tuple(SecretShape(kind, pattern, ()) for kind, pattern in self.patterns.items())
 
     @_finder.default
     def _make_finder(self) -> Finder:

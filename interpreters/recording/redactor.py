@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, takewhile
 from operator import attrgetter
 from typing import Any, TypeVar, get_args
@@ -93,7 +93,8 @@ class Redactor:
         known = {} if redaction is None else redaction.secrets
         for name, text in known.items():
             for form, written in forms_of(text):
-                self._learn(f"[redacted:{name}{form}]", written)
+                self._texts[f"[redacted:{name}{form}]"] = written
+                self._placeholders.setdefault(written, f"[redacted:{name}{form}]")
         self._writings = KnownSecrets(known)
         for number, name in self._writings.numbers.items():
             self._texts[f"[redacted:{name}:n]"] = number
@@ -113,7 +114,8 @@ class Redactor:
             def note(kind: str) -> None:
                 found[place, kind] = found.get((place, kind), 0) + 1
 
-            return self._hide_json(text, note) if _field(place) in JSON_FIELDS else self._hide_text(text, note)
+            is_json = place.rpartition(".")[2] in JSON_FIELDS
+            return self._hide_json(text, note) if is_json else self._hide_text(text, note)
 
         hidden = map_texts(value, change)
         return hidden, tuple(RedactionNote(place, kind, count) for (place, kind), count in found.items())
@@ -178,14 +180,8 @@ class Redactor:
         """Whether a value contains placeholders with unknown secrets, from a process that has ended."""
         texts: list[str] = []
         collect(value, texts)
-        return any(self._is_lost(name) for text in texts if BEGINNING in text for name in PLACEHOLDER.findall(text))
-
-    def _is_lost(self, placeholder: str) -> bool:
-        return placeholder not in self._texts or self._texts[placeholder] in self._adopted
-
-    def _learn(self, placeholder: str, text: str) -> str:
-        self._texts[placeholder] = text
-        return self._placeholders.setdefault(text, placeholder)
+        named = (name for text in texts if BEGINNING in text for name in PLACEHOLDER.findall(text))
+        return any(name not in self._texts or self._texts[name] in self._adopted for name in named)
 
     def _reveal_text(self, text: str, _place: str) -> str:
         if BEGINNING not in text:
@@ -234,13 +230,17 @@ class Redactor:
             for one in takewhile(lambda one: one.start < end, shaped)
             if one.end > begin
         ]
-        if "\\" not in raw:
-            found = self._find(raw, inside, ends=False)
-            return f'"{self._replace(found, lambda start, end: raw[start:end], len(raw), note)}"' if found else match[0]
-        units = UNIT.findall(raw)
-        places = list(accumulate(map(len, units), initial=0))
-        inside = [Found(bisect_right(places, one.start) - 1, bisect_left(places, one.end), one.kind) for one in inside]
-        found = self._find("".join(map(_character, units)), inside, ends=False)
+        units: Sequence[str] = raw
+        """How each character is written."""
+        text = raw
+        if "\\" in raw:
+            units = UNIT.findall(raw)
+            places = list(accumulate(map(len, units), initial=0))
+            inside = [
+                Found(bisect_right(places, one.start) - 1, bisect_left(places, one.end), one.kind) for one in inside
+            ]
+            text = "".join(map(_character, units))
+        found = self._find(text, inside, ends=False)
         if not found:
             return match[0]
         return f'"{self._replace(found, lambda start, end: "".join(units[start:end]), len(units), note)}"'
@@ -253,12 +253,7 @@ class Redactor:
         note(kind)
         if raw in numbers:
             return f'"[redacted:{kind}:n]"'
-        known = self._placeholders.get(f"number {raw}")
-        if known is None:
-            self._count += 1
-            known = self._placeholders[f"number {raw}"] = f"[redacted:{kind}:{self._count}{self._lane}n]"
-            self._texts[known] = raw
-        return f'"{known}"'
+        return f'"{self._placeholder(f"number {raw}", raw, kind, "n")}"'
 
     def _replace(
         self, found: list[Found], raw: Callable[[int, int], str], length: int, note: Callable[[str], None]
@@ -266,15 +261,17 @@ class Redactor:
         pieces, end = [], 0
         for one in found:
             note(one.kind)
-            pieces += [raw(end, one.start), self._placeholder(raw(one.start, one.end), one.kind)]
+            secret = raw(one.start, one.end)
+            pieces += [raw(end, one.start), self._placeholder(secret, secret, one.kind)]
             end = one.end
         return "".join((*pieces, raw(end, length)))
 
-    def _placeholder(self, secret: str, kind: str) -> str:
-        known = self._placeholders.get(secret)
+    def _placeholder(self, key: str, secret: str, kind: str, mark: str = "") -> str:
+        known = self._placeholders.get(key)
         if known is None:
             self._count += 1
-            known = self._learn(f"[redacted:{kind}:{self._count}{self._lane}]", secret)
+            known = self._placeholders[key] = f"[redacted:{kind}:{self._count}{self._lane}{mark}]"
+            self._texts[known] = secret
         return known
 
     def _find(self, text: str, shaped: list[Found] | None = None, *, ends: bool = True) -> list[Found]:
@@ -379,10 +376,6 @@ class _ModelView:
 EMPTY = History()
 MESSAGES = get_args(Message)
 HEAD = attrgetter(*(one.name for one in fields(ModelRequest) if one.name != "messages"))
-
-
-def _field(place: str) -> str:
-    return place.rpartition(".")[2]
 
 
 def _character(unit: str) -> str:

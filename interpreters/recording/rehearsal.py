@@ -48,12 +48,10 @@ class LiveDifference:
     live: Result
 
     def __str__(self) -> str:
-        rows = (f"  {name} {status}: {shown_name(content, LONGEST_LINE)}" for name, (status, content) in self._sides())
+        sides = ("recorded:", self.recorded), ("live:    ", self.live)
+        rows = (f"  {name} {status}: {shown_name(content, LONGEST_LINE)}" for name, (status, content) in sides)
         call = f"{shown_name(self.call.name)}({shown_name(self.call.arguments_json, LONGEST_LINE)})"
         return "\n".join((f"record {self.record}: {call} differs", *rows))
-
-    def _sides(self) -> tuple[tuple[str, Result], ...]:
-        return ("recorded:", self.recorded), ("live:    ", self.live)
 
 
 @frozen
@@ -127,7 +125,6 @@ def rehearse(
         raise ConfigError("cwd= is for tools that are made for it: give a function that makes them of a directory")
     given = as_tools(tools)
     ours = {tool.spec.name: tool for tool in given}
-    external = {name for name, tool in ours.items() if isinstance(tool, ExternalTool)}
     differences: list[LiveDifference] = []
     calls = skipped = refused = 0
     policy = policy or Policy()
@@ -142,10 +139,9 @@ def rehearse(
             ):
                 if not reason:  # it may be another file by now; what led to the call is this record and those before it
                     reader.check_own("rehearsed as it is")
-                if _was_tried_again(event, ours.get(effect.call.name)):
-                    pass  # what fails in passing says nothing of the tool; its next attempt stands on file too
-                elif effect.call.name in external:
-                    pass  # the program ran it and gave its result: there is nothing to compare with
+                tool = ours.get(effect.call.name)
+                if isinstance(tool, ExternalTool) or _was_tried_again(event, tool):
+                    pass  # the program gave the result; or the next attempt, which says more of the tool, is on file
                 elif redactor.lacks(effect):
                     skipped += 1
                 elif reason and not _is_allowed(effect, ours, policy, approve, reader.header.session, deps):
@@ -153,7 +149,8 @@ def rehearse(
                 else:
                     calls += 1
                     live = _result(_run(ours, redactor.reveal(effect), reader.header.session, deps))
-                    if not _is_same(redactor.reveal(_result(event)), live):
+                    status, content = redactor.reveal(_result(event))
+                    if status != live[0] or not looks_like(content, live[1]):
                         differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
             driver.restore(event)
         return RehearsalReport(
@@ -206,10 +203,6 @@ def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps:
     except Empty:
         context.cancel()
         return too_late(tool, effect)
-
-
-def _is_same(recorded: Result, live: Result) -> bool:
-    return recorded[0] == live[0] and looks_like(recorded[1], live[1])
 
 
 def _result(event: ToolReturned | ToolFailed) -> Result:

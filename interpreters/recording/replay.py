@@ -180,11 +180,9 @@ def logic_of(header: Header, engine: EngineGiven) -> CognitiveEngine:
     """Return the given engine, or the engine that recorded a journal. Raises as ``engine_of``."""
     if engine is None:
         return engine_of(header)
-    return (
-        engine
-        if isinstance(engine, CognitiveEngine) and not isinstance(engine, type)
-        else engine(header.config or AgentConfig())
-    )
+    if isinstance(engine, CognitiveEngine) and not isinstance(engine, type):
+        return engine
+    return engine(header.config or AgentConfig())
 
 
 def engine_of(header: Header) -> CognitiveEngine:

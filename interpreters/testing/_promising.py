@@ -41,7 +41,7 @@ class Promise:
     """A behaviour required of every recorder."""
 
     text: str
-    _check: Callable[[Make], None]
+    _check: Callable[[Make, str], None]
 
     def check(self, make: Make) -> None:
         """Check that recorders fulfil it.
@@ -50,7 +50,7 @@ class Promise:
             RecorderError: they don't; the message has the observation.
         """
         try:
-            self._check(make)
+            self._check(make, new_name())
         except RecorderError:
             raise
         except Exception as error:
@@ -65,10 +65,10 @@ PROMISES: list[Promise] = []
 _numbers = count()
 
 
-def promise(text: str) -> Callable[[Callable[[Make], None]], Callable[[Make], None]]:
-    """Return a decorator that declares a promise, with the function as its check."""
+def promise(text: str) -> Callable[[Callable[[Make, str], None]], Callable[[Make, str], None]]:
+    """Return a decorator that declares a promise, with the function as its check: it gets a name not used before."""
 
-    def declare(check: Callable[[Make], None]) -> Callable[[Make], None]:
+    def declare(check: Callable[[Make, str], None]) -> Callable[[Make, str], None]:
         PROMISES.append(Promise(text, check))
         return check
 
@@ -114,6 +114,13 @@ def reopen(make: Make, name: str) -> Iterator[Recorder]:
     """Yield a reopened recorder whose recording has three lines."""
     with writing(make, name, 3):
         pass
+    with continuing(make, name) as recorder:
+        yield recorder
+
+
+@contextmanager
+def continuing(make: Make, name: str) -> Iterator[Recorder]:
+    """Yield a recorder that has a recording's place again; close it at the end of the block."""
     recorder = make(name)
     require(recorder.lock(False) is True, "lock() has to return True where a recording goes on")
     try:

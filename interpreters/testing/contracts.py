@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
@@ -161,13 +160,10 @@ def calls_of(session: Session) -> tuple[MadeCall, ...]:
         case Cassette():
             replies = (reply_of_data(exchange.reply)[0] for exchange in session.exchanges)
             return tuple(_make_call(call) for reply in replies for call in reply.calls)
-        case Recorder():
+        case str() | os.PathLike() if _is_cassette(session):
+            return calls_of(Cassette(session))
+        case str() | os.PathLike() | Recorder():
             return tuple(_calls(chain.from_iterable(read_transcript(session).messages())))
-        case str() | os.PathLike():
-            path = Path(session)
-            if _is_cassette(path):
-                return calls_of(Cassette(path))
-            return tuple(_calls(chain.from_iterable(read_transcript(path).messages())))
         case _:
             return tuple(_calls(session))
 
@@ -212,7 +208,7 @@ def _make_call(call: ToolCall | ProposedCall) -> MadeCall:
         return MadeCall(call.name, call.arguments_json)
 
 
-def _is_cassette(path: Path) -> bool:
+def _is_cassette(path: str | os.PathLike[str]) -> bool:
     try:
         with open_regular(path) as file:
             return FORMAT.encode() in file.read(200)

@@ -40,7 +40,7 @@ print(early, sorted(backends))
     assert done.stdout == "[] []\n"
 
 
-FAKES = [f"testing.fakes.{name}" for name in ("_clock", "_generated", "models", "scripts", "_tools")]
+FAKES = [f"testing.fakes.{name}" for name in ("_clock", "models", "scripts", "_tools")]
 
 
 @pytest.mark.parametrize("name", ["agents.agent", "tools.context", *FAKES])

@@ -70,8 +70,8 @@ def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[Line]:
 
 def row_data(request: RecordedRequest, config: AgentConfig | None) -> dict[str, Any]:
     """Summarize a request, at a cost that does not grow with the conversation."""
-    made, summary, call = request.assembled, request.state.window.summary, request.call
-    budget, used = room_of(request.state, call.request, config, call.purpose, made)
+    made, summary = request.assembled, request.state.window.summary
+    budget, used = room_of(request, config)
     # Of those that a summary stands for, one may be shown beside it: the message that began the turn.
     summarised = min(summary.messages, made.dropped) if made is not None and summary.text else 0
     return {

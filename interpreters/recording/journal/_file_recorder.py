@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 
-from interpreters.recording.journal.errors import JournalError, JournalWriteError
+from interpreters.recording.journal.errors import JournalError, JournalWriteError, unwritten_error
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.strict_lines import LONGEST
-from runtime.files import PRIVATE_FILE, force_directory, open_regular, reason_about
+from runtime.files import PRIVATE_FILE, force_directory, open_regular
 
 LOOK_HOLDS = 0.001
 """Seconds before the file's path is checked again.
@@ -60,7 +60,15 @@ class FileRecorder:
         if self._file is not None and self._file.descriptor >= 0:  # by a session that was given the same recorder
             return False
         self._end, self._identity, self._looked = (-1, 0), None, NEVER
-        self._file = file = self._open_file(os.O_CREAT if new else 0)
+        self._place = os.path.abspath(self.path)  # wherever the program stands later
+        try:
+            self._file = file = LockedFile(self.path, os.O_WRONLY | (os.O_CREAT if new else 0))
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not new:
+                raise JournalError("can't be read: there is no such file", path=self.path) from error
+            raise JournalWriteError(
+                f"can't be opened for writing ({error.strerror}); choose another place", path=self.path
+            ) from error
         try:
             if not self._is_locked(file):
                 self.close()
@@ -75,17 +83,6 @@ class FileRecorder:
             self.close()
             raise
         return True
-
-    def _open_file(self, flags: int) -> LockedFile:
-        self._place = os.path.abspath(self.path)  # wherever the program stands later
-        try:
-            return LockedFile(self.path, os.O_WRONLY | flags)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and not flags:
-                raise JournalError("can't be read: there is no such file", path=self.path) from error
-            raise JournalWriteError(
-                f"can't be opened for writing ({error.strerror}); choose another place", path=self.path
-            ) from error
 
     def _is_locked(self, file: LockedFile) -> bool:
         try:
@@ -131,11 +128,7 @@ class FileRecorder:
             if force and number == 0:  # else a crash of the machine may leave a file that nobody finds
                 force_directory(Path(self._place).parent)
         except OSError as error:
-            raise JournalWriteError(
-                f"the record could not be written ({reason_about(error, self.path)}); everything before it is kept. "
-                "Make room or choose another place, then go on",
-                path=self.path,
-            ) from error
+            raise unwritten_error(error, self.path) from error
 
     def check_path(self) -> None:
         """Check the path again before the next line, because a turn begins.

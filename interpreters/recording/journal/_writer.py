@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -34,6 +33,7 @@ from interpreters.recording.journal.errors import (
     JournalExistsError,
     JournalLockedError,
     JournalWriteError,
+    unwritten_error,
 )
 from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, LineEnd, Origin, line_of
 from interpreters.recording.journal.payloads import LARGE, LargeTexts, Payloads, RecorderPayloads
@@ -43,7 +43,6 @@ from interpreters.recording.journal.strict_lines import LONGEST, decode_line
 from interpreters.recording.recorder import KeepsPayloads, MayWait, Recorder, Where, beside, path_of
 from interpreters.tools.failures import describe
 from runtime.closeable import Closeable
-from runtime.files import reason_about
 
 if TYPE_CHECKING:
     from interpreters.recording.redactor import RedactionNote, Redactor
@@ -194,7 +193,7 @@ class Journal(Closeable):
             raise JournalExistsError(
                 f"{what}, and a recording is never overwritten; choose another name or delete it", path=self.path
             )
-        self._put(header, force=self._fsync != "never")
+        self._put(header, force=self.forces)
 
     def _has_data(self) -> bool:
         if self._files is not None:
@@ -228,7 +227,7 @@ class Journal(Closeable):
         """Whether ``write`` is expected to wait for the disk."""
         if self.may_wait:
             return True
-        if self._fsync == "never":
+        if not self.forces:
             return False
         if self._must_force(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text")):
             return True
@@ -299,8 +298,25 @@ class Journal(Closeable):
             self._end, self._read = evolve(self._read.line_end, seal=self._read.seals.running_hash()), None
             if self._files is not None:
                 self._files.note_line(self._end.number, self._end.end)
-        size, number = self._end.end, self._end.number + 1
-        line, total, seal, brings = self._line(value)
+        number, before, sealed = self._end.number + 1, self._end.sum, self._end.seal
+        brings: dict[str, bytes] = {}
+        """The large texts to store together with the line. Those that belong into files are stored there before."""
+        try:
+            line, total, seal = line_of(value, before, sealed)
+            if len(line) >= LARGE and self._payloads is not None:  # not the usual case
+                short, brings = self._without_large_texts(value, self._payloads)
+                line, total, seal = line_of(short, before, sealed)
+        except (ValueError, RecursionError) as error:
+            raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
+        except OSError as error:
+            raise unwritten_error(error, self.path) from error
+        if len(line) > LONGEST:
+            raise JournalWriteError(f"the record has {len(line)} bytes, and a line may have {LONGEST}", path=self.path)
+        if "config" in value and decode_line(line) is None:  # the only place where something stands of anybody's making
+            raise JournalWriteError(
+                "the header could not be read again: a tool's schema is nested too deeply, or a number is too long",
+                path=self.path,
+            )
         try:
             if brings and isinstance(self._recorder, KeepsPayloads):
                 self._recorder.append_with(number, line, brings, force)
@@ -312,52 +328,21 @@ class Journal(Closeable):
             raise JournalWriteError(
                 f"the record could not be written ({describe(error)}); everything before it is kept", path=self.path
             ) from error
-        self._end = LineEnd(size + len(line), number, total, seal)
+        self._end = LineEnd(self._end.end + len(line), number, total, seal)
         if brings and self._payloads is not None:  # only now: a line that takes this one's place has to bring them too
             self._payloads.note_stored(brings)
-
-    def _line(self, value: dict[str, Any]) -> tuple[bytes, int, blake2b | None, dict[str, bytes]]:
-        """Return the line for a value, its sum and seal, and the large texts to store together with it.
-
-        Large texts that belong into files are already stored there.
-        """
-        before, sealed = self._end.sum, self._end.seal
-        brings: dict[str, bytes] = {}
-        try:
-            line, total, seal = line_of(value, before, sealed)
-            if len(line) >= LARGE and self._payloads is not None:  # not the usual case
-                short, brings = self._without_large_texts(value, self._payloads)
-                line, total, seal = line_of(short, before, sealed)
-        except (ValueError, RecursionError) as error:
-            raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
-        except OSError as error:
-            raise self._write_error(error) from error
-        if len(line) > LONGEST:
-            raise JournalWriteError(f"the record has {len(line)} bytes, and a line may have {LONGEST}", path=self.path)
-        if "config" in value and decode_line(line) is None:  # the only place where something stands of anybody's making
-            raise JournalWriteError(
-                "the header could not be read again: a tool's schema is nested too deeply, or a number is too long",
-                path=self.path,
-            )
-        return line, total, seal, brings
 
     def _without_large_texts(
         self, value: dict[str, Any], payloads: LargeTexts
     ) -> tuple[dict[str, Any], dict[str, bytes]]:
-        force = self._fsync != "never"
         if "config" not in value:
-            return payloads.extract(value, force=force)
+            return payloads.extract(value, force=self.forces)
         config = value["config"] or {}
         # Schemas of tools may hold anything, so that they stay.
-        texts, brings = payloads.extract({"start": value.get("start"), "system": config.get("system")}, force=force)
+        texts, brings = payloads.extract(
+            {"start": value.get("start"), "system": config.get("system")}, force=self.forces
+        )
         header = {**value, "start": texts["start"]} if "start" in value else dict(value)
         if "system" in config:
             header["config"] = {**config, "system": texts["system"]}
         return header, brings
-
-    def _write_error(self, error: OSError) -> JournalWriteError:
-        return JournalWriteError(
-            f"the record could not be written ({reason_about(error, self.path)}); everything before it is kept. "
-            "Make room or choose another place, then go on",
-            path=self.path,
-        )

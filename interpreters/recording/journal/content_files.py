@@ -84,7 +84,10 @@ class Contents:
         if name in self._there:
             return name
         with self.open_directory() as directory:
-            if _content(name, directory, len(content)) != content:  # a crash of the machine may have left it empty
+            there: bytes | None = None
+            with contextlib.suppress(OSError):
+                there = read_regular(name, len(content), dir_fd=directory, links=False)
+            if there != content:  # a crash of the machine may have left it empty
                 part = name + PART
                 with contextlib.suppress(FileNotFoundError):  # a crash has left it, or somebody has planted it
                     os.unlink(part, dir_fd=directory)
@@ -101,8 +104,8 @@ class Contents:
                     with contextlib.suppress(OSError):
                         os.unlink(part, dir_fd=directory)
                     raise
-            if force and named:
-                self._force_names(directory)
+        if force and named:
+            self.force_names()
         self._there.add(name)
         return name
 
@@ -116,10 +119,7 @@ class Contents:
             OSError: it failed.
         """
         with self.open_directory() as directory:
-            self._force_names(directory, own=own)
-
-    def _force_names(self, directory: int, *, own: bool = True) -> None:
-        os.fsync(directory)
+            os.fsync(directory)
         if own:
             force_directory(self._place.parent)
 
@@ -168,14 +168,6 @@ class Contents:
                 with contextlib.suppress(OSError):
                     size += entry.stat(follow_symlinks=False).st_size
         return size
-
-
-def _content(name: str, directory: int, longest: int) -> bytes | None:
-    """Return the content of a file, or None if it is unreadable, a link, or longer than ``longest``."""
-    try:
-        return read_regular(name, longest, dir_fd=directory, links=False)
-    except OSError:
-        return None
 
 
 def is_name(name: Any) -> bool:

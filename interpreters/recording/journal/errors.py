@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cognition import CogstepError
 from cognition.base.elision import elide
+from runtime.files import reason_about
 
 if TYPE_CHECKING:
     from interpreters.recording.journal.format import Record
@@ -93,6 +94,15 @@ class JournalLockedError(JournalError):
 
 class JournalWriteError(JournalError):
     """A record can't be written. All earlier records are on file, and its decisions were not carried out."""
+
+
+def unwritten_error(error: OSError, path: Path) -> JournalWriteError:
+    """Return the error of a record that the disk did not take."""
+    return JournalWriteError(
+        f"the record could not be written ({reason_about(error, path)}); everything before it is kept. "
+        "Make room or choose another place, then go on",
+        path=path,
+    )
 
 
 class TakenOverError(JournalWriteError):

@@ -21,6 +21,7 @@ from pathlib import Path
 from random import SystemRandom
 from weakref import WeakSet
 
+from runtime.closeable import Closeable
 from runtime.files import open_private, open_regular
 
 PATIENCE = 10.0
@@ -37,7 +38,7 @@ COLLECTIONS = 5
 """Number of garbage collections for a file that this process has open itself, perhaps in an ending thread."""
 
 
-class LockedFile:
+class LockedFile(Closeable):
     """A file of this user, open for appending. A file created here is private.
 
     Raises:
@@ -47,9 +48,7 @@ class LockedFile:
     def __init__(self, path: Path, flags: int) -> None:
         self.descriptor: int = -1
         """The descriptor; negative once closed."""
-        self.forked: bool = False
-        """Whether this is a forked child: the file is closed here and open in the parent."""
-        _collection.collect_if_due()
+        _collect_if_due()
         while True:  # no lock is held meanwhile: to open a file may take as long as a disk likes
             newest = _forks.newest
             self.descriptor = open_private(path, os.O_APPEND | flags)
@@ -76,7 +75,9 @@ class LockedFile:
                 return False
             else:  # perhaps by a session of this process that nobody holds any more
                 gc.collect()
-                _wait_for_releases(until)
+                for thread in list(_releasing):
+                    if thread is not threading.current_thread():
+                        thread.join(max(0.0, until - time.monotonic()))
                 collections = collections - 1 if self._is_open_here() else 0
                 time.sleep(LONGEST_PAUSE if collections else 0.0)
         return True
@@ -120,7 +121,7 @@ class LockedFile:
 
     def _abandon(self) -> None:
         """Close the copy in a forked child, and leave the lock with the parent."""
-        descriptor, self.descriptor, self.forked = self.descriptor, -1, True
+        descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
@@ -130,39 +131,28 @@ _open_files: WeakSet[LockedFile] = WeakSet()
 _releasing: list[threading.Thread] = []
 
 
-class _GarbageCollection:
-    """Limits the number of open files of sessions without references.
+FEWEST = 64
+"""Number of open files below which no collection is necessary."""
+
+_collect_at = FEWEST
+
+
+def _collect_if_due() -> None:
+    """Collect garbage before a file is opened, if the number of open files has doubled.
 
     A session in a reference cycle, for example through its observer, is garbage. Python collects garbage by the number
     of objects, so a thousand such sessions could use up all descriptors of the process first.
     """
-
-    def __init__(self) -> None:
-        self._at = FEWEST
-
-    def collect_if_due(self) -> None:
-        """Collect garbage before a file is opened, if the number of open files has doubled."""
-        if len(_open_files) >= self._at:
-            gc.collect()
-            self._at = max(FEWEST, 2 * len(_open_files))
-
-
-FEWEST = 64
-"""Number of open files below which no collection is necessary."""
-
-_collection = _GarbageCollection()
+    global _collect_at
+    if len(_open_files) >= _collect_at:
+        gc.collect()
+        _collect_at = max(FEWEST, 2 * len(_open_files))
 
 
 def note_releasing_thread(thread: threading.Thread) -> None:
     """Note a thread that ends dropped sessions."""
     _releasing[:] = [one for one in _releasing if one.is_alive()]
     _releasing.append(thread)
-
-
-def _wait_for_releases(until: float) -> None:
-    for thread in list(_releasing):
-        if thread is not threading.current_thread():
-            thread.join(max(0.0, until - time.monotonic()))
 
 
 def is_being_written(path: Path) -> bool:

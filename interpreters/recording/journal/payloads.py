@@ -70,9 +70,9 @@ class LargeTexts(ABC):
             PayloadError: it is missing, longer than ``longest``, or was changed.
         """
 
-    @abstractmethod
     def name_for_errors(self, name: str) -> str:
-        """Return the payload's name for errors."""
+        """Return the payload's name for errors, without the place that the journal's error contains."""
+        return name
 
     def note_stored(self, names: Iterable[str]) -> None:
         """Note that these contents are stored together with a line."""
@@ -110,7 +110,7 @@ class LargeTexts(ABC):
                     brings[name] = content
             return {REFERENCE: name}
 
-        return _map(data, lambda value: move(value) if isinstance(value, str) else None), brings
+        return map_data(data, lambda value: move(value) if isinstance(value, str) else None), brings
 
     def restore(self, data: Any, look: Callable[[bytes], object] = len, *, keep: bool = False) -> Any:
         """Replace the references in the plain data of a line by their texts.
@@ -142,7 +142,7 @@ class LargeTexts(ABC):
                     raise PayloadError(f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
             return known[name][0]
 
-        brought = _map(data, bring)
+        brought = map_data(data, bring)
         if keep:
             self._kept |= known
         return brought
@@ -200,32 +200,26 @@ class RecorderPayloads(LargeTexts):
         except JournalError:
             raise
         except Exception as error:
-            raise self._unreadable(describe(error)) from error
+            raise JournalError(f"can't be read: {describe(error)}", path=path_of(self._recorder)) from error
         if content is None:
             raise PayloadError(f"the payload {name} is missing")
         if not isinstance(content, bytes):
-            raise self._unreadable(f"payloads have to be bytes, and one is of the type {type(content).__name__}")
+            why = f"can't be read: payloads have to be bytes, and one is of the type {type(content).__name__}"
+            raise JournalError(why, path=path_of(self._recorder))
         if len(content) > longest:
             raise PayloadError(f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
         if sha256(content).hexdigest() != name:
             raise PayloadError(f"the payload {name} was changed after it was written")
         return content
 
-    def name_for_errors(self, name: str) -> str:
-        """Return the name. The journal's error contains the place."""
-        return name
 
-    def _unreadable(self, why: str) -> JournalError:
-        return JournalError(f"can't be read: {why}", path=path_of(self._recorder))
-
-
-def _map(data: Any, change: Map) -> Any:
+def map_data(data: Any, change: Map) -> Any:
     """Return a copy of plain data. ``change`` returns the replacement of a value, or None to look inside it."""
     changed = change(data)
     if changed is not None:
         return changed
     if isinstance(data, dict):
-        return {name: _map(value, change) for name, value in data.items()}
+        return {name: map_data(value, change) for name, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_map(value, change) for value in data]
+        return [map_data(value, change) for value in data]
     return data

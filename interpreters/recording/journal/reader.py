@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from attrs import asdict, fields_dict
+
 from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, CogstepError, Input, from_data
 from cognition.steps.codec import reader_of, tags_of
 from interpreters.recording.journal._file_recorder import FileRecorder
@@ -19,17 +21,24 @@ from interpreters.recording.journal.errors import (
     UnknownTagError,
 )
 from interpreters.recording.journal.format import FORMAT, Header, LineEnd, Origin, Record, sum_of
-from interpreters.recording.journal.payloads import MARK, LargeTexts, PayloadError, Payloads, RecorderPayloads
+from interpreters.recording.journal.payloads import (
+    MARK,
+    LargeTexts,
+    PayloadError,
+    Payloads,
+    RecorderPayloads,
+)
 from interpreters.recording.journal.seals import SealCheck
 from interpreters.recording.journal.strict_lines import LONGEST, decode_line
 from interpreters.recording.recorder import Recorder, Where, path_of
 from interpreters.recording.redactor import NUMBERED, RedactionNote
 from interpreters.tools.failures import describe
+from runtime.closeable import Closeable
 from runtime.files import open_regular
 
 
 class LineStream:
-    """The part of the file interface that a reader uses, over a recorder's lines.
+    """The lines of a recorder, read one by one as those of a file.
 
     Raises:
         JournalError: by each method, for any exception of the recorder, and for an invalid line.
@@ -38,15 +47,9 @@ class LineStream:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._lines: Iterator[bytes] | None = None
-        self._newest = b""
-        self._end = 0
-        self._again = False
 
     def readline(self, _longest: int) -> bytes:
         """Return the next line; empty at the end."""
-        if self._again:
-            self._again = False
-            return self._newest
         try:
             if self._lines is None:
                 self._lines = iter(self._recorder.lines())
@@ -54,27 +57,13 @@ class LineStream:
         except JournalError:
             raise
         except Exception as error:
-            raise self._unreadable(describe(error)) from error
-        if line is None:
-            self._newest = b""
-            return b""
+            raise JournalError(f"can't be read: {describe(error)}", path=path_of(self._recorder)) from error
         if line == b"":  # which a reader would take for the end, and the rest for what was never written
-            raise self._unreadable("one of its lines is empty")
-        if not isinstance(line, bytes):
-            raise self._unreadable(f"its lines have to be bytes, and one is of the type {type(line).__name__}")
-        self._newest, self._end = line, self._end + len(line)
-        return line
-
-    def _unreadable(self, why: str) -> JournalError:
-        return JournalError(f"can't be read: {why}", path=path_of(self._recorder))
-
-    def tell(self) -> int:
-        """Return the end of the newest line."""
-        return self._end
-
-    def seek(self, _place: int) -> None:
-        """Go back to the beginning of the newest line."""
-        self._again = True
+            raise JournalError("can't be read: one of its lines is empty", path=path_of(self._recorder))
+        if line is not None and not isinstance(line, bytes):
+            why = f"can't be read: its lines have to be bytes, and one is of the type {type(line).__name__}"
+            raise JournalError(why, path=path_of(self._recorder))
+        return line or b""
 
     def close(self) -> None:
         close = getattr(self._lines, "close", None)  # of a generator, which may hold something open
@@ -89,19 +78,7 @@ FIELDS = {"seq", "input", "decisions", "sum"}
 OPTIONAL = {"redacted", "seal"}
 """Optional fields of a record: hidden secrets, and the seal."""
 USUAL = FIELDS | {"seal"}
-HEADER_FIELDS = {
-    "format",
-    "version",
-    "session",
-    "engine",
-    "config",
-    "created",
-    "start",
-    "origin",
-    "redacted",
-    "seal",
-    "sum",
-}
+HEADER_FIELDS = {"format", "version", "seal", "sum", *fields_dict(Header)}
 
 SHOWN = 1 << 20
 """Maximum bytes of a line with a wrong sum that is still decoded, to show its content.
@@ -118,7 +95,7 @@ CRLF = "its line ends were changed to CRLF, as git's autocrlf does; copy it byte
 CHANGED = "the record was changed after it was written"
 
 
-class JournalReader:
+class JournalReader(Closeable):
     """Reads a journal: the header immediately, then one record at a time, so that memory does not grow with the file.
 
     Attributes:
@@ -141,20 +118,25 @@ class JournalReader:
         """Highest placeholder number of a secret read so far."""
         self._payloads: LargeTexts = Payloads(self.path) if self._recorder is None else RecorderPayloads(self._recorder)
         self._input = reader_of(Input)
-        self._file = self._open()
+        self._file: BinaryIO | LineStream
+        if self._recorder is not None:
+            self._file = LineStream(self._recorder)
+        else:
+            try:
+                self._file = open_regular(self.path)
+            except OSError as error:
+                reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
+                raise JournalError(f"can't be read: {reason}", path=self.path) from error
         try:
             self.header, total, line = self._read_header()
-            self._newest = (self._file.tell(), 0, total)
+            self._newest = (len(line), 0, total)
             """End, number and sum of the newest record read; initially those of the header."""
             self.seals: SealCheck = SealCheck(line)
         except BaseException:
             self._file.close()
             raise
 
-    def __enter__(self) -> JournalReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
     @property
@@ -222,8 +204,8 @@ class JournalReader:
         read = self._line
         while line := read(number):
             total = sum_of(line, before)
-            if total is None:
-                line, total = self._read_again(line, end, before, number)
+            if total is None and not isinstance(self._file, LineStream):
+                line, total = self._read_again(self._file, line, end, before, number)
             if not line:
                 return
             if total is None and not line.endswith(b"\n"):
@@ -242,10 +224,12 @@ class JournalReader:
         except OSError as error:
             raise JournalError(f"can't be read: {error.strerror}", path=self.path, line=number + 1) from error
 
-    def _read_again(self, line: bytes, start: int, before: int, number: int) -> tuple[bytes, int | None]:
+    def _read_again(
+        self, file: BinaryIO, line: bytes, start: int, before: int, number: int
+    ) -> tuple[bytes, int | None]:
         """Read an incomplete line again. Return it, and its sum if it is complete now."""
         for _ in range(LOOKS):
-            self._file.seek(start)
+            file.seek(start)
             again = self._line(number)
             if again == line:
                 break
@@ -265,15 +249,6 @@ class JournalReader:
         self.warnings.append(
             f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
         )
-
-    def _open(self) -> BinaryIO | LineStream:
-        if self._recorder is not None:
-            return LineStream(self._recorder)
-        try:
-            return open_regular(self.path)
-        except OSError as error:
-            reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
-            raise JournalError(f"can't be read: {reason}", path=self.path) from error
 
     def _read_header(self) -> tuple[Header, int, bytes]:
         line = self._line(0)  # of a huge file without line breaks not all is read
@@ -325,7 +300,7 @@ class JournalReader:
             created=from_data(data["created"], float),
             start=AgentState() if start is None else from_data(start, AgentState),
             origin=None if origin is None else from_data(origin, Origin),
-            redacted=_read_redactions(data) if "redacted" in data else (),
+            redacted=_read_redactions(data),
         )
 
     def _record(self, number: int, line: bytes, expected: int, *, intact: bool, keep: bool = False) -> Record:
@@ -345,7 +320,7 @@ class JournalReader:
         if not isinstance(data["decisions"], list):
             raise self._damage_error("the decisions are no list", number)
         try:
-            hidden = _read_redactions(data) if "redacted" in data else ()
+            hidden = _read_redactions(data)
             return Record(expected, self._input(data["input"]), data["decisions"], hidden)
         except ValueError as error:  # which a CodecError is
             if not intact:
@@ -387,7 +362,4 @@ def explain_foreign(where: Where, what: str, *, allowed: bool = False) -> str:
 
 
 def _read_redactions(data: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(
-        {"field": one.field, "kind": one.kind, "count": one.count}
-        for one in from_data(data["redacted"], tuple[RedactionNote, ...])
-    )
+    return tuple(map(asdict, from_data(data["redacted"], tuple[RedactionNote, ...]))) if "redacted" in data else ()

@@ -1,3 +1,3 @@
-"""The shapes of secrets: the table of formats, the contexts before secrets, the scanner, and encodings of known
-secrets.
+"""The shapes of secrets and the search for them: the table of formats, the contexts before secrets, and encodings of
+known secrets.
 """

@@ -141,7 +141,6 @@ _LONG_SCHEME = (
 )
 """Schemes of the Authorization header whose credentials are a list of parameters."""
 _GIVEN = rf"(?!{TEMPLATE}(?![^{STOP}])|(?i:{TYPES})(?![^{STOP}]))"
-_ENDS = r"[\s\"'`<>,;\\\x00]"
 _PARAMETER = r"(?P<secret>[^&\s#\"'<>\\`)}\]|\x00,;]{%d,4096})"
 
 CONTEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (

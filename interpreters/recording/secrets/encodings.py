@@ -15,10 +15,11 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 from unicodedata import normalize
 from urllib.parse import quote, quote_plus
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from interpreters.recording.secrets.shapes import Found
 
@@ -37,6 +38,10 @@ LEAST = 8
 """Minimum characters of a partial encoding of the whole."""
 
 
+def _derived(value: Callable[[Any], Any]) -> Any:
+    return field(init=False, default=Factory(value, takes_self=True))
+
+
 @frozen
 class Word:
     """A text to search: a secret, or an encoding of it."""
@@ -51,22 +56,10 @@ class Word:
     run: bool = False
     """Whether it consists only of letters, digits and ``+/-_``."""
 
-    least: int = field(init=False)
+    least: int = _derived(lambda word: LEAST if word.padding or word.hexadecimal else PARTIAL)
     """Minimum characters of a part at an end of the text."""
-    head: str = field(init=False)
-    tail: str = field(init=False)
-
-    @least.default
-    def _least(self) -> int:
-        return LEAST if self.padding or self.hexadecimal else PARTIAL
-
-    @head.default
-    def _head(self) -> str:
-        return self.text[: self.least]
-
-    @tail.default
-    def _tail(self) -> str:
-        return self.text[-self.least :]
+    head: str = _derived(lambda word: word.text[: word.least])
+    tail: str = _derived(lambda word: word.text[-word.least :])
 
 
 FORMS: Mapping[str, Callable[[str], str]] = {
@@ -90,12 +83,10 @@ FORMS: Mapping[str, Callable[[str], str]] = {
 
 def forms_of(text: str) -> Iterator[tuple[str, str]]:
     """Yield each distinct named encoding with its name."""
-    seen = set()
+    forms: dict[str, str] = {}
     for form, write in FORMS.items():
-        written = write(text)
-        if written not in seen:
-            seen.add(written)
-            yield form, written
+        forms.setdefault(write(text), form)
+    yield from ((form, written) for written, form in forms.items())
 
 
 def _bytes(text: str) -> bytes:
@@ -245,17 +236,15 @@ def _characters(escape: str, start: int) -> Iterator[tuple[str, int]]:
 
 def _decode_bytes(data: bytes, start: int, width: int) -> Iterator[tuple[str, int]]:
     """Yield the characters of UTF-8 bytes, or of Latin-1 if invalid. Each byte is ``width`` characters wide."""
+    encoding = "utf-8"
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        text = data.decode("latin-1")
-        for position, character in enumerate(text):
-            yield character, start + position * width
-        return
-    position = 0
+        encoding = "latin-1"
+        text = data.decode(encoding)
     for character in text:
-        yield character, start + position * width
-        position += len(character.encode())
+        yield character, start
+        start += width * len(character.encode(encoding))
 
 
 def _chain(reading: DecodedText, escapes: Escapes, alphabet: frozenset[str]) -> Iterator[DecodedText]:
@@ -320,11 +309,8 @@ class KnownSecrets:
         if MARKED.search(text) is not None or self._part in text.encode("latin-1", "replace").translate(_RUNS):
             return True
         lower = text.lower()
-        for word in self._words:
-            where = lower if word.hexadecimal else text
-            if word.head in where or word.tail in where:
-                return True
-        return False
+        places = ((word, lower if word.hexadecimal else text) for word in self._words)
+        return any(word.head in where or word.tail in where for word, where in places)
 
     def find_secrets(self, text: str, *, ends: bool = True) -> list[Found]:
         """Return the secrets, in any order; they may overlap. ``ends``: whether parts at both ends count."""

@@ -5,22 +5,24 @@ from __future__ import annotations
 from interpreters.recording.sessions._file_recording import FileRecording as FileRecording
 from interpreters.recording.sessions._listing import (
     BadFile as BadFile,
+    Hit as Hit,
     SessionInfo as SessionInfo,
     journals_in as journals_in,
     list_sessions as list_sessions,
+    search_sessions as search_sessions,
 )
-from interpreters.recording.sessions._retention import PrunedSession as PrunedSession, prune_sessions as prune_sessions
-from interpreters.recording.sessions._text_search import Hit as Hit, search_sessions as search_sessions
+from interpreters.recording.sessions._retention import (
+    CopyResult as CopyResult,
+    PrunedSession as PrunedSession,
+    copy_session as copy_session,
+    move_session as move_session,
+    prune_sessions as prune_sessions,
+)
 from interpreters.recording.sessions._transcript import (
     Transcript as Transcript,
     TranscriptEntry as TranscriptEntry,
     TranscriptTurn as TranscriptTurn,
     read_transcript as read_transcript,
-)
-from interpreters.recording.sessions._transfer import (
-    CopyResult as CopyResult,
-    copy_session as copy_session,
-    move_session as move_session,
 )
 from interpreters.recording.sessions.export import (
     markdown_parts as markdown_parts,

@@ -1,10 +1,18 @@
-"""Files as recordings of a place: inspected, deleted and created without following links."""
+"""Files as recordings of a place: inspected, deleted and created without following links.
+
+A copy is written to a file with another name. This file is created before all other files of the copy, and is locked
+from beginning to end. So an unlocked file belongs to a killed copy, and so do the files beside the future recording.
+They are removed before the next copy to that name, and with old recordings of their directory.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import stat
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,15 +23,20 @@ from interpreters.recording.collections import UNDO, RecordingInfo
 from interpreters.recording.journal.content_files import ContentError, is_name, undo_files
 from interpreters.recording.journal.errors import JournalError, JournalExistsError, JournalWriteError
 from interpreters.recording.journal.locking import LockedFile, is_being_written
-from interpreters.recording.journal.payloads import LONGEST_WITH_PAYLOADS, Payloads
+from interpreters.recording.journal.payloads import LONGEST_WITH_PAYLOADS, Payloads, directory_of
 from interpreters.recording.journal.strict_lines import LONGEST
-from interpreters.recording.sessions._partial_copies import clear_parts, create_part, part_of
 from runtime.files import PRIVATE_DIRECTORY, closing, force_directory, read_regular, reason_about
 
 BEGINNING = (0.0, 0.01, 0.1)
 """Seconds to wait before each new look at an empty file, which a session may just have created."""
 JUST_NOW = 10.0
 """Maximum age in seconds of an empty file that is worth waiting for."""
+
+PART = ".part"
+"""Suffix of a file during the copy, which no list includes."""
+
+NAME = re.compile(r"(.+)\.[0-9a-f]{32}\.part", re.DOTALL)
+"""Matches the name of such a file, with the recording's name as its group."""
 
 
 @frozen
@@ -95,39 +108,32 @@ class FileRecording:
         Raises:
             JournalError: a payload can't be read, or was changed.
         """
-        payloads = Payloads(self.path)
-        for name in sorted(filter(is_name, self._payload_names(payloads))):
+        payloads, names = Payloads(self.path), list[str]()
+        with suppress(FileNotFoundError):
+            names = os.listdir(payloads.directory)
+        for name in sorted(filter(is_name, names)):
             try:
                 yield name, payloads.get(name, LONGEST_WITH_PAYLOADS)
             except ContentError as error:
                 raise JournalError(str(error), path=self.path) from error
 
-    def _payload_names(self, payloads: Payloads) -> list[str]:
-        try:
-            return os.listdir(payloads.directory)
-        except FileNotFoundError:
-            return []
-
     def delete(self, about: RecordingInfo, *, dry_run: bool = False) -> str:
         try:
             # By the directory's descriptor: whoever swaps a folder on the way for a link has nothing else deleted.
-            with closing(os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
-                file = LockedFile(self.path, os.O_RDWR)
-                try:
-                    if not file.lock():
-                        return "a session has it open"
-                    opened = os.fstat(file.descriptor)
-                    if opened.st_mtime != about.changed:
-                        return "it was written just now"
-                    if not os.path.samestat(opened, os.stat(self.path.name, dir_fd=directory, follow_symlinks=False)):
-                        return "another file has its name by now"
-                    if not dry_run:
-                        # The journal goes last: what an interrupted prune leaves of it, the next one finds.
-                        for beside in (Payloads(self.path), undo_files(self.path)):
-                            beside.remove(dir_fd=directory)
-                        os.unlink(self.path.name, dir_fd=directory)
-                finally:
-                    file.close()
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with closing(folder) as directory, LockedFile(self.path, os.O_RDWR) as file:
+                if not file.lock():
+                    return "a session has it open"
+                opened = os.fstat(file.descriptor)
+                if opened.st_mtime != about.changed:
+                    return "it was written just now"
+                if not os.path.samestat(opened, os.stat(self.path.name, dir_fd=directory, follow_symlinks=False)):
+                    return "another file has its name by now"
+                if not dry_run:
+                    # The journal goes last: what an interrupted prune leaves of it, the next one finds.
+                    for beside in (Payloads(self.path), undo_files(self.path)):
+                        beside.remove(dir_fd=directory)
+                    os.unlink(self.path.name, dir_fd=directory)
         except OSError as error:
             return error.strerror or type(error).__name__
         return ""
@@ -177,3 +183,93 @@ class FileRecording:
                 with suppress(OSError):
                     os.unlink(part)
                 copy.close()
+
+
+def part_of(path: Path) -> Path:
+    """Return a random path for the partial copy of a recording."""
+    return path.with_name(f"{path.name}.{uuid.uuid4().hex}{PART}")
+
+
+def create_part(part: Path) -> LockedFile:
+    """Create and lock a partial copy.
+
+    Raises:
+        OSError: the file can't be created.
+    """
+    file = LockedFile(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
+        if file.lock() and os.fstat(file.descriptor).st_nlink:
+            return file
+        raise OSError(None, "somebody has cleared it away; copy it again")  # between these two lines
+    except BaseException:
+        file.close()
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def clear_parts(folder: Path, of: str | None = None) -> None:
+    """Remove the files of killed copies in a folder that belong to this user and can be deleted.
+
+    Args:
+        folder: the folder.
+        of: name of the only recording whose copies to remove; None: all.
+    """
+    with suppress(OSError):
+        for part, recording in _parts_in(folder, of):
+            with suppress(OSError):
+                _clear(part, recording)
+
+
+def _parts_in(folder: Path, of: str | None) -> Iterator[tuple[Path, Path]]:
+    """Yield each partial copy, and the recording that it was to become."""
+    for name in os.listdir(folder):
+        found = NAME.fullmatch(name)
+        if found is not None and of in (None, found[1]):
+            yield folder / name, folder / found[1]
+
+
+def _clear(part: Path, recording: Path) -> None:
+    # Not by `LockedFile`, which takes no file with two names: the recording may have got its own in the last moment.
+    with closing(os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # it is being made
+            return
+        try:
+            if not os.path.lexists(directory_of(recording)) or _clear_payloads(recording, part):
+                os.unlink(part)  # last: by it the rest is found
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _clear_payloads(recording: Path, part: Path) -> bool:
+    """Delete the large texts beside a missing recording, under its lock, unless they may belong to another copy.
+
+    A copy in progress creates its own file first. Returns whether no large texts of a killed copy remain.
+    """
+    try:
+        claim = LockedFile(recording, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:  # they are those of a recording
+        return True
+    with claim:
+        if not claim.lock():
+            return True
+        try:
+            if _is_copied(recording, but=part):
+                return False
+            Payloads(recording).remove()
+            return True
+        finally:
+            os.unlink(recording)
+
+
+def _is_copied(recording: Path, but: Path) -> bool:
+    for part, _ in _parts_in(recording.parent, recording.name):
+        with suppress(OSError):  # gone, or none of ours
+            if part != but and is_being_written(part):
+                return True
+    return False

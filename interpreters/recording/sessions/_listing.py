@@ -1,19 +1,25 @@
-"""Lists the sessions in directories and stores, reading only as much as a list needs."""
+"""Lists and searches the sessions in directories and stores, reading only as much as is needed."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
 from pathlib import Path
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from cognition import Input, UserSpoke
+from cognition import CogstepError, Input, UserSpoke
 from cognition.values.content import text_with_placeholders
+from interpreters.recording._visit import collect
 from interpreters.recording.collections import Collection, Place, Recording
 from interpreters.recording.journal import JournalError, JournalReader, NotAJournalError, Origin
+from interpreters.recording.journal.payloads import MARK
+from interpreters.recording.journal.reader import INPUT_TAGS
+from interpreters.recording.journal.strict_lines import LONGEST
 from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions._file_recording import FileRecording
 
@@ -24,6 +30,9 @@ waits for an answer. ``idle``: it ends after a turn.
 
 SUFFIX = ".jsonl"
 """Suffix of the files that a directory's list includes."""
+
+AROUND = 60
+"""Characters shown before and after a match."""
 
 
 @frozen
@@ -73,7 +82,13 @@ def journals_in(places: Iterable[Place]) -> Iterator[Recording]:
     """
     for place in places:
         if isinstance(place, str | os.PathLike):
-            yield from map(FileRecording, _files_of(Path(place)))
+            path = Path(place)
+            if path.is_dir():
+                found = sorted(one for one in path.iterdir() if one.suffix == SUFFIX and one.is_file())
+            else:
+                path.stat()
+                found = [path]
+            yield from map(FileRecording, found)
         elif isinstance(place, Collection):
             yield from place.recordings()
         elif not _exists(place):
@@ -87,14 +102,6 @@ def _exists(recording: Recording) -> bool:
         return recording.info() is not None
     except JournalError:  # it is damaged
         return True
-
-
-def _files_of(place: Path) -> Iterator[Path]:
-    if place.is_dir():
-        yield from sorted(path for path in place.iterdir() if path.suffix == SUFFIX and path.is_file())
-    else:
-        place.stat()
-        yield place
 
 
 def list_sessions(*places: Place, newest: int | None = None) -> Iterator[SessionInfo | BadFile]:
@@ -166,7 +173,8 @@ def summarize_session(recording: Recording) -> SessionInfo | None:
                 records += 1
                 if begins:
                     under_way = True
-                    title = title or _text(reader.record(line, records).input)
+                    if not title and isinstance(event := reader.record(line, records).input, UserSpoke):
+                        title = text_with_placeholders(event.text, event.parts)
                 if ends:
                     turns += 1
                     under_way = False
@@ -218,5 +226,106 @@ def classify_record(reader: JournalReader, line: bytes, number: int) -> tuple[bo
     return spoke, "turn_finished" in kinds, bool(record.redacted)
 
 
-def _text(event: Input) -> str:
-    return text_with_placeholders(event.text, event.parts) if isinstance(event, UserSpoke) else ""
+# ----------------------------------------------------------------------------------------------------------- searching
+
+
+@frozen
+class Hit:
+    """A match in a session."""
+
+    path: Path
+    session: str
+    record: int
+    turn: int
+    """Number of the turn in this journal, from 1; 0 before the first."""
+    speaker: str
+    """The type of the input: ``user_spoke``, ``model_replied``, ``tool_returned``, ..."""
+    before: str
+    """The text before the match, shortened, on one line."""
+    found: str
+    after: str
+    foreign: str = ""
+    """Why the recording does not count as this user's own; empty if it does."""
+    name: str = ""
+    """The path of the file, or the name of the session in its store."""
+
+
+def search_sessions(pattern: str, *places: Place, regex: bool = False, case: bool = False) -> Iterator[Hit | BadFile]:
+    """Yield the first match of a text in each input of the sessions at these places.
+
+    A scan without an index: raw lines are searched, and only possible matches are decoded.
+
+    Args:
+        pattern: a text, or a regular expression if ``regex`` is True.
+        places: journals, directories of journals, and stores or single sessions of them.
+        case: whether upper and lower case differ.
+
+    Raises:
+        CogstepError: the regular expression is invalid, or a store can't be read.
+        OSError: a place can't be read.
+    """
+    try:
+        wanted = re.compile(pattern if regex else re.escape(pattern), re.NOFLAG if case else re.IGNORECASE)
+    except re.error as error:
+        raise CogstepError(f"{pattern!r} is no regular expression: {error}") from error
+    raw = None if regex else re.compile(_build_line_pattern(pattern), re.NOFLAG if case else re.IGNORECASE)
+    for recording in journals_in(places):
+        try:
+            yield from _find_hits(recording, wanted, raw)
+        except JournalError as error:
+            yield BadFile(path_of(recording.where), error.problem, recording.name)
+
+
+def _build_line_pattern(text: str) -> bytes:
+    """Return a pattern of a text as it is written in a journal's line.
+
+    Patterns of bytes ignore case only for ASCII, so other characters match anything outside ASCII.
+    """
+    written = json.dumps(text, ensure_ascii=False)[1:-1]
+    return b"".join(re.escape(letter).encode() if letter.isascii() else b"[^\x00-\x7f]+" for letter in written)
+
+
+def _find_hits(recording: Recording, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) -> Iterator[Hit]:
+    reader = open_reader(recording)
+    if reader is None:
+        return
+    with reader:
+        content = None if raw is None else recording.content(LONGEST)  # searched in a third of the time
+        if content is not None and not _may_contain(content, raw):
+            for _ in reader.lines():  # damage is told, also where nothing is found
+                pass
+            return
+        turn, hits = 0, list[Hit]()
+        for number, line in enumerate(reader.lines(), 1):
+            turn += classify_record(reader, line, number)[0]
+            if _may_contain(line, raw):
+                event = reader.record(line, number).input
+                hit = _find_first(event, wanted)
+                if hit is not None:
+                    text, match = hit
+                    hits.append(Hit(
+                        reader.path, reader.header.session, number, turn, INPUT_TAGS[type(event)],
+                        _one_line(text[max(0, match.start() - AROUND) : match.start()]),
+                        match[0],
+                        _one_line(text[match.end() : match.end() + AROUND]),
+                        name=recording.name,
+                    ))  # fmt: skip
+
+        foreign = reader.foreign  # known of the whole recording only
+        yield from (evolve(hit, foreign=foreign) for hit in hits)
+
+
+def _may_contain(content: bytes, raw: re.Pattern[bytes] | None) -> bool:
+    """Whether lines may contain the text. Half a surrogate pair is written in ASCII, and large texts are elsewhere."""
+    return raw is None or bool(raw.search(content)) or b"\\u" in content or MARK in content
+
+
+def _find_first(event: Input, wanted: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
+    texts: list[str] = []
+    collect(event, texts)
+    matches = ((text, wanted.search(text)) for text in texts)
+    return next(((text, match) for text, match in matches if match is not None and match[0]), None)
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)

@@ -146,8 +146,8 @@ def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
         return Transcript(
             reader.path,
             reader.header,
-            writer.finish(),
-            writer.in_flight(state),
+            tuple(turn for index, turn in enumerate(writer.turns) if index or turn.entries),
+            tuple(type(writer.asked[one]).__name__ for one in in_flight(state.phase) if one in writer.asked),
             tuple(reader.warnings),
             reader.foreign,
         )
@@ -157,20 +157,22 @@ def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
 class _TurnCollector:
     """Collects turns from the values that observers would receive for each step."""
 
-    _turns: list[TranscriptTurn] = field(factory=list)
-    _asked: dict[EffectId, Decision] = field(factory=dict)
+    turns: list[TranscriptTurn] = field(factory=list)
+    asked: dict[EffectId, Decision] = field(factory=dict)
     _calls: dict[str, str] = field(factory=dict)
     """The tool of each call of a reply, by call id."""
 
     def begin(self, number: int, at: float) -> None:
-        self._turns.append(TranscriptTurn(number, (), None, Usage(), at, at))
+        self.turns.append(TranscriptTurn(number, (), None, Usage(), at, at))
 
     def step(self, record: int, before: AgentState, event: Input, transition: Transition) -> None:
         messages: list[Message] = []
-        notes = [_describe_rejection(decision) for decision in transition.decisions if isinstance(decision, Rejected)]
+        notes: list[str] = []
         for decision in transition.decisions:
-            if isinstance(decision, EFFECT_TYPES):
-                self._asked[decision.effect_id] = decision
+            if isinstance(decision, Rejected):
+                notes.append(f"{decision.input} came and was not used ({decision.reason.replace('_', ' ')}).")
+            elif isinstance(decision, EFFECT_TYPES):
+                self.asked[decision.effect_id] = decision
         end: TurnFinished | None = None
         resets, system = False, None
         for state, value in events_of(before, event, transition):
@@ -185,22 +187,16 @@ class _TurnCollector:
                 case TurnFinished():
                     end = value
                 case _:
-                    notes += _describe_event(value, self._asked, self._calls)
+                    notes += _describe_event(value, self.asked, self._calls)
                     resets = resets or isinstance(value, SessionReset)
-        turn = self._turns[-1]
+        turn = self.turns[-1]
         entries = (
             *([] if system is None else [TranscriptEntry(record, event.at, note=NEW_PROMPT, system=system)]),
             *(TranscriptEntry(record, event.at, one) for one in messages),
             *(TranscriptEntry(record, event.at, note=note, resets=resets) for note in notes),
         )
         outcome, usage = (turn.outcome, turn.usage) if end is None else (end.outcome, end.usage)
-        self._turns[-1] = evolve(turn, entries=(*turn.entries, *entries), ended=event.at, outcome=outcome, usage=usage)
-
-    def finish(self) -> tuple[TranscriptTurn, ...]:
-        return tuple(turn for index, turn in enumerate(self._turns) if index or turn.entries)
-
-    def in_flight(self, state: AgentState) -> tuple[str, ...]:
-        return tuple(type(self._asked[effect]).__name__ for effect in in_flight(state.phase) if effect in self._asked)
+        self.turns[-1] = evolve(turn, entries=(*turn.entries, *entries), ended=event.at, outcome=outcome, usage=usage)
 
 
 def _describe_event(value: EventValue, asked: Mapping[EffectId, Decision], calls: Mapping[str, str]) -> Iterator[str]:
@@ -265,10 +261,6 @@ def _describe_judgement(judged: CallJudged, name: str) -> str:
     done = {"allow": "was allowed", "ask": "was to be asked about", "deny": "was denied"}[judged.action]
     rule = f" by the rule `{judged.rule}`" if judged.rule else "" if judged.reason else " by default"
     return f"{name} {done}{rule}{f': {judged.reason}' if judged.reason else ''}."
-
-
-def _describe_rejection(rejected: Rejected) -> str:
-    return f"{rejected.input} came and was not used ({rejected.reason.replace('_', ' ')})."
 
 
 def _find_asked_name(asked: Mapping[EffectId, Decision], effect_id: EffectId) -> str:

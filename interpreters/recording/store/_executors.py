@@ -69,10 +69,11 @@ class Membership:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.name = ""
-        self._begin()
+        self.begin()
         _memberships.add(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start as a process without sessions; also in a forked child, as a new process."""
         self.lock: threading.RLock = threading.RLock()
         """Lock for taking a session, so that two threads do not both take it."""
         self.id: str = ""
@@ -133,13 +134,11 @@ class Membership:
         Raises:
             StoreError: the database can't be used; the rest is released later.
         """
-        while True:
-            try:
+        with contextlib.suppress(Empty):
+            while True:
                 held = self._given_back.get_nowait()
-            except Empty:
-                return
-            if held is not None:
-                self.release(held)
+                if held is not None:
+                    self.release(held)
 
     def release(self, held: Held) -> None:
         """Release a session for other writers. Raises as ``release_dropped``."""
@@ -166,12 +165,10 @@ class Membership:
         self.id = ""
         self._given_back.put(None)
 
-    def after_fork(self) -> None:
-        """Start again in a forked child, as a new process without sessions."""
-        self._begin()
-
-    def is_alive(self, connection: Connection, holder: str) -> bool:
-        """Whether a process may still be writing, as far as known."""
+    def is_alive(self, connection: Connection, holder: str | None) -> bool:
+        """Whether a process, if any, may still be writing, as far as known."""
+        if holder is None:
+            return False
         found = select(executors.c.expires > self.database.now).where(executors.c.id == holder)
         return bool(connection.execute(found).scalar()) and not is_dead_here(holder)
 
@@ -236,13 +233,9 @@ def _remove_executor(database: Database, own: str) -> None:
 
 def all_executors(database: Database) -> list[Executor]:
     """Return the processes that write to a database, and those that died within a day."""
-    found = select(executors.c.id, executors.c.name, executors.c.expires - database.now).order_by(executors.c.id)
-
-    def read(connection: Connection) -> list[Executor]:
-        rows = connection.execute(found).all()
-        return [Executor(one, name, -EXPIRES_AFTER if is_dead_here(one) else left) for one, name, left in rows]
-
-    return database.read(read, [])
+    left = (executors.c.expires - database.now).label("left")
+    rows = database.all(select(executors.c.id, executors.c.name, left).order_by(executors.c.id))
+    return [Executor(row.id, row.name, -EXPIRES_AFTER if is_dead_here(row.id) else row.left) for row in rows]
 
 
 # ------------------------------------------------------------------------------------------------- on the same machine
@@ -266,18 +259,14 @@ def _hold(own: str) -> LockedFile | None:
     try:
         folder = _lock_directory()
         make_directory(folder)
-        _clear(folder)
+        for path in folder.iterdir():
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > FORGOTTEN_AFTER and not is_being_written(path):
+                    path.unlink()
         file = LockedFile(folder / own.rpartition(":")[2], os.O_RDWR | os.O_CREAT)
         return file if file.lock() else None
     except OSError:
         return None
-
-
-def _clear(folder: Path) -> None:
-    for path in folder.iterdir():
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > FORGOTTEN_AFTER and not is_being_written(path):
-                path.unlink()
 
 
 def is_dead_here(holder: str) -> bool:
@@ -310,7 +299,7 @@ def _after_fork() -> None:
     global _gate, _threads
     _gate, _threads = threading.Lock(), 0
     for membership in list(_memberships):
-        membership.after_fork()
+        membership.begin()
 
 
 atexit.register(_end_all)

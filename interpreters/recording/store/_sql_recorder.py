@@ -6,22 +6,44 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import finalize
 
-from sqlalchemy import Connection, delete, insert, select, update
+from attrs import evolve, frozen
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Delete,
+    Dialect,
+    Insert,
+    Integer,
+    LargeBinary,
+    Row,
+    Select,
+    String,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import IntegrityError
 
 from interpreters.recording.journal.errors import JournalError, JournalWriteError
 from interpreters.recording.recorder import path_of
 from interpreters.recording.store._errors import StoreError, TakenOverError
 from interpreters.recording.store._executors import Held, Membership
-from interpreters.recording.store._statements import statements_for
 from interpreters.recording.store.database import Database
-from interpreters.recording.store.schema import lines, payloads, sessions
+from interpreters.recording.store.locations import Kind
+from interpreters.recording.store.schema import FORCED, NOW, UNFORCED, lines, payloads, sessions
 
 T = TypeVar("T")
 
@@ -39,12 +61,32 @@ def undo_path_of(database: Database, session: str) -> Path | None:
     return Path(f"{path}.undo", sha256(session.encode()).hexdigest()) if path else None
 
 
-class _LostError(Exception):
-    """A line that was stored before is missing."""
+def select_row(session: str) -> Select[Any]:
+    """Return the query for a session's row, which locks it until the end of the transaction."""
+    return select(sessions.c.token, sessions.c.holder).where(sessions.c.name == session).with_for_update()
 
 
-class _TakenError(Exception):
-    """The session has another writer."""
+def assign_row(
+    database: Database, connection: Connection, session: str, standing: Row[Any] | None, holder: str | None
+) -> int:
+    """Write a session's row for a new holder, and return its new token.
+
+    Args:
+        standing: the row found by ``select_row`` in the same transaction; None if there is none.
+        holder: process that writes the session from now on, if any.
+
+    Raises:
+        IntegrityError: somebody else has begun the session in this moment.
+    """
+    # By the clock, so that also one who writes a session that was deleted, and begun again, has no valid token.
+    token = int(connection.execute(select(database.now)).scalar_one() * 1_000_000)
+    if standing is None:
+        connection.execute(insert(sessions).values(name=session, token=token, holder=holder))
+    else:
+        token = max(token, int(standing.token) + 1)
+        row = sessions.c.name == session
+        connection.execute(update(sessions).where(row).values(token=token, holder=holder))
+    return token
 
 
 class SqlRecorder:
@@ -103,7 +145,8 @@ class SqlRecorder:
             return False
         membership = self._membership
         try:
-            if not new and not self._database.read(self._is_there, False):
+            header = select(lines.c.number).where(lines.c.session == self.session, lines.c.number == 0)
+            if not new and self._database.first(header) is None:
                 raise JournalError("nothing is recorded here", path=path_of(self))
             own = membership.join()
             membership.release_dropped()
@@ -121,30 +164,16 @@ class SqlRecorder:
         self._dropped.atexit = False
         return True
 
-    def _is_there(self, connection: Connection) -> bool:
-        found = select(lines.c.number).where(lines.c.session == self.session, lines.c.number == 0)
-        return connection.execute(found).first() is not None
-
     def _take_session(self, connection: Connection, own: str, new: bool) -> int | None:
-        database = self._database
-        with database.transaction(connection):
-            row = sessions.c.name == self.session
-            found = select(sessions.c.token, sessions.c.holder).where(row).with_for_update()
-            standing = connection.execute(found).first()
-            # By the clock, so that also one who writes a session that was deleted, and begun again, has no valid token.
-            fresh: int = int(connection.execute(select(database.now)).scalar_one() * 1_000_000)
-            if standing is None:
-                try:
-                    connection.execute(insert(sessions).values(name=self.session, token=fresh, holder=own))
-                except IntegrityError:  # somebody else has begun it in this moment
-                    return None
-                return fresh
-            free = standing.holder in (None, own) or self._take_over
-            if not free and self._membership.is_alive(connection, standing.holder):
+        with self._database.transaction(connection):
+            standing = connection.execute(select_row(self.session)).first()
+            holder = None if standing is None or self._take_over else standing.holder
+            if holder != own and self._membership.is_alive(connection, holder):
                 return None
-            fresh = max(fresh, int(standing.token) + 1)
-            connection.execute(update(sessions).where(row).values(token=fresh, holder=own))
-            return fresh
+            try:
+                return assign_row(self._database, connection, self.session, standing, own)
+            except IntegrityError:  # somebody else has begun it in this moment
+                return None
 
     def append(self, number: int, line: bytes, force: bool) -> None:
         """See ``Recorder.append``.
@@ -153,13 +182,10 @@ class SqlRecorder:
             TakenOverError: the session now has another writer.
             JournalWriteError: the line is not stored; the message explains what to do.
         """
-        self._store(number, line, NOTHING, force)
+        self.append_with(number, line, NOTHING, force)
 
     def append_with(self, number: int, line: bytes, payloads: Mapping[str, bytes], force: bool) -> None:
         """See ``KeepsPayloads.append_with``. Raises as ``append``, and then stores nothing."""
-        self._store(number, line, payloads, force)
-
-    def _store(self, number: int, line: bytes, brings: Mapping[str, bytes], force: bool) -> None:
         held = self._held
         if held is None or self._process != os.getpid():
             raise JournalWriteError("the session is not open for writing", path=path_of(self))
@@ -170,31 +196,37 @@ class SqlRecorder:
         def put(connection: Connection) -> None:
             with self._database.force_commits(connection, force), self._database.transaction(connection):
                 self._put_in_place(connection, values)
-                for name, content in brings.items():
+                for name, content in payloads.items():
                     self._put_payload(connection, name, content)
 
+        append = self._statements.append_forced if force else self._statements.append
         began = time.monotonic()
         try:
-            if not (follows and not brings and self._append_at_once(values, force)):
-                self._ask(put)
+            at_once = follows and not payloads
+            if not (at_once and self._database.run_bare(lambda driver: append.run_bare(driver, values)) == 1):
+                self._database.run(put)
+        except StoreError as error:
+            raise JournalWriteError(
+                f"the record could not be written: {error.problem}; everything before it is kept", path=path_of(self)
+            ) from error
         finally:
             self._waited = time.monotonic() - began > SLOW
         self._newest = number
 
-    def _append_at_once(self, values: dict[str, object], force: bool) -> bool:
-        """Store a line after another one. Return whether it is certainly stored."""
-        append = self._statements.append_forced if force else self._statements.append
-        try:
-            return self._database.run_bare(lambda connection: append.run_bare(connection, values)) == 1
-        except StoreError as error:
-            raise self._write_error(error) from error
-
     def _put_in_place(self, connection: Connection, values: dict[str, object]) -> None:
         statements = self._statements
         if connection.execute(statements.holds, values).first() is None:
-            raise _TakenError
+            raise TakenOverError(
+                "another process has taken this session over, and goes on with it; nothing was written here. Open it "
+                "again when that one has ended",
+                path=path_of(self),
+            )
         if values["n"] and connection.execute(statements.before, values).first() is None:
-            raise _LostError
+            raise JournalWriteError(
+                "the line before this one is not in the store any more, as after a crash of the database's machine; "
+                "resume the session to go on from what is left",
+                path=path_of(self),
+            )
         connection.execute(statements.cut, values)
         connection.execute(statements.begin, values)
 
@@ -208,29 +240,6 @@ class SqlRecorder:
             connection.execute(delete(payloads).where(row))
         connection.execute(insert(payloads).values(session=self.session, name=name, content=content))
 
-    def _ask(self, work: Callable[[Connection], T]) -> T:
-        try:
-            return self._database.run(work)
-        except _TakenError:
-            raise TakenOverError(
-                "another process has taken this session over, and goes on with it; nothing was written here. Open it "
-                "again when that one has ended",
-                path=path_of(self),
-            ) from None
-        except _LostError:
-            raise JournalWriteError(
-                "the line before this one is not in the store any more, as after a crash of the database's machine; "
-                "resume the session to go on from what is left",
-                path=path_of(self),
-            ) from None
-        except StoreError as error:
-            raise self._write_error(error) from error
-
-    def _write_error(self, error: StoreError) -> JournalWriteError:
-        return JournalWriteError(
-            f"the record could not be written: {error.problem}; everything before it is kept", path=path_of(self)
-        )
-
     def lines(self) -> Iterator[bytes]:
         """See ``Recorder.lines``.
 
@@ -243,22 +252,19 @@ class SqlRecorder:
         """Yield the lines from a number on. Raises as ``lines``."""
         while True:
             page = self._page(number)
-            yield from (line for _, line in page)
+            yield from (row.line for row in page)
             if len(page) < PAGE:
                 return
-            number = page[-1][0] + 1
+            number = page[-1].number + 1
 
-    def _page(self, number: int) -> list[tuple[int, bytes]]:
+    def _page(self, number: int) -> list[Row[Any]]:
         found = (
             select(lines.c.number, lines.c.line)
             .where(lines.c.session == self.session, lines.c.number >= number)
             .order_by(lines.c.number)
             .limit(PAGE)
         )
-        try:
-            return self._database.read(lambda one: [(row.number, row.line) for row in one.execute(found)], [])
-        except StoreError as error:
-            raise JournalError(f"can't be read: {error.problem}", path=path_of(self)) from error
+        return self.explain_errors(lambda: self._database.all(found))
 
     def payload(self, name: str) -> bytes | None:
         """See ``KeepsPayloads.payload``.
@@ -267,11 +273,15 @@ class SqlRecorder:
             JournalError: the database can't be used.
         """
         found = select(payloads.c.content).where(payloads.c.session == self.session, payloads.c.name == name)
+        row = self.explain_errors(lambda: self._database.first(found))
+        return None if row is None else row.content
+
+    def explain_errors(self, read: Callable[[], T]) -> T:
+        """Return the result of ``read``, with a ``StoreError`` as an error of this session."""
         try:
-            content: bytes | None = self._database.read(lambda one: one.execute(found).scalar(), None)
+            return read()
         except StoreError as error:
             raise JournalError(f"can't be read: {error.problem}", path=path_of(self)) from error
-        return content
 
     def close(self) -> None:
         """Release the session. A second call does nothing. If the database is gone, it is released when the database is
@@ -284,3 +294,89 @@ class SqlRecorder:
             self._dropped.detach()
         with suppress(StoreError):  # it is tried again
             self._membership.release(held)
+
+
+DIALECTS: dict[Kind, Callable[[], Dialect]] = {"sqlite": SQLiteDialect_pysqlite, "postgresql": PGDialect_psycopg}
+
+
+@frozen
+class PreparedStatement:
+    """A statement compiled for its driver.
+
+    SQLAlchemy's compilation takes as long as the rest of storing a line, so it happens once.
+    """
+
+    text: str
+    order: tuple[str, ...] | None
+    """Order of the values, if they are passed by position."""
+    first: str = ""
+    """Statement to run before it; ``then`` runs after it."""
+    then: str = ""
+
+    def run_bare(self, connection: Any, values: dict[str, object]) -> int:
+        """Run on a driver's connection, and return the number of inserted rows."""
+        given: Any = values if self.order is None else tuple([values[name] for name in self.order])
+        if self.first:
+            connection.execute(self.first)
+        inserted = int(connection.execute(self.text, given).rowcount)
+        if self.then:
+            connection.execute(self.then)
+        return inserted
+
+
+@frozen
+class Statements:
+    """Statements with the parameters ``s`` (session), ``t`` (the writer's token), ``n`` (a line's number) and ``b``
+    (the number before it).
+    """
+
+    append: PreparedStatement
+    """Store a line after another one if the session is still this writer's: one atomic statement."""
+    append_forced: PreparedStatement
+    """The same, forced to disk. It uses the connection of other lines, so SQLite has the pages cached; PostgreSQL
+    needs no additional round trip.
+    """
+    begin: Insert
+    """The same for the first line."""
+    holds: Select[Any]
+    """Finds a row if the session is still this writer's. It can't be taken over before the end of the transaction."""
+    before: Select[Any]
+    cut: Delete
+
+
+@cache
+def statements_for(kind: Kind) -> Statements:
+    """Return the statements of a kind of database."""
+    session, token = bindparam("s", type_=String), bindparam("t", type_=BigInteger)
+    number = bindparam("n", type_=Integer)
+    line = bindparam("line", type_=LargeBinary)
+    # The row is locked for the statement's time. Else one that began before a takeover could end behind it.
+    owned = (
+        select(session, number, line, NOW[kind])
+        .select_from(sessions)
+        .where(sessions.c.name == session, sessions.c.token == token)
+        .with_for_update(read=True)
+    )
+    there = exists().where(lines.c.session == session, lines.c.number == bindparam("b"))
+    columns = ["session", "number", "line", "written"]
+
+    def prepare(selected: Select[Any]) -> PreparedStatement:
+        compiled: Any = insert(lines).from_select(columns, selected).compile(dialect=DIALECTS[kind]())
+        return PreparedStatement(str(compiled), None if compiled.positiontup is None else tuple(compiled.positiontup))
+
+    follows = owned.where(there)
+    append = prepare(follows)
+    if kind == "sqlite":
+        append_forced = evolve(append, first=FORCED[kind], then=UNFORCED[kind])
+    else:
+        append_forced = prepare(follows.where(text("set_config('synchronous_commit', 'on', true) = 'on'")))
+    return Statements(
+        append=append,
+        append_forced=append_forced,
+        begin=insert(lines).from_select(columns, owned),
+        holds=select(sessions.c.token)
+        .where(sessions.c.name == session, sessions.c.token == token)
+        .with_for_update(read=True),
+        before=select(lines.c.number).where(lines.c.session == session, lines.c.number == bindparam("b")),
+        cut=delete(lines).where(lines.c.session == session, lines.c.number >= number),
+    )

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
-from sqlalchemy import Connection, Select, exists, select, update
+from sqlalchemy import Select, exists, select, update
 
 from cognition import ConfigError
-from interpreters.recording.store._bulk import FIRST, MOST, Batch
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store._executors import Executor, Membership, all_executors
 from interpreters.recording.store._sql_recorder import SqlRecorder
-from interpreters.recording.store._sql_session import SqlSession
+from interpreters.recording.store._sql_session import FIRST, MOST, Batch, SqlSession
 from interpreters.recording.store.database import Database, database_of
 from interpreters.recording.store.schema import LONGEST_NAME, lines, sessions
 
@@ -116,11 +114,10 @@ class SqlStore:
                 .order_by(lines.c.session)
                 .limit(PAGE)
             )
-            page: list[str] = self._database.read(partial(_names, found), [])
+            page: list[str] = [row.session for row in self._database.all(found)]
             whole = len(page) < PAGE
-            beheaded = partial(_names, _select_headless(after, "" if whole else page[-1]))
-            damaged: list[str] = self._database.read(beheaded, [])
-            yield from sorted(page + damaged)
+            damaged = self._database.all(_select_headless(after, "" if whole else page[-1]))
+            yield from sorted([*page, *(row.name for row in damaged)])
             if whole:
                 return
             after = page[-1]
@@ -134,7 +131,7 @@ class SqlStore:
         self._membership.release_dropped()
         names, size = self.names(), FIRST
         while together := list(islice(names, size)):
-            batch = Batch(self._database, self._membership, together)
+            batch = Batch(self._database, together)
             for name in together:
                 yield SqlSession(name, self._database, self._membership, batch)
             size = min(2 * size, MOST)
@@ -190,10 +187,6 @@ def _select_headless(after: str, to: str) -> Select[Any]:
     return select(sessions.c.name).where(
         within, ~exists().where(own, lines.c.number == 0), exists().where(own, lines.c.number > 0)
     )
-
-
-def _names(found: Select[Any], connection: Connection) -> list[str]:
-    return list(connection.execute(found).scalars())
 
 
 _memberships: WeakValueDictionary[int, Membership] = WeakValueDictionary()

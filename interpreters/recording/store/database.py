@@ -18,6 +18,8 @@ from sqlalchemy import (
     Connection,
     Engine,
     PoolProxiedConnection,
+    Row,
+    Select,
     create_engine,
     event,
     inspect,
@@ -27,7 +29,6 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from interpreters.recording.store import schema
 from interpreters.recording.store._errors import StoreError
-from interpreters.recording.store._statements import FORCED, UNFORCED
 from interpreters.recording.store.locations import Location, locate
 from runtime.files import UnusableFileError, check_regular, make_private
 
@@ -146,9 +147,7 @@ class Database:
             )
         except ImportError as error:  # it is there, and what it stands on is not
             said = str(error).strip().partition("\n")[0]
-            raise StoreError(
-                f"its driver can't be loaded ({said}); pip install 'cogstep[sql]'", store=self.display_name
-            ) from error
+            raise self._fault(f"its driver can't be loaded ({said}); pip install 'cogstep[sql]'") from error
         except SQLAlchemyError as error:
             raise self.error(error) from None
         event.listen(engine, "connect", _set_up_sqlite if location.kind == "sqlite" else _set_up_postgresql)
@@ -168,7 +167,10 @@ class Database:
             if state is not None and not state.startswith(PASSING):
                 otherwise = "see that the user may do that"
             help_ = next((text for word, text in POSTGRESQL_HELP.items() if word in said), otherwise)
-        return StoreError(f"{what or 'the database can not be used'} ({said}); {help_}", store=self.display_name)
+        return self._fault(f"{what or 'the database can not be used'} ({said}); {help_}")
+
+    def _fault(self, problem: str) -> StoreError:
+        return StoreError(problem, store=self.display_name)
 
     @property
     def is_there(self) -> bool:
@@ -186,15 +188,11 @@ class Database:
         except FileNotFoundError:
             if os.path.isdir(folder):
                 return False
-            raise StoreError(
-                f"there is no directory {folder}; create it, or name another", store=self.display_name
-            ) from None
+            raise self._fault(f"there is no directory {folder}; create it, or name another") from None
         except UnusableFileError as error:
-            raise StoreError(error.reason, store=self.display_name) from None
+            raise self._fault(error.reason) from None
         except OSError as error:
-            raise StoreError(
-                f"can't be read ({error.strerror}); name one that this user can read", store=self.display_name
-            ) from None
+            raise self._fault(f"can't be read ({error.strerror}); name one that this user can read") from None
         return True
 
     def read(self, work: Callable[[Connection], T], otherwise: T) -> T:
@@ -207,6 +205,14 @@ class Database:
         if not self._ready and not self._has_tables():
             return otherwise
         return self.run(work)
+
+    def all(self, query: Select[Any]) -> list[Row[Any]]:
+        """Return the rows of a query; empty without tables. Raises as ``read``."""
+        return self.read(lambda connection: list(connection.execute(query)), [])
+
+    def first(self, query: Select[Any]) -> Row[Any] | None:
+        """Return the first row of a query; None without one, or without tables. Raises as ``read``."""
+        return self.read(lambda connection: connection.execute(query).first(), None)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do some work after creating missing tables. Raises as ``read``."""
@@ -221,8 +227,7 @@ class Database:
         Raises:
             StoreError: the database is unreachable for longer than a restart takes, or refuses.
         """
-        if not self._see_file():
-            raise StoreError(GONE, store=self.display_name)
+        self._check_file()
         until = time.monotonic() + PATIENCE
         pause = 0.01
         while True:
@@ -246,8 +251,7 @@ class Database:
         Raises:
             StoreError: the database refuses, or the statement waits too long.
         """
-        if not self._see_file():
-            raise StoreError(GONE, store=self.display_name)
+        self._check_file()
         kept, file = self._kept, self._file
         connection: PoolProxiedConnection | None = None
         try:
@@ -272,6 +276,10 @@ class Database:
         else:
             connection.close()
         return result
+
+    def _check_file(self) -> None:
+        if not self._see_file():
+            raise self._fault(GONE)
 
     def _see_file(self) -> bool:
         """Whether SQLite's file is the open file, or one opened earlier.
@@ -318,9 +326,9 @@ class Database:
         if not force:
             yield
             return
-        connection.exec_driver_sql(FORCED[self.location.kind])
+        connection.exec_driver_sql(schema.FORCED[self.location.kind])
         yield
-        connection.exec_driver_sql(UNFORCED[self.location.kind])
+        connection.exec_driver_sql(schema.UNFORCED[self.location.kind])
 
     def _has_tables(self) -> bool:
         """Whether the tables exist.
@@ -336,14 +344,13 @@ class Database:
     def _has_version(self, connection: Connection) -> bool:
         if not inspect(connection).has_table(schema.store.name):
             if self.location.kind == "sqlite" and connection.exec_driver_sql(_TABLES).first() is not None:
-                raise StoreError("it is the database of another program; name another file", store=self.display_name)
+                raise self._fault("it is the database of another program; name another file")
             return False
         found = connection.execute(select(schema.store.c.version)).scalars().all()
         if found != [schema.VERSION]:
-            raise StoreError(
+            raise self._fault(
                 f"the store has the schema version {', '.join(map(str, found)) or 'none'} and this cogstep knows "
-                f"version {schema.VERSION}; use the cogstep that made it, or name another store. Nothing was changed",
-                store=self.display_name,
+                f"version {schema.VERSION}; use the cogstep that made it, or name another store. Nothing was changed"
             )
         return True
 
@@ -356,9 +363,7 @@ class Database:
                     with contextlib.suppress(FileExistsError):
                         make_private(self.location.path)  # what is said in sessions is the user's alone
                 except OSError as error:
-                    raise StoreError(
-                        f"can't be made ({error.strerror}); choose another place", store=self.display_name
-                    ) from error
+                    raise self._fault(f"can't be made ({error.strerror}); choose another place") from error
                 # Who reads keeps nobody from writing. It stays so, and is not done to a file that is only read.
                 self.run(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode=WAL"))
             self.run(self._make_tables)

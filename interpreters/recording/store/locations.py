@@ -80,18 +80,16 @@ def locate(text: str) -> Location:
         raise StoreError(f"the option {own[0]} is not for a URL to say; leave it out", store=scheme)
     port = f":{url.port}" if url.port else ""
     if url.host and url.host.lower().startswith("%2f"):  # the directory of a socket, as libpq has it in URLs
-        url = _at_socket(url, unquote(url.host))
+        # An option, because SQLAlchemy accepts no directory as a host.
+        options = {"host": unquote(url.host)} | ({"port": str(url.port)} if url.port else {})
+        url = URL.create(
+            url.drivername, url.username, url.password, database=url.database, query={**url.query, **options}
+        )
     hosts = url.query.get("host", ())
     host = url.host or (hosts if isinstance(hosts, str) else ",".join(hosts)) or "localhost"
     user = f"{url.username}@" if url.username else ""
     secret = url.password or str(url.query.get("password", ""))
     return Location("postgresql", f"{user}{host}{port}/{url.database or ''}".rstrip("/"), url, secret=secret)
-
-
-def _at_socket(url: URL, directory: str) -> URL:
-    """Return the URL with the socket's directory as an option, because SQLAlchemy accepts no directory as a host."""
-    query = {"host": directory} | ({"port": str(url.port)} if url.port else {})
-    return URL.create(url.drivername, url.username, url.password, database=url.database, query={**url.query, **query})
 
 
 def _file(url: URL, text: str) -> Location:

@@ -79,3 +79,9 @@ NOW: dict[Kind, ColumnElement[Any]] = {
     "postgresql": literal_column("extract(epoch from clock_timestamp())::float8", Double),
 }
 """Seconds since the epoch by the database's clock, so that one clock decides which processes are alive."""
+
+FORCED: dict[Kind, str] = {"sqlite": "PRAGMA synchronous=FULL", "postgresql": "SET synchronous_commit=on"}
+"""Statement after which commits on a connection are forced to disk, with all earlier commits of others."""
+
+UNFORCED: dict[Kind, str] = {"sqlite": "PRAGMA synchronous=NORMAL", "postgresql": "SET synchronous_commit=off"}
+"""Statement after which commits are not forced, which is the initial state of all connections."""

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from attrs import evolve, frozen
+from attrs import asdict, evolve, frozen
 
+from cognition import from_data
 from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError
 from interpreters.recording.journal.content_files import CHANGES, Contents, is_name
 from interpreters.recording.journal.format import line_of, sum_of
@@ -51,13 +52,13 @@ class FileEntry:
     """The change of one file.
 
     Attributes:
-        parts: path relative to the root.
+        path: path relative to the root, in parts.
         old: the file before; None if it did not exist.
         new: SHA-256 of the future content; None if the file is deleted.
         mode_too: whether the change may affect mode or owner.
     """
 
-    parts: tuple[str, ...]
+    path: tuple[str, ...]
     old: OldFile | None
     new: str | None
     mode_too: bool
@@ -69,13 +70,13 @@ class Tree:
 
     Attributes:
         root: absolute path of the directory, without links.
-        files: at most one per path.
         folders: missing folders that are created for the files.
+        files: at most one per path.
     """
 
     root: str
+    folders: tuple[tuple[str, ...], ...]
     files: tuple[FileEntry, ...]
-    folders: tuple[tuple[str, ...], ...] = ()
 
 
 @frozen
@@ -225,10 +226,9 @@ class LockedLog:
         Raises:
             OSError: the line is not on file.
         """
-        seal = None
+        self._seal = None
         with suppress(OSError):  # without a key it counts as nobody's
-            seal = start_hash(key_for_writing())
-        self._seal = seal
+            self._seal = start_hash(key_for_writing())
         self._append({"format": FORMAT, "version": VERSION, "session": self._session}, force=self._force)
         if self._force:
             os.fsync(directory)
@@ -285,7 +285,7 @@ class LockedLog:
             if "made" in data:
                 self._note(data)
             elif "failed" in data:
-                self._void(_check_type(data["failed"], int))
+                self._void(from_data(data["failed"], int))
             else:
                 self.entries.append(_entry(data, len(self.entries) + 1))
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -301,12 +301,13 @@ class LockedLog:
         self.entries[number - 1] = evolve(self._entry(number), trees=(), made=True)
 
     def _note(self, data: dict[str, Any]) -> None:
-        number = _check_type(data["made"], int)
+        number = from_data(data["made"], int)
         entry = self._entry(number)
         if "new" in data:
-            (tree,) = entry.trees
-            files = [evolve(one, new=_name(new)) for one, new in zip(tree.files, data["new"], strict=True)]
-            entry = evolve(entry, trees=(evolve(tree, files=tuple(files)),))
+            (tree,), names = entry.trees, from_data(data["new"], tuple[str | None, ...])
+            _check_names(names)
+            files = tuple(evolve(one, new=new) for one, new in zip(tree.files, names, strict=True))
+            entry = evolve(entry, trees=(evolve(tree, files=files),))
         self.entries[number - 1] = evolve(entry, made=True)
 
     def _damage_error(self, number: int) -> JournalDamagedError:
@@ -319,76 +320,23 @@ class LockedLog:
 
 
 def _data(entry: ChangeEntry) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "turn": entry.turn,
-        "trees": [
-            {
-                "root": tree.root,
-                "folders": [list(parts) for parts in tree.folders],
-                "files": [
-                    {
-                        "path": list(one.parts),
-                        "old": one.old
-                        and {"content": one.old.content, "mode": one.old.mode, "owner": list(one.old.owner)},
-                        "new": one.new,
-                        "mode_too": one.mode_too,
-                    }
-                    for one in tree.files
-                ],
-            }
-            for tree in entry.trees
-        ],
-    }
+    data: dict[str, Any] = {"turn": entry.turn, "trees": [asdict(tree) for tree in entry.trees]}
     return data | ({"call": entry.call} if entry.back is None else {"back": entry.back})
 
 
 def _entry(data: dict[str, Any], number: int) -> ChangeEntry:
     if data["seq"] != number:
         raise ValueError("entries are missing")
-    trees = tuple(
-        Tree(
-            _check_type(tree["root"], str),
-            tuple(_file_entry(one) for one in tree["files"]),
-            tuple(_parts(parts) for parts in tree["folders"]),
-        )
-        for tree in data["trees"]
-    )
-    back = data.get("back")
-    return ChangeEntry(
-        _check_type(data["turn"], int),
-        trees,
-        _check_type(data.get("call", ""), str),
-        None if back is None else _check_type(back, int),
-        number=number,
-    )
+    trees = from_data(data["trees"], tuple[Tree, ...])
+    for tree in trees:
+        for parts in (*tree.folders, *(one.path for one in tree.files)):
+            if not parts or any(part in ("", ".", "..") or {"/", "\0"} & set(part) for part in parts):
+                raise ValueError("this is no path below a root")
+        _check_names(name for one in tree.files for name in (one.old and one.old.content, one.new))
+    turn, call, back = from_data([data["turn"], data.get("call", ""), data.get("back")], tuple[int, str, int | None])
+    return ChangeEntry(turn, trees, call, back, number=number)
 
 
-def _file_entry(data: dict[str, Any]) -> FileEntry:
-    old = data["old"]
-    if old is not None:
-        old = OldFile(_check_type(_name(old["content"]), str), _check_type(old["mode"], int), _owner(old["owner"]))
-    return FileEntry(_parts(data["path"]), old, _name(data["new"]), _check_type(data["mode_too"], bool))
-
-
-def _name(name: Any) -> str | None:
-    if name is not None and not is_name(name):
+def _check_names(names: Iterable[str | None]) -> None:
+    if not all(name is None or is_name(name) for name in names):
         raise ValueError("this names no content")
-    return cast("str | None", name)
-
-
-def _owner(data: Sequence[Any]) -> tuple[int, int]:
-    user, group = data
-    return _check_type(user, int), _check_type(group, int)
-
-
-def _parts(data: Sequence[Any]) -> tuple[str, ...]:
-    parts = tuple(_check_type(part, str) for part in data)
-    if not parts or any(part in ("", ".", "..") or {"/", "\0"} & set(part) for part in parts):
-        raise ValueError("this is no path below a root")
-    return parts
-
-
-def _check_type(value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise TypeError(f"{value!r} is no {kind.__name__}")
-    return value

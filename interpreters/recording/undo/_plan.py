@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 
 from attrs import field, frozen
 
 from cognition import CogstepError
 from interpreters.recording.journal.content_files import Contents
-from interpreters.recording.undo._log import ChangeEntry, FileEntry, OldFile
+from interpreters.recording.undo._log import ChangeEntry, OldFile
 from interpreters.toolbox.edit_session import LARGEST, EditSession, File
 from interpreters.toolbox.file_transaction import FileStep, digest_of
 from interpreters.toolbox.root_directory import format_path
@@ -73,28 +74,28 @@ class Plan:
         return any(one.steps for one in self.roots) or bool(self.changed or self.stuck)
 
 
-def first_of_turn(entries: Sequence[ChangeEntry], turn: int) -> int | None:
-    """Return the number of the first entry in or after a turn; None without one."""
-    return next((entry.number for entry in entries if entry.turn >= turn), None)
+def first_of_turn(entries: Sequence[ChangeEntry], turn: int) -> int:
+    """Return the number of the first entry in or after a turn; 0 without one."""
+    return next((entry.number for entry in entries if entry.turn >= turn), 0)
 
 
-def first_after(entries: Sequence[ChangeEntry], turn: int) -> int | None:
-    """Return the number of the first entry after the end of a turn; None without one.
+def first_after(entries: Sequence[ChangeEntry], turn: int) -> int:
+    """Return the number of the first entry after the end of a turn; 0 without one.
 
     An undo noted in that turn happened after its end. An undo in an earlier turn happened before the turn began.
     """
     until = (entry.number for entry in entries if entry.turn < turn + (entry.back is None))
     last = max(until, default=0)
-    return last + 1 if last < len(entries) else None
+    return last + 1 if last < len(entries) else 0
 
 
-def newest_undo(entries: Sequence[ChangeEntry]) -> int | None:
-    """Return the number of the newest undo, or None.
+def newest_undo(entries: Sequence[ChangeEntry]) -> int:
+    """Return the number of the newest undo, or 0.
 
     If an interrupted undo was repeated, this is the number of its first entry.
     """
-    found = max((entry.number for entry in entries if entry.back is not None), default=None)
-    while found is not None and found > 1:
+    found = max((entry.number for entry in entries if entry.back is not None), default=0)
+    while found > 1:
         before = entries[found - 2]
         if before.made or before.back != entries[found - 1].back:
             break
@@ -122,22 +123,12 @@ def find_targets(entries: Sequence[ChangeEntry], back: int) -> dict[str, dict[Pa
         for tree in entry.trees:
             files = found.setdefault(tree.root, {})
             for one in tree.files:
-                known = files.get(one.parts)
-                old, mode_too = (one.old, one.mode_too) if known is None else (known.old, known.mode_too | one.mode_too)
-                left = frozenset() if known is None else known.left
-                files[one.parts] = Target(old, _possible_contents(one, left, made=entry.made), mode_too)
+                known = files.get(one.path) or Target(one.old, frozenset(), one.mode_too)
+                left = frozenset((one.new,))
+                if not entry.made:  # it may not have happened, and an undo may have come in between
+                    left |= known.left | {None if one.old is None else one.old.content}
+                files[one.path] = Target(known.old, left, known.mode_too | one.mode_too)
     return found
-
-
-def _possible_contents(one: FileEntry, before: frozenset[str | None], *, made: bool) -> frozenset[str | None]:
-    """Return the possible contents of a file after a change.
-
-    If the change may not have happened, these include the content that its tool read and those of earlier changes,
-    because an undo may have come in between.
-    """
-    if made:
-        return frozenset((one.new,))
-    return before | {one.new, None if one.old is None else one.old.content}
 
 
 def plan_restore(entries: Sequence[ChangeEntry], back: int, contents: Contents, *, force: bool) -> Plan:
@@ -145,7 +136,7 @@ def plan_restore(entries: Sequence[ChangeEntry], back: int, contents: Contents, 
 
     Args:
         entries: the whole list.
-        back: number of an entry.
+        back: number of an entry; 0 for none, with nothing to restore.
         contents: the saved contents.
         force: whether to overwrite changes by others too.
 
@@ -153,9 +144,11 @@ def plan_restore(entries: Sequence[ChangeEntry], back: int, contents: Contents, 
         ContentError: a saved content is missing or was changed.
     """
     plan = Plan()
-    for root, files in find_targets(entries, back).items():
-        desk = _open_root(root)
-        if desk is None:
+    for root, files in (find_targets(entries, back) if back else {}).items():
+        desk: EditSession | None = None
+        with suppress(OSError, CogstepError):
+            desk = EditSession(root)
+        if desk is None or str(desk.wall.root) != root:  # it is gone, or its path now leads elsewhere
             plan.stuck.append(f"{format_path(root)} is not the directory any more that it was")
             continue
         pairs = []
@@ -172,22 +165,10 @@ def plan_restore(entries: Sequence[ChangeEntry], back: int, contents: Contents, 
             elif (step := _plan_file(file, target, contents)) is not None:
                 pairs.append((step, FileChange(parts, file.content, file.about, step.after, target.mode_too)))
         steps, changes = tuple(step for step, _ in pairs), tuple(change for _, change in pairs)
-        plan.roots.append(RootPlan(desk, steps, changes, _folders(entries, back, root)))
+        trees = (tree for entry in entries[back - 1 :] for tree in entry.trees if tree.root == root)
+        folders = sorted({parts for tree in trees for parts in tree.folders}, key=len, reverse=True)
+        plan.roots.append(RootPlan(desk, steps, changes, tuple(folders)))
     return plan
-
-
-def _open_root(root: str) -> EditSession | None:
-    """Return the directory of a root; None if it is gone or its path now leads elsewhere."""
-    try:
-        desk = EditSession(root)
-    except (OSError, CogstepError):
-        return None
-    return desk if str(desk.wall.root) == root else None
-
-
-def _folders(entries: Sequence[ChangeEntry], back: int, root: str) -> tuple[Parts, ...]:
-    trees = (tree for entry in entries[back - 1 :] for tree in entry.trees if tree.root == root)
-    return tuple(sorted({parts for tree in trees for parts in tree.folders}, key=len, reverse=True))
 
 
 def _is_changed(file: File, target: Target) -> bool:

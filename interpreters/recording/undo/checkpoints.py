@@ -134,10 +134,7 @@ def keep_contents(contents: Contents, root: str, changes: Sequence[FileChange], 
         new = None if one.new is None else sha256(one.new).hexdigest()
         files.append(FileEntry(one.parts, old, new, one.mode_too or old is None or new is None))
     made = [one.parts for one in changes if one.old is None]
-    return Tree(root, tuple(files), _find_missing_folders(root, made))
-
-
-def _find_missing_folders(root: str, paths: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """Return the missing parent folders of these paths, outer folders first."""
-    folders = dict.fromkeys(parts[:depth] for parts in paths for depth in range(1, len(parts)))
-    return tuple(parts for parts in sorted(folders, key=len) if not os.path.lexists(os.path.join(root, *parts)))
+    parents = dict.fromkeys(parts[:depth] for parts in made for depth in range(1, len(parts)))
+    outer_first = sorted(parents, key=len)
+    missing = tuple(parts for parts in outer_first if not os.path.lexists(os.path.join(root, *parts)))
+    return Tree(root, missing, tuple(files))

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from cognition import CogstepError, ToolReturned
 from cognition.base.ids import parse_effect_id
-from interpreters.recording.journal import JournalError, JournalReader
+from interpreters.recording.journal import JournalReader
 from interpreters.recording.journal.content_files import CHANGES, ContentError, Contents, undo_files
 from interpreters.recording.recorder import Where, beside, path_of
 from interpreters.recording.undo._log import ChangeEntry, ChangeLog, LockedLog
 from interpreters.recording.undo._plan import (
     Plan,
-    RootPlan,
     find_active_entries,
     first_after,
     first_of_turn,
@@ -176,16 +176,16 @@ def _put_back(
                 raise UndoError(f"{path}: {NOTHING_KEPT}")
             if turn is not None:
                 _check_kept(where, path, turn, log.entries)
+            plan_from = partial(plan_restore, log.entries, contents=contents, force=force)
             goal = turn
             if from_end and turn is not None:
-                back = first_after(log.entries, turn - 1) or 0
-                plan = plan_restore(log.entries, back, contents, force=force) if back else Plan()
+                back = first_after(log.entries, turn - 1)
+                plan = plan_from(back)
             else:
-                back, goal, plan = _choose_entry(path, log.entries, contents, turn, redo=redo, force=force)
+                back, goal, plan = _choose_entry(path, log.entries, plan_from, turn, redo=redo)
             _check(path, plan, FORK_FORCES_NOTHING if from_end else BY_FORCE)
             if plan and not dry_run:
-                entry = ChangeEntry(max(newest, log.entries[-1].turn), (), back=back)
-                _carry_out(path, log, contents, entry, plan)
+                _carry_out(path, log, contents, max(newest, log.entries[-1].turn), back, plan)
             elif not dry_run:
                 for one in plan.roots:  # a file that was made and deleted again leaves its folders
                     one.desk.changes.make((), folders=one.folders)
@@ -194,11 +194,9 @@ def _put_back(
     except ContentError as error:
         raise UndoError(f"{path}: {error}; nothing was undone") from error
     except OSError as error:
-        if isinstance(error, JournalError):
-            raise
         reason = reason_about(error, contents.directory)
         raise UndoError(f"{path}: {contents.directory} can't be used ({reason}); nothing was undone") from error
-    return Restored(goal, tuple(file for one in plan.roots for file in _list_files(one)))
+    return Restored(goal, tuple(_list_files(plan)))
 
 
 def _session(where: Where) -> tuple[str, int, int]:
@@ -259,33 +257,29 @@ def _no_turn(turn: int, before: int, newest: int) -> str:
 
 
 def _choose_entry(
-    path: Path, entries: Sequence[ChangeEntry], contents: Contents, turn: int | None, *, redo: bool, force: bool
+    path: Path, entries: Sequence[ChangeEntry], plan_from: Callable[[int], Plan], turn: int | None, *, redo: bool
 ) -> tuple[int, int | None, Plan]:
     """Return the entry to go back to, the turn that it means, and the plan."""
     last = entries[-1]
-    broken_off = last.back is not None and not last.made
-    if redo and not (broken_off and _turn_of(entries, last.back or 0) is None):
+    broken_off = 0 if last.back is None or last.made else last.back
+    if redo and not (broken_off and _turn_of(entries, broken_off) is None):
         newest = newest_undo(entries)
-        if newest is None:
+        if not newest:
             raise UndoError(f"{path}: {NO_UNDO}")
-        return newest, None, plan_restore(entries, newest, contents, force=force)
+        return newest, None, plan_from(newest)
     if turn is not None:
         first = first_of_turn(entries, turn)
-        return (
-            (first, turn, plan_restore(entries, first, contents, force=force))
-            if first is not None
-            else (0, turn, Plan())
-        )
-    if last.back is not None and broken_off:
-        return last.back, _turn_of(entries, last.back), plan_restore(entries, last.back, contents, force=force)
+        return first, turn, plan_from(first)
+    if broken_off:
+        return broken_off, _turn_of(entries, broken_off), plan_from(broken_off)
     left = find_active_entries(entries)
     if not left:
         raise UndoError(f"{path}: {NOTHING_LEFT}; to take the newest undo back, give --redo (redo=True)")
     turns = sorted({entry.turn for entry in left})
     while True:
         one = turns.pop()
-        first = first_of_turn(entries, one) or last.number  # which is there: one of them is of that turn
-        plan = plan_restore(entries, first, contents, force=force)
+        first = first_of_turn(entries, one)  # which is there: one of them is of that turn
+        plan = plan_from(first)
         if plan or not turns:  # else it came to nothing: a change that failed, or whose opposite came behind it
             return first, one, plan
 
@@ -305,11 +299,9 @@ def _check(path: Path, plan: Plan, by_force: str) -> None:
         raise UndoError(f"{head}: {'; '.join(in_the_way)}. {todo}", in_the_way)
 
 
-def _carry_out(path: Path, log: LockedLog, contents: Contents, entry: ChangeEntry, plan: Plan) -> None:
-    entry = evolve(
-        entry,
-        trees=tuple(keep_contents(contents, one.root, one.changes, force=True) for one in plan.roots if one.steps),
-    )
+def _carry_out(path: Path, log: LockedLog, contents: Contents, turn: int, back: int, plan: Plan) -> None:
+    kept = (keep_contents(contents, one.root, one.changes, force=True) for one in plan.roots if one.steps)
+    entry = ChangeEntry(turn, tuple(kept), back=back)
     contents.force_names()
     number = log.add(entry)
     done = 0
@@ -318,23 +310,17 @@ def _carry_out(path: Path, log: LockedLog, contents: Contents, entry: ChangeEntr
             one.desk.changes.make(one.steps, folders=one.folders)
             done += 1
     except (ChangedError, OSError) as error:
-        if done:
-            _take_back(log.entries, number, contents)
+        if done:  # those restored so far go back too
+            for one in plan_restore(log.entries, number, contents, force=False).roots:
+                if one.steps:
+                    one.desk.changes.make(one.steps, folders=one.folders)
         what = f"{error.path} was changed in this moment" if isinstance(error, ChangedError) else str(error.strerror)
         raise UndoError(f"{path}: {what}; nothing was undone. Try it again") from error
     log.note_done(number)
 
 
-def _take_back(entries: Sequence[ChangeEntry], number: int, contents: Contents) -> None:
-    """Revert the directories already restored, after a later directory has failed."""
-    for one in plan_restore(entries, number, contents, force=False).roots:
-        if one.steps:
-            one.desk.changes.make(one.steps, folders=one.folders)
-
-
-def _list_files(one: RootPlan) -> list[RestoredFile]:
-    told = []
-    for step in one.steps:
-        how = "deleted" if step.after is None else "made" if step.before is None else "changed"
-        told.append(RestoredFile(os.path.join(one.root, *step.parts), how))
-    return told
+def _list_files(plan: Plan) -> Iterator[RestoredFile]:
+    for one in plan.roots:
+        for step in one.steps:
+            how = "deleted" if step.after is None else "made" if step.before is None else "changed"
+            yield RestoredFile(os.path.join(one.root, *step.parts), how)

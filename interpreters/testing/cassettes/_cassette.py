@@ -23,9 +23,16 @@ from cognition.values.content import MEDIA_TYPES
 from interpreters.loop.program.program import is_closed_with
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.redactor import Redactor
-from interpreters.testing.cassettes._errors import CassetteMissError
 from interpreters.testing.cassettes._requests import Scrub, difference, nearest, request_data, request_digest
-from interpreters.testing.cassettes.tape import Exchange, Tape, data_of_reply, read_tape, reply_of_data, write_tape
+from interpreters.testing.cassettes.tape import (
+    CassetteError,
+    Exchange,
+    Tape,
+    data_of_reply,
+    read_tape,
+    reply_of_data,
+    write_tape,
+)
 from interpreters.testing.fakes.models import ReplyingModel
 from interpreters.testing.fakes.scripts import Reply
 from runtime.protocol.model import Done, Generation, ModelInfo, Runtime
@@ -42,6 +49,23 @@ Mode = Literal["replay", "record", "new", "off"]
 
 USUAL = Redaction()
 """The default redaction of a cassette."""
+
+
+class CassetteMissError(CassetteError):
+    """A model got a request that is not on the cassette. The message shows the nearest recorded request, if any.
+
+    Attributes:
+        request: the request, as data.
+        nearest: the position of the nearest recorded request, from 0. None if the model has no recorded requests, or if
+            this request was recorded but all its replies are used.
+    """
+
+    lines = True
+
+    def __init__(self, message: str, *, path: Path, request: dict[str, Any], nearest: int | None) -> None:
+        super().__init__(message, path=path)
+        self.request = request
+        self.nearest = nearest
 
 
 class Cassette:
@@ -185,10 +209,7 @@ class RecordedModel:
         generation = self._model.submit(request)
         data, redactor = self._cassette.hide(request)
         exchange = Exchange(request_digest(data), data, {}, self._name)
-        return RecordedReply(generation, exchange, self._keep, redactor)
-
-    def _keep(self, exchange: Exchange) -> None:
-        self._cassette.exchanges.append(exchange)
+        return RecordedReply(generation, exchange, self._cassette.exchanges.append, redactor)
 
     def count_tokens(self, request: ModelRequest) -> int:
         return self._model.count_tokens(request)
@@ -270,19 +291,19 @@ class PlayedModel(ReplyingModel):
         raise self._miss(asked, digest)
 
     def _miss(self, asked: dict[str, Any], digest: str) -> CassetteMissError:
-        path = self._cassette.path
         again = "Record it again (pytest --cassette=record) if it should be asked"
         times = sum(exchange.digest == digest for exchange in self._mine)
+        found = None if times else nearest(asked, [exchange.request for exchange in self._mine])
+        position = None
         if times:
             what = f"this request was recorded {times} times, and the model was asked once more. {again}"
-            return CassetteMissError(what, path=path, request=asked, nearest=None)
-        found = nearest(asked, [exchange.request for exchange in self._mine])
-        if found is None:
+        elif found is None:
             what = f"nothing is recorded for this model, and it was asked. {again}"
-            return CassetteMissError(what, path=path, request=asked, nearest=None)
-        position, ratio = found
-        what = (
-            f"the model was asked what is not recorded. The nearest of {len(self._mine)} recorded requests is number "
-            f"{position + 1}, {ratio:.0%} alike:\n{difference(self._mine[position].request, asked)}\n{again}."
-        )
-        return CassetteMissError(what, path=path, request=asked, nearest=position)
+        else:
+            position, ratio = found
+            what = (
+                f"the model was asked what is not recorded. The nearest of {len(self._mine)} recorded requests is "
+                f"number {position + 1}, {ratio:.0%} alike:\n"
+                f"{difference(self._mine[position].request, asked)}\n{again}."
+            )
+        return CassetteMissError(what, path=self._cassette.path, request=asked, nearest=position)

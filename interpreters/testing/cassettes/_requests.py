@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher, unified_diff
 from hashlib import blake2b, sha256
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 from cognition import AssistantMessage, Message, ModelRequest, Part, TextPart, ToolMessage, to_data
 from cognition.base.display import shown_json
 from cognition.base.strict_json import LENIENT
+from interpreters.recording.journal.payloads import map_data
 from interpreters.recording.request_digest import ENCODE
 
 Scrub = tuple[str, str]
@@ -37,7 +38,16 @@ LONGEST_DIFF = 80
 
 def request_data(request: ModelRequest, scrub: Iterable[Scrub] = ()) -> dict[str, Any]:
     """Return a request as readable JSON data."""
-    clean = _cleaner(scrub)
+    rules = [(re.compile(pattern), replacement) for pattern, replacement in scrub]
+
+    def clean(value: Any) -> Any:
+        """Return the replacement of a text; field names are none."""
+        if not isinstance(value, str):
+            return None
+        for pattern, replacement in rules:
+            value = pattern.sub(replacement, value)
+        return value
+
     data = {
         "system": request.system,
         "messages": [_message(message) for message in request.messages],
@@ -49,7 +59,7 @@ def request_data(request: ModelRequest, scrub: Iterable[Scrub] = ()) -> dict[str
     }
     if request.protocol != "native":
         data["protocol"] = request.protocol
-    cleaned: dict[str, Any] = _map(data, clean)
+    cleaned: dict[str, Any] = map_data(data, clean)
     return cleaned
 
 
@@ -83,28 +93,6 @@ def _decode(text: str) -> Any:
         return LENIENT.decode(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _cleaner(scrub: Iterable[Scrub]) -> Callable[[str], str]:
-    rules = [(re.compile(pattern), replacement) for pattern, replacement in scrub]
-
-    def clean(text: str) -> str:
-        for pattern, replacement in rules:
-            text = pattern.sub(replacement, text)
-        return text
-
-    return clean
-
-
-def _map(value: Any, clean: Callable[[str], str]) -> Any:
-    """Return a copy of JSON data with ``clean`` applied to each text, except field names."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {key: _map(inner, clean) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_map(inner, clean) for inner in value]
-    return value
 
 
 def nearest(asked: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> tuple[int, float] | None:

@@ -27,10 +27,20 @@ from typing import Any, get_args
 
 from attrs import define, field
 
-from cognition import CodecError, Failure, FinishReason, MalformedToolCall, ProposedCall, Usage, from_data, to_data
+from cognition import (
+    CodecError,
+    CogstepError,
+    Failure,
+    FinishReason,
+    MalformedToolCall,
+    ProposedCall,
+    Usage,
+    from_data,
+    to_data,
+)
+from cognition.base.display import LONGEST_LINE, shown_name
 from cognition.base.strict_json import LENIENT
 from interpreters.recording.journal.strict_lines import read_strictly
-from interpreters.testing.cassettes._errors import CassetteError
 from interpreters.testing.cassettes._requests import request_digest
 from runtime.files import make_directory, read_regular, replace_private
 from runtime.protocol.model import Done, Timings
@@ -43,6 +53,18 @@ LONGEST = 1 << 27
 
 PARTS = ("system", "tools", "options", "protocol")
 """The parts of a request that are omitted if they equal those of the previous request."""
+
+
+class CassetteError(CogstepError):
+    """A cassette can't be read or written.
+
+    Attributes:
+        path: its file.
+    """
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        super().__init__(f"{shown_name(str(path), LONGEST_LINE)}: {message}")
+        self.path = path
 
 
 @define

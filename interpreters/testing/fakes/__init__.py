@@ -17,16 +17,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interpreters.testing.fakes._clock import FakeClock as FakeClock
-from interpreters.testing.fakes._errors import ScriptError as ScriptError
-from interpreters.testing.fakes._generated import GeneratedModel as GeneratedModel
-from interpreters.testing.fakes._people import (
-    ScriptedAnswers as ScriptedAnswers,
-    ScriptedApprovals as ScriptedApprovals,
-    ScriptedReviews as ScriptedReviews,
-)
 from interpreters.testing.fakes._tools import ScriptedTool as ScriptedTool
 from interpreters.testing.fakes.models import (
     FunctionModel as FunctionModel,
+    GeneratedModel as GeneratedModel,
     Piece as Piece,
     ScriptedModel as ScriptedModel,
 )
@@ -35,7 +29,11 @@ from interpreters.testing.fakes.scripts import (
     Reply as Reply,
     Script as Script,
     Scripted as Scripted,
+    ScriptedAnswers as ScriptedAnswers,
+    ScriptedApprovals as ScriptedApprovals,
     ScriptedGeneration as ScriptedGeneration,
+    ScriptedReviews as ScriptedReviews,
+    ScriptError as ScriptError,
     call as call,
     reply_of as reply_of,
 )

@@ -147,8 +147,7 @@ def _places() -> dict[int, tuple[int, int]]:
         if isinstance(thread, PoolThread) and thread.ident not in watching and not thread.idle()
     ]
     frames = _frames() if busy else {}
-    found = {thread.ident or 0: (thread, frames.get(thread.ident or 0)) for thread in busy}
-    return {number: _place(thread, frame) for number, (thread, frame) in found.items()}
+    return {thread.ident or 0: _place(thread, frames.get(thread.ident or 0)) for thread in busy}
 
 
 LOOKING = threading.RLock()

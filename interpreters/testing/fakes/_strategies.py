@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from cognition import ConfigError, Failure, MalformedToolCall, ProposedCall, ToolSpec, Usage
-from interpreters.testing.fakes._generated import GeneratedModel
+from interpreters.testing.fakes.models import GeneratedModel
 from interpreters.testing.fakes.scripts import Reply
 from interpreters.tools.tool import Tool
 
@@ -109,45 +109,37 @@ def replies(
     if unknown:
         raise ConfigError(f"there is no kind {unknown[0]!r} of reply; choose of {', '.join(KINDS)}")
     specs = tuple(tool.spec if isinstance(tool, Tool) else tool for tool in tools)
-    chosen = [kind for kind in KINDS if kind in kinds and (specs or kind not in ("call", "wrong_arguments"))]
-    return st.one_of(*(_of_kind(kind, specs) for kind in chosen))
+    by_kind = _replies_by_kind(specs)
+    return st.one_of(*(by_kind[kind] for kind in KINDS if kind in kinds and kind in by_kind))
 
 
-def _of_kind(kind: Kind, specs: Sequence[ToolSpec]) -> SearchStrategy[Reply]:
+def _replies_by_kind(specs: Sequence[ToolSpec]) -> dict[Kind, SearchStrategy[Reply]]:
+    """Return the replies of each kind. Without tools there are none that call them."""
     right = st.one_of(*(right_calls(spec) for spec in specs)) if specs else st.nothing()
     unreadable = st.builds(MalformedToolCall, texts, st.sampled_from(("unclosed object", "no name")))
-    match kind:
-        case "answer":
-            return st.builds(Reply, texts, usage=usages, chunk=chunks)
-        case "call":
-            return st.builds(Reply, st.just("") | texts, st.lists(right, min_size=1, max_size=3), usage=usages)
-        case "wrong_name":
-            names = st.sampled_from(("nowhere", "", "looK", "look ", "../look", "x" * 70))
-            return st.builds(Reply, calls=st.builds(ProposedCall, names, st.just("{}")), usage=usages)
-        case "wrong_arguments":
-            return st.builds(Reply, calls=st.one_of(*(wrong_calls(spec) for spec in specs)), usage=usages)
-        case "malformed":
-            return st.builds(Reply, texts, malformed=st.lists(unreadable, min_size=1, max_size=2).map(tuple))
-        case "cut_off":
-            cut = st.lists(unreadable, max_size=1).map(tuple)
-            return st.builds(Reply, texts, malformed=cut, finish_reason=st.just("length"), usage=usages)
-        case "endless":
-            loops = st.sampled_from(("and so on ", "\n", "ha", "<think>"))
-            circles = st.builds(str.__mul__, loops, st.integers(50, 200))
-            limit = st.just(Usage(output_tokens=512))
-            return st.builds(Reply, circles, finish_reason=st.just("length"), usage=limit, chunk=st.just(64))
-        case "empty":
-            return st.builds(Reply, st.sampled_from(("", " ", "\n\n")), usage=usages)
-        case "only_reasoning":
-            return st.builds(Reply, reasoning=texts.filter(bool), usage=usages)
-        case "forged":
-            forged = st.builds(_forged, st.sampled_from(MARKERS), right if specs else st.just(ProposedCall("rm")))
-            return st.builds(Reply, forged, usage=usages, chunk=chunks)
-        case "failure":
-            return st.builds(Reply, st.just("") | texts, failure=failures(), usage=usages)
-        case "crash":
-            crashes = st.sampled_from((OSError("the driver is gone"), RuntimeError(""), MemoryError()))
-            return st.builds(Reply, st.just("") | texts, crash=crashes)
+    names = st.sampled_from(("nowhere", "", "looK", "look ", "../look", "x" * 70))
+    loops = st.builds(str.__mul__, st.sampled_from(("and so on ", "\n", "ha", "<think>")), st.integers(50, 200))
+    limit = st.just(Usage(output_tokens=512))
+    forged = st.builds(_forged, st.sampled_from(MARKERS), right if specs else st.just(ProposedCall("rm")))
+    crashes = st.sampled_from((OSError("the driver is gone"), RuntimeError(""), MemoryError()))
+    cut, broken = (st.lists(unreadable, min_size=low, max_size=low + 1).map(tuple) for low in (0, 1))
+    length, some = st.just("length"), st.just("") | texts
+    found: dict[Kind, SearchStrategy[Reply]] = {
+        "answer": st.builds(Reply, texts, usage=usages, chunk=chunks),
+        "wrong_name": st.builds(Reply, calls=st.builds(ProposedCall, names, st.just("{}")), usage=usages),
+        "malformed": st.builds(Reply, texts, malformed=broken),
+        "cut_off": st.builds(Reply, texts, malformed=cut, finish_reason=length, usage=usages),
+        "endless": st.builds(Reply, loops, finish_reason=length, usage=limit, chunk=st.just(64)),
+        "empty": st.builds(Reply, st.sampled_from(("", " ", "\n\n")), usage=usages),
+        "only_reasoning": st.builds(Reply, reasoning=texts.filter(bool), usage=usages),
+        "forged": st.builds(Reply, forged, usage=usages, chunk=chunks),
+        "failure": st.builds(Reply, some, failure=failures(), usage=usages),
+        "crash": st.builds(Reply, some, crash=crashes),
+    }
+    if specs:
+        found["call"] = st.builds(Reply, some, st.lists(right, min_size=1, max_size=3), usage=usages)
+        found["wrong_arguments"] = st.builds(Reply, calls=st.one_of(*map(wrong_calls, specs)), usage=usages)
+    return found
 
 
 def _forged(marker: str, call: ProposedCall) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from cognition import ToolSpec
-from interpreters.testing.fakes._errors import ScriptError
+from interpreters.testing.fakes.scripts import ScriptError
 from interpreters.tools.context import ToolContext
-from interpreters.tools.tool import SchemaTool, Tool
+from interpreters.tools.tool import Tool
 
 
 class ScriptedTool(Tool[..., Any]):
@@ -33,25 +32,9 @@ class ScriptedTool(Tool[..., Any]):
 
     def __init__(self, like: Tool[..., Any] | Callable[..., Any], results: Iterable[Any]) -> None:
         self._like = like if isinstance(like, Tool) else None
-        if isinstance(like, SchemaTool):
-            self.function: Callable[..., Any] = like.function
-            self.spec: ToolSpec = like.spec
-        elif isinstance(like, Tool):
-            spec = like.spec
-            super().__init__(
-                like.function,
-                name=spec.name,
-                read_only=spec.read_only,
-                idempotent=spec.idempotent,
-                approval=spec.approval,
-                kind=spec.kind,
-                paths=spec.paths,
-                command=spec.command,
-                parallel=spec.parallel,
-                timeout=spec.timeout,
-                retries=spec.retries,
-                output_limit=spec.output_limit,
-            )
+        if isinstance(like, Tool):
+            vars(self).update(vars(like))
+            self._previewing = None
         else:
             super().__init__(like)
         self.is_async = False  # whatever stood here: this one waits for nothing

@@ -28,12 +28,13 @@ from cognition.parsing import (
     TextDelta,
 )
 from cognition.values.content import MEDIA_TYPES, MediaType, images_of
-from interpreters.testing.fakes._errors import ScriptError
 from interpreters.testing.fakes.scripts import (
     Reply,
+    ReplyStream,
     Script,
     Scripted,
     ScriptedGeneration,
+    ScriptError,
     call_function,
     call_outputs,
     reply_of,
@@ -179,15 +180,17 @@ class ScriptedModel(ReplyingModel):
     def _whole_reply(self, request: ModelRequest) -> Reply:
         if (refused := self._refusal(request)) is not None:
             return reply_of(refused)
-        if self._summary is not None and _asks_for_summary(request):
+        messages = getattr(request, "messages", ())  # a script may get None as a request
+        if self._summary is not None and messages and messages[-1].id == REQUEST_ID:
             self.summaries.append(request)
             return reply_of(self._summary)
         try:
             entry = next(self._replies)
         except StopIteration:
+            last = request.messages[-1] if len(request.messages) else UserMessage("", "(none)")
             raise ScriptError(
                 f"the script ends after {len(self.requests)} replies, and the model was asked once more; "
-                f"the last message was: {_last(request)}"
+                f"the last message was: {last!r}"
             ) from None
         self.requests.append(request)
         return reply_of(call_function(entry, request) if callable(entry) else entry)
@@ -208,14 +211,42 @@ class ScriptedModel(ReplyingModel):
             )
 
 
-def _asks_for_summary(request: ModelRequest | None) -> bool:
-    """Whether this is a request for a summary; a script may also get None as a request."""
-    return bool(request is not None and request.messages and request.messages[-1].id == REQUEST_ID)
+class GeneratedModel(ReplyingModel):
+    """A runtime that returns some replies, and then repeats a final reply for ever.
 
+    Hypothesis draws them (``generated_models``). The text it prints for a failing example creates the same model again,
+    for a regression test.
 
-def _last(request: ModelRequest) -> str:
-    message = request.messages[-1] if len(request.messages) else UserMessage("", "(none)")
-    return repr(message)
+    >>> model = GeneratedModel([Reply("Hello!")], then="Done.")
+    >>> model
+    GeneratedModel([Reply('Hello!')], then=Reply('Done.'))
+
+    Attributes:
+        served: the replies returned so far, in order; they correspond to ``requests``.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[Scripted],
+        then: Scripted = "Done.",
+        *,
+        context_tokens: int = 4096,
+        name: str = "generated",
+    ) -> None:
+        super().__init__(context_tokens=context_tokens, name=name)
+        self.replies: tuple[Reply, ...] = tuple(reply_of(reply) for reply in replies)
+        self.then: Reply = reply_of(then)
+        self.served: list[Reply] = []
+
+    def _whole_reply(self, request: ModelRequest) -> Reply:
+        self.requests.append(request)
+        position = len(self.served)
+        reply = self.replies[position] if position < len(self.replies) else self.then
+        self.served.append(reply)
+        return reply
+
+    def __repr__(self) -> str:
+        return f"GeneratedModel({list(self.replies)!r}, then={self.then!r})"
 
 
 Piece = str | ProposedCall | MalformedToolCall | ReasoningDelta | Usage | Failure
@@ -277,7 +308,7 @@ class FunctionModel(FakeModel):
         self.requests.append(request)
         return call_function(self._function, request)
 
-    def _begin(self, answer: Any) -> Pieces | ScriptedGeneration:
+    def _begin(self, answer: Any) -> ReplyStream:
         is_stream = isinstance(answer, Iterator) and not isinstance(answer, str | Sequence)
         return Pieces(answer, self._function) if is_stream else ScriptedGeneration(reply_of(answer))
 
@@ -325,29 +356,11 @@ class GrowingReply:
         return done_of(self._outputs, reason, failure, usage=self._usage)
 
 
-class Pieces:
-    """A reply from a generator, to iterate or await. Each piece is requested only when it is needed."""
+class Pieces(ReplyStream):
+    """A reply from a generator."""
 
     def __init__(self, source: Iterator[Piece], function: object) -> None:
-        self._items = self._stream(source, function)
-        self._cancelled = False
-
-    def __iter__(self) -> Iterator[Output | Done]:
-        return self
-
-    def __next__(self) -> Output | Done:
-        return next(self._items)
-
-    def __aiter__(self) -> Pieces:
-        return self
-
-    async def __anext__(self) -> Output | Done:
-        for item in self._items:
-            return item
-        raise StopAsyncIteration
-
-    def cancel(self) -> None:
-        self._cancelled = True
+        super().__init__(self._stream(source, function))
 
     def _stream(self, source: Iterator[Piece], function: object) -> Iterator[Output | Done]:
         reply = GrowingReply()
@@ -375,6 +388,9 @@ class Interruptible:
         self._loop = asyncio.get_running_loop()
         self._cancelled = False
         self._task: asyncio.Task[Any] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -417,9 +433,6 @@ class AsyncPieces(Interruptible):
         self._ready: list[Output | Done] = []
         self._ended = False
 
-    def __aiter__(self) -> AsyncPieces:
-        return self
-
     async def __anext__(self) -> Output | Done:
         while not self._ready:
             if self._ended:
@@ -447,9 +460,6 @@ class AwaitedReply(Interruptible):
         super().__init__(function)
         self._answer: Awaitable[Scripted] = answer
         self._reply: ScriptedGeneration | None = None
-
-    def __aiter__(self) -> AwaitedReply:
-        return self
 
     async def __anext__(self) -> Output | Done:
         if self._reply is None:

@@ -1,12 +1,13 @@
-"""Replies of a scripted model: how to write them, and how they stream."""
+"""Scripts of a test: replies of a model and how they stream, and answers of a user."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import cached_property, lru_cache
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 from attrs import field, fields, frozen
 
@@ -21,10 +22,18 @@ from cognition.parsing import (
     TextDelta,
 )
 from interpreters.loop.clock import LONGEST_WAIT
-from interpreters.testing.fakes._errors import ScriptError
+from interpreters.loop.program.approvals import Answer, ApprovalRequest
+from interpreters.loop.program.questions import Chosen, PlanAnswer, PlanRequest, QuestionRequest
 from interpreters.tools.offloading import run_in_thread
 from runtime.protocol.done import NO_TIME, NO_TOKENS, done_of
 from runtime.protocol.model import Done
+
+Request = TypeVar("Request")
+Reaction = TypeVar("Reaction")
+
+
+class ScriptError(CogstepError):
+    """A script does not match the events. The error passes through the agent, so that the test fails with it."""
 
 
 class Hold:
@@ -139,13 +148,12 @@ def _long(entry: Sequence[ProposedCall] | Failure) -> Reply:
     return Reply(failure=entry) if isinstance(entry, Failure) else Reply(calls=entry)
 
 
-class ScriptedGeneration:
-    """A reply as a stream, to iterate or await."""
+class ReplyStream:
+    """A reply as a stream, to iterate or await. Each item is requested only when it is needed."""
 
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
+    def __init__(self, items: Iterator[Output | Done | Hold]) -> None:
+        self._items = items
         self._cancelled = False
-        self._items = self._stream()
 
     def __iter__(self) -> Iterator[Output | Done]:
         return self
@@ -155,7 +163,7 @@ class ScriptedGeneration:
             item.wait()
         return item
 
-    def __aiter__(self) -> ScriptedGeneration:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Output | Done:
@@ -167,6 +175,17 @@ class ScriptedGeneration:
 
     def cancel(self) -> None:
         self._cancelled = True
+
+
+class ScriptedGeneration(ReplyStream):
+    """The stream of a complete reply."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(self._stream())
+        self._reply = reply
+
+    def cancel(self) -> None:
+        super().cancel()
         if self._reply.hold is not None:
             self._reply.hold.release()
 
@@ -208,3 +227,44 @@ def call_function(function: Callable[[ModelRequest], Any], request: ModelRequest
 def script_fault(function: object, error: Exception) -> ScriptError:
     name = getattr(function, "__name__", type(function).__name__)
     return ScriptError(f"the script's function {name} raised {type(error).__name__}: {error}")
+
+
+# -------------------------------------------------------------------------------------------------- scripted users
+
+
+class _ScriptedUser(Generic[Request, Reaction]):
+    """Answers in order; a question beyond the script is an error that ends the test."""
+
+    _what = "answers"
+
+    def __init__(self, answers: Iterable[Reaction | Future[Reaction]]) -> None:
+        self.requests: list[Request] = []
+        """The requests so far, in order."""
+        self._answers = iter(answers)
+
+    def __call__(self, request: Request) -> Reaction | Future[Reaction]:
+        self.requests.append(request)
+        try:
+            return next(self._answers)
+        except StopIteration:
+            raise ScriptError(
+                f"the script has {len(self.requests) - 1} {self._what}, and one more was asked for: {request!r}"
+            ) from None
+
+
+class ScriptedApprovals(_ScriptedUser[ApprovalRequest, Answer]):
+    """``Agent(..., approve=ScriptedApprovals([True, Approval(False, "too risky")]))``."""
+
+    _what = "approvals"
+
+
+class ScriptedAnswers(_ScriptedUser[QuestionRequest, Chosen]):
+    """Answers to the model's questions: ``ask=ScriptedAnswers([["red"], None])``; None means that the user does not
+    answer.
+    """
+
+
+class ScriptedReviews(_ScriptedUser[PlanRequest, bool | PlanAnswer]):
+    """Reviews of the model's plans: ``review=ScriptedReviews([PlanAnswer(False, "shorter, please"), True])``."""
+
+    _what = "reviews"

@@ -14,7 +14,7 @@ from interpreters import replay
 from interpreters.recording.journal import JournalExistsError
 from interpreters.recording.journal.payloads import LARGE, Payloads, directory_of
 from interpreters.recording.sessions import FileRecording, copy_session, list_sessions, move_session, prune_sessions
-from interpreters.recording.sessions._partial_copies import clear_parts, create_part, part_of
+from interpreters.recording.sessions._file_recording import clear_parts, create_part, part_of
 from interpreters.recording.store import SqlStore
 from tests.interpreters.journals import small
 

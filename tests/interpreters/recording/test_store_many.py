@@ -24,7 +24,7 @@ from interpreters.recording.sessions import (
     prune_sessions,
     search_sessions,
 )
-from interpreters.recording.store import SqlStore, _bulk as many
+from interpreters.recording.store import SqlStore, _sql_session as many
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.databases import needs_postgres, postgres
 from tests.interpreters.journals import small

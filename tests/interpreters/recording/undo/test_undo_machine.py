@@ -195,7 +195,7 @@ class Undoing(RuleBasedStateMachine):
             assert not changed, "a change was made that nothing was kept for"
             return
         (tree,) = entries[-1].trees
-        files = {"/".join(one.parts): one for one in tree.files}
+        files = {"/".join(one.path): one for one in tree.files}
         assert changed <= set(files) <= set(paths)
         old = {path: before.get(path) for path in files}
         left = {path: {digest(after.get(path))} for path in files}
