@@ -63,7 +63,5 @@ class LastRequest:
             return [("the model was not asked yet", "dim")]
         called, state, shown = self._last
         call = CallModel(called.effect_id, called.purpose, LLMEngine(agent.config).build_prompt(state))
-        request = RecordedRequest(
-            self._count, 0, 0.0, call, state, shown, self._chosen, same=True, ending=self._ending
-        )
+        request = RecordedRequest(self._count, 0, 0.0, call, state, shown, self._chosen, same=True, ending=self._ending)
         return list(request_lines(report_of(request, agent.config)))
