@@ -380,15 +380,12 @@ class AgentHost(Closeable):
             self._waiting[identity] = answer, ANSWERED_BY.get(type(request), say.Accepted)
         try:
             self.send(request)
-        except ConfigError:  # it can't be said
-            with self._lock:
-                self._waiting.pop(identity, None)
-            raise
-        try:
             notice = answer.result(seconds)
-        except TimeoutError:
+        except (ConfigError, TimeoutError) as error:
             with self._lock:
                 self._waiting.pop(identity, None)
+                if isinstance(error, ConfigError):  # it can't be said
+                    raise
                 self._late.add(identity)
             raise HostTimeoutError(f"the host gave no answer to {request.tag}", seconds or 0.0) from None
         if isinstance(notice, say.Refused):
@@ -404,7 +401,7 @@ class AgentHost(Closeable):
         self._heard += 1
         if isinstance(notice, say.Faulted):
             self._note_fault(notice.message)
-        elif isinstance(notice, say.Started | say.Ready | say.Remembered | say.Accepted | say.Refused):
+        elif isinstance(notice, say.Reply):
             with self._lock:
                 waiting, expected = self._waiting.get(notice.id, (None, type(notice)))
                 known = waiting is not None or notice.id in self._late
@@ -420,9 +417,8 @@ class AgentHost(Closeable):
             if handle is not None and handle.key == notice.session:
                 handle.receive(notice, length)
             elif handle is not None or not 0 < notice.turn <= self._newest:
-                raise ProtocolError(
-                    f"{notice.tag} of a turn {notice.turn} of {notice.session!r}, which was never begun"
-                )
+                turn = f"a turn {notice.turn} of {notice.session!r}"
+                raise ProtocolError(f"{notice.tag} of {turn}, which was never begun")
 
     def _is_expected(self, notice: say.Notice) -> bool:
         if not isinstance(notice, say.Ready) or notice.id in self._late:

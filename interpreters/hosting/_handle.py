@@ -123,7 +123,11 @@ class AgentHandle:
         for source in self.program.context:
             if source.is_async:
                 raise ConfigError(f"the function {source.name!r} of context is async; a handle needs a plain one")
-        self.config: AgentConfig = self._build_config(host, system if isinstance(system, str) else "")
+        fields = config_fields(full)
+        if full["context_tokens"] is None and host.model is not None and not full["resume"]:
+            fields["context_tokens"] = host.model.context_tokens
+        specs, hooks = tuple(tool.spec for tool in self.tools), tuple(self.program.hooks)
+        self.config: AgentConfig = AgentConfig(system if isinstance(system, str) else "", specs, hooks=hooks, **fields)
         self.observers: Observers = HandleObservers(full["observers"], key)
         self._host = host
         parts = full["journal"], host.files
@@ -133,13 +137,6 @@ class AgentHandle:
         self._lock = threading.Lock()
         self._closed = False
         self._warned = False
-
-    def _build_config(self, host: HostLink, system: str) -> AgentConfig:
-        fields = config_fields(self.given)
-        if self.given["context_tokens"] is None and host.model is not None and not self.given["resume"]:
-            fields["context_tokens"] = host.model.context_tokens
-        tools = tuple(tool.spec for tool in self.tools)
-        return AgentConfig(system, tools, hooks=tuple(self.program.hooks), **fields)
 
     @property
     def alive(self) -> bool:

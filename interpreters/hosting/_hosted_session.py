@@ -29,6 +29,7 @@ from cognition import (
     ToolFailed,
     ToolSpec,
     Usage,
+    UserSpoke,
     to_data,
 )
 from cognition.steps.decisions import ANSWERS
@@ -175,15 +176,12 @@ class RemoteExternalTool(RemoteTool, ExternalTool):
     """An external tool of the handle's program; its calls keep waiting after that program has ended."""
 
 
-Remote = RemoteTool | RemoteExternalTool
-
-
 def _refuse_local_call(*_: Any, **__: Any) -> Any:
     """Placeholder for a tool or hook on the handle's side; never called, since its effects are forwarded."""
     raise AssertionError("an effect of the handle's side was carried out on the host's")
 
 
-Make = Callable[[dict[str, Any], list[Remote]], Agent]
+Make = Callable[[dict[str, Any], list[RemoteTool]], Agent]
 """Makes a session's agent from the common options and its tools."""
 
 
@@ -313,7 +311,9 @@ class HostedSession:
 
     def _begin(self, identity: str, make: Make, forget: Callable[[HostedSession], None]) -> None:
         try:
-            agent = make(self._options(), self._tools())
+            external = self._settings.external
+            tools = [RemoteExternalTool(one) if one.name in external else RemoteTool(one) for one in self._config.tools]
+            agent = make(self._options(), tools)
         except Exception as error:
             forget(self)
             self._work.put(None)
@@ -321,10 +321,6 @@ class HostedSession:
             return
         self._agent = agent
         self._send(say.Ready(identity, self.name, agent.unfinished, agent.pending))
-
-    def _tools(self) -> list[Remote]:
-        external = self._settings.external
-        return [RemoteExternalTool(spec) if spec.name in external else RemoteTool(spec) for spec in self._config.tools]
 
     def _options(self) -> dict[str, Any]:
         """Return the agent options common to new, resumed and forked sessions."""
@@ -459,12 +455,27 @@ class HostedSession:
                 self._send_notice(turn, say.Dropped(self.name, turn.number, owner, effect_id))
 
 
-def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
-    """Continue the turn that waits for this answer; ``CancelAsked`` cancels it.
+def run_turn(request: say.Run, agent: Agent) -> RunResult:
+    """Carry out a request that begins a turn. A summary is reported like a turn, but only its events matter.
 
     Raises:
-        CogstepError: no pending effect has this id, or the answer does not fit it.
+        CogstepError: any error of the agent; no pending effect has the id of an answer, or the answer does not fit it.
     """
+    match request:
+        case say.RunTurn():
+            said: Any = UserSpoke(request.text, parts=request.parts, system=request.system, context=request.context)
+            return agent.run(said)
+        case say.GoOn():
+            return agent.resume_turn()
+        case say.Compact():
+            agent.compact()
+            return RunResult(Completed(""), Usage(), (), agent.state.counters.turn)
+        case say.GiveAnswer():
+            return _hand_in(request, agent)
+
+
+def _hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
+    """Continue the turn that waits for this answer; ``CancelAsked`` cancels it."""
     effect = agent._find_pending(message.effect_id)
     if isinstance(message.input, CancelAsked):
         if not agent.cancel(message.input.reason):
@@ -473,12 +484,6 @@ def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
     if not _answers(effect, message.input):
         raise ConfigError(f"{type(message.input).__name__} does not answer {type(effect).__name__} {message.effect_id}")
     return agent._hand_in(message.input)
-
-
-def compact(agent: Agent) -> RunResult:
-    """Have the conversation summarised. The run is reported like a turn, but only its events matter."""
-    agent.compact()
-    return RunResult(Completed(""), Usage(), (), agent.state.counters.turn)
 
 
 def _answers(effect: Forwarded, answer: say.Answer) -> bool:

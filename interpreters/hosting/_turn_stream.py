@@ -64,7 +64,7 @@ class Job(Turn):
         self.key = (asked.owner, asked.effect.effect_id)
         self.context: ToolContext[Any] | None = None
         self.dropped = False
-        self.withdraw: Callable[[], object] = _do_nothing
+        self.withdraw: Callable[[], object] = lambda: None
         """Withdraws a question to the program; called by the stream's reader."""
         self._whole = whole
         self._name = EffectId(" ".join(self.key))
@@ -266,12 +266,16 @@ class TurnStream:
                 job.withdraw()
             return None
         if isinstance(item, Job):
+            if self._is_by_hand(item.effect) and not item.dropped:
+                return self._make_tool_wait(item, item.effect)
             if item.dropped:
                 item.withdraw()
-                return None
-            if self._is_by_hand(item.effect):
-                return self._make_tool_wait(item, item.effect)
-            self._ask(item, loop)
+            elif loop is None:
+                self._perform(item)
+            else:  # where the answer of a callback may also be an awaitable
+                task = loop.create_task(self._async[type(item.effect)](item.effect, self._scope(item)))
+                item.withdraw = task.cancel
+                task.add_done_callback(partial(self._send_result, item))
             return None
         self._acknowledge()
         self._handle.observers.forward(item)
@@ -386,7 +390,6 @@ class TurnStream:
                 else:
                     self._put(self._add_cause(event))
             case say.Perform():
-                self._begin_effect(notice)
                 self._begin(notice)
             case say.Dropped(owner=owner, effect_id=effect_id):
                 job = self._jobs.pop((owner, effect_id), None)
@@ -421,16 +424,6 @@ class TurnStream:
         if self._unread_bytes > MOST_UNREAD or (window is not None and self._unread > 2 * window + MOST_BEYOND):
             raise ProtocolError(f"{self._unread} events of a turn that nobody has read, {self._unread_bytes:,} bytes")
 
-    def _begin_effect(self, asked: say.Perform) -> None:
-        effect = asked.effect
-        if (asked.owner, effect.effect_id) in self._jobs:
-            raise ProtocolError(f"the effect {effect.effect_id} of {asked.owner!r} twice")
-        self._asked += 1
-        if len(self._jobs) >= MOST_JOBS or self._asked > MOST_EFFECTS:
-            raise ProtocolError(f"{self._asked} effects in one turn, {len(self._jobs)} of them at once")
-        if isinstance(effect, CallTool) and effect.call.name not in self._handle.names:
-            raise ProtocolError(f"a call of {effect.call.name!r}, which the session has not")
-
     def _put(self, item: Event | Job | End) -> None:
         self._items.put(item)
         self._wake_reader()
@@ -451,11 +444,22 @@ class TurnStream:
     # --------------------------------------------------------------------------------------- what is carried out here
 
     def _begin(self, asked: say.Perform) -> None:
-        """Run a tool on a thread; pass any other effect to the stream's reader."""
+        """Run a tool on a thread; pass any other effect to the stream's reader.
+
+        Raises:
+            ProtocolError: the host may not ask for this effect.
+        """
+        effect = asked.effect
+        if (asked.owner, effect.effect_id) in self._jobs:
+            raise ProtocolError(f"the effect {effect.effect_id} of {asked.owner!r} twice")
+        self._asked += 1
+        if len(self._jobs) >= MOST_JOBS or self._asked > MOST_EFFECTS:
+            raise ProtocolError(f"{self._asked} effects in one turn, {len(self._jobs)} of them at once")
+        if isinstance(effect, CallTool) and effect.call.name not in self._handle.names:
+            raise ProtocolError(f"a call of {effect.call.name!r}, which the session has not")
         if self._begun.is_over():
             return
-        job = self._jobs[asked.owner, asked.effect.effect_id] = Job(asked, self._begun)
-        effect = asked.effect
+        job = self._jobs[asked.owner, effect.effect_id] = Job(asked, self._begun)
         if isinstance(effect, CallTool):
             job.context = ToolContext(
                 self._handle.program.deps,
@@ -496,9 +500,8 @@ class TurnStream:
 
     def _scope(self, job: Job) -> Scope:
         owner = job.asked.owner
-        program = evolve(
-            self._handle.program, session=owner, postpones=spawning_effect(owner, self._handle.key) is None
-        )
+        postpones = spawning_effect(owner, self._handle.key) is None
+        program = evolve(self._handle.program, session=owner, postpones=postpones)
         return Scope(program, job, self._handle.observers, context=job.context)
 
     def _run(self, job: Job) -> None:
@@ -520,15 +523,6 @@ class TurnStream:
             answer.add_done_callback(partial(self._send_result, job))
         elif answer is not None and not (job.is_over() and not job.has_begun(job.effect.effect_id)):
             self._answer(job, answer)
-
-    def _ask(self, job: Job, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Call the program's callback. Its answer may be a future or, in an event loop, an awaitable."""
-        if loop is None:
-            self._perform(job)
-        else:
-            task = loop.create_task(self._async[type(job.effect)](job.effect, self._scope(job)))
-            job.withdraw = task.cancel
-            task.add_done_callback(partial(self._send_result, job))
 
     def _send_result(self, job: Job, done: Future[Any] | asyncio.Future[Any]) -> None:
         error = None if done.cancelled() else done.exception()
@@ -566,10 +560,6 @@ def _is_interrupt(error: BaseException | None) -> bool:
 def _is_seen_first(item: Event | Job | End) -> bool:
     """Whether observers get time to see the preceding events first."""
     return isinstance(item, End) or (isinstance(item, Job) and type(item.effect) in ASKS_THE_USER)
-
-
-def _do_nothing() -> None:
-    """Do nothing: the default of ``Job.withdraw``."""
 
 
 def spawning_effect(owner: str, key: str) -> EffectId | None:
