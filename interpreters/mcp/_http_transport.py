@@ -154,13 +154,10 @@ class EventBody(_Body):
         begun = bytearray()
         try:
             async for part in self._stream:
-                whole, end, rest = part.rpartition(b"\n")
-                if not end:
-                    begun += rest
-                else:
-                    begun += whole
-                    yield b"\n".join(map(limit_json, bytes(begun).split(b"\n"))) + b"\n"
-                    begun = bytearray(rest)
+                begun += part
+                if b"\n" in part:
+                    whole, _, begun = begun.rpartition(b"\n")
+                    yield b"\n".join(map(limit_json, bytes(whole).split(b"\n"))) + b"\n"
                 if len(begun) > LONGEST_MESSAGE:
                     return
         except httpx2.TransportError:

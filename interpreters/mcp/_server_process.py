@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections import deque
 from pathlib import Path
 
 from interpreters.mcp.server_config import MCPServer
@@ -46,8 +45,8 @@ class ServerProcess:
 
     def __init__(self, keeper: SupervisedCommand) -> None:
         self._keeper = keeper
-        self._said: deque[bytes] = deque()
-        self._size = 0
+        self._said = b""
+        """The newest part of its stderr."""
         self._began: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """The reason why it could not be started, or an empty text once it has started."""
         self.ended = asyncio.Event()
@@ -84,9 +83,8 @@ class ServerProcess:
         made = cls(keeper)
         words = [os.path.abspath(program), *server.args]
         try:
-            await made._connect(
-                writing, output, errors, keeper.request(words, environ, given, linger=LINGER, grace=GRACE)
-            )
+            request = keeper.request(words, environ, given, linger=LINGER, grace=GRACE)
+            await made._connect(writing, output, errors, request)
             failed = await made._began
         except BaseException:
             await made.end(at_once=True)
@@ -133,14 +131,11 @@ class ServerProcess:
 
     async def _collect_errors(self, errors: asyncio.StreamReader) -> None:
         while data := await errors.read(CHUNK):
-            self._said.append(data[-MOST_STDERR:])
-            self._size += len(self._said[-1])
-            while self._size - len(self._said[0]) >= MOST_STDERR:
-                self._size -= len(self._said.popleft())
+            self._said = (self._said + data)[-MOST_STDERR:]
 
     @property
     def last_words(self) -> str:
-        return b"".join(self._said)[-MOST_STDERR:].decode("utf-8", "replace").strip()
+        return self._said.decode("utf-8", "replace").strip()
 
     @property
     def exit_description(self) -> str:

@@ -17,6 +17,7 @@ from cognition.values.content import Part, images_of
 from interpreters.mcp._connection import Connection
 from interpreters.mcp._content import format_parts, parts_of
 from interpreters.mcp._listing import ListedTool
+from interpreters.mcp._losses import LostError, RequestRefusedError
 from interpreters.mcp.server_config import matches
 from interpreters.tools.context import ToolContext, ToolError
 
@@ -57,46 +58,42 @@ async def call_tool(
     Raises:
         ToolError: the call failed, could not be started, or has an unknown outcome.
     """
-    from interpreters.mcp._transport_session import LostError, RequestRefusedError
-
     server, name = connection.server, listed.name
+    named = f"the MCP server {server.name!r}"
     meta = {KEY: idempotency_key(context, name, arguments)}
     if context.effect_id:
         meta[EFFECT] = context.effect_id
 
     reports = itertools.count(1)
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         if next(reports) <= MOST_PROGRESS:
-            context.progress(connection.hide(_progress(done, total, message)))
+            context.progress(connection.hide(_progress(progress, total, message)))
 
     for attempt in (1, 2):
         try:
             link = await connection.connect()
         except LostError as lost:
-            raise ToolError(f"the MCP server {server.name!r} can't be reached: {lost}", transient=True) from lost
+            raise ToolError(f"{named} can't be reached: {lost}", transient=True) from lost
         _check_no_worse(connection, listed)
         try:
             async with asyncio.timeout(server.timeout):
                 given = {"name": name, "arguments": arguments}
-                result = await link.request("tools/call", given, meta=meta, progress=progress)
+                result = await link.request("tools/call", given, meta=meta, progress=report)
         except TimeoutError:
-            told = f"the MCP server {server.name!r} gave no answer within {server.timeout:g} s, and was told to stop"
+            told = f"{named} gave no answer within {server.timeout:g} s, and was told to stop"
             raise ToolError(f"{told}; {UNKNOWN}", transient=True) from None
         except LostError as lost:
             if not lost.sent and attempt == 1 and connection.link is None:
                 continue  # it never began, and there may be a new connection
             connection.note_failure()
-            if not lost.sent:
-                raise ToolError(f"the MCP server {server.name!r} can't be reached: {lost}", transient=True) from lost
-            raise ToolError(f"the MCP server {server.name!r} was lost: {lost}; {UNKNOWN}", transient=True) from lost
+            fate = f"was lost: {lost}; {UNKNOWN}" if lost.sent else f"can't be reached: {lost}"
+            raise ToolError(f"{named} {fate}", transient=True) from lost
         except RequestRefusedError as refused:
             connection.note_success()
-            raise ToolError(
-                f"the MCP server {server.name!r} refused: {refused}", transient=refused.transient
-            ) from refused
+            raise ToolError(f"{named} refused: {refused}", transient=refused.transient) from refused
         except ValueError as error:  # what came is no answer at all
-            raise ToolError(f"the answer of the MCP server {server.name!r} can't be read; {UNKNOWN}") from error
+            raise ToolError(f"the answer of {named} can't be read; {UNKNOWN}") from error
         connection.note_success()
         return _read(connection, result, context)
     raise AssertionError("the second attempt ends in any case")

@@ -339,33 +339,24 @@ class ServerManager:
         return (*gone, *self._offering)
 
     def status(self) -> tuple[ServerStatus, ...]:
-        return tuple(
-            [
-                ServerStatus(one.server.name, one.server.where, **one.status(), tools=len(one.listed))
-                for one in self.connections.values()
-            ]
-        )
+        return tuple([ServerStatus(**one.status()) for one in self.connections.values()])
 
     # ----------------------------------------------------------------------------------------- resources and prompts
 
     async def _ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        connection = self._find_connection(server)
+        if server not in self.connections:
+            there = ", ".join(self.connections) or "none"
+            raise ConfigError(f"there is no MCP server {server!r}; there are {there}")
+        connection = self.connections[server]
         try:
             async with asyncio.timeout(connection.server.timeout):
                 link = await connection.connect()
-                result = await link.request(method, params)
+                return await link.request(method, params)
         except TimeoutError as error:
             seconds = connection.server.timeout
             raise MCPServerError(f"the MCP server {server!r} gave no answer within {seconds:g} s", server) from error
         except Exception as error:
             raise MCPServerError(f"the MCP server {server!r}: {connection.hide(str(error))}", server) from error
-        return result
-
-    def _find_connection(self, server: str) -> Connection:
-        if server not in self.connections:
-            there = ", ".join(self.connections) or "none"
-            raise ConfigError(f"there is no MCP server {server!r}; there are {there}")
-        return self.connections[server]
 
     async def resources(self) -> tuple[MCPResource, ...]:
         """Return the resources of all reachable servers."""

@@ -16,18 +16,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from attrs import Attribute, field, fields_dict, frozen
 
 from cognition import ConfigError
 from cognition.base.checking import checked, nearest, show
 from cognition.base.display import shown_name
-from interpreters.mcp._redaction import Hider
+from interpreters.recording.redaction import Redaction
+from runtime.children.start import SECRET
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """No dot: a tool's name is ``mcp.SERVER.TOOL``, and a rule for ``mcp.SERVER.*`` must match only this server."""
@@ -39,6 +41,14 @@ KINDS = {"stdio": "command", "http": "url", "streamable-http": "url", "streamabl
 
 NOT_OURS = ("alwaysAllow", "autoApprove")
 """Keys of other programs that permit calls without approval."""
+
+HIDDEN = "[hidden]"
+
+SHORTEST = 4
+"""Minimum characters of a key to search for; a shorter one would occur in any text."""
+
+PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"})
+"""Headers that contain no key."""
 
 
 def _check_name(_instance: object, _attribute: Attribute[Any], value: str) -> None:
@@ -144,6 +154,59 @@ class MCPServer:
     def where(self) -> str:
         """Its command or URL for display, without parts that may be a key."""
         return hide_url_keys(self.url) if self.url else self.command
+
+
+@cache
+def _shapes() -> Redaction:
+    return Redaction()
+
+
+class Hider:
+    """Removes a server's keys from texts.
+
+    Keys are environment variables and arguments that are named or look like a key, headers, and secret parts of the
+    URL.
+    """
+
+    def __init__(self, server: MCPServer) -> None:
+        found = sorted({one for one in _keys(server) if len(one) >= SHORTEST}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
+
+    def __call__(self, text: str) -> str:
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+
+def _keys(server: MCPServer) -> Iterator[str]:
+    for name, value in server.env.items():
+        if SECRET.search(name):
+            yield value
+        yield from _find_shaped(f"{name}={value}", value)
+    before = ""
+    for arg in server.args:
+        name, sign, value = arg.partition("=")
+        if sign and SECRET.search(name.lstrip("-").replace("-", "_")):
+            yield value
+        elif before.startswith("-") and "=" not in before and SECRET.search(before.lstrip("-").replace("-", "_")):
+            yield arg
+        yield from _find_shaped(arg, arg)
+        before = arg
+    for name, value in server.headers.items():
+        if name.lower() not in PUBLIC:
+            yield value
+            yield value.rpartition(" ")[2]  # what stands behind "Bearer"
+    if server.url:
+        parts = urlsplit(server.url)
+        for text in (parts.username, parts.password, *(value for _, value in parse_qsl(parts.query))):
+            if text:
+                yield from (text, unquote(text))
+        yield from (parts.query, parts.fragment)
+
+
+def _find_shaped(text: str, value: str) -> Iterator[str]:
+    for one in _shapes().find_secrets(text):
+        part = text[one.start : one.end]
+        if part in value:
+            yield part
 
 
 SHOWN: Mapping[str, Callable[[Any], str]] = {
