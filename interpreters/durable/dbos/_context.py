@@ -12,33 +12,16 @@ from contextlib import closing, suppress
 from typing import Any
 
 from attrs import frozen
+from dbos import DBOS, Serializer
+from dbos._error import DBOSAwaitedWorkflowCancelledError, DBOSWorkflowConflictIDError
 from sqlalchemy.exc import SQLAlchemyError
 
-from cognition import ConfigError
-from interpreters.durable._errors import DurableError
+from interpreters.durable._errors import DurableError, is_due_to
 from interpreters.recording.journal import JournalExistsError, JournalLockedError, TakenOverError
 from interpreters.recording.store import StoreError
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.locations import locate
 from runtime.files import make_private
-
-try:
-    from dbos import (
-        DBOS as DBOS,
-        DBOSClient as DBOSClient,
-        DBOSConfig as DBOSConfig,
-        Serializer,
-        SetWorkflowID as SetWorkflowID,
-    )
-    from dbos._error import (
-        DBOSAwaitedWorkflowCancelledError as DBOSAwaitedWorkflowCancelledError,
-        DBOSNonExistentWorkflowError as DBOSNonExistentWorkflowError,
-        DBOSWorkflowCancelledError as DBOSWorkflowCancelledError,
-        DBOSWorkflowConflictIDError as DBOSWorkflowConflictIDError,
-    )
-    from dbos._utils import INTERNAL_QUEUE_NAME as INTERNAL_QUEUE_NAME
-except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
-    raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
 
 LOG = logging.getLogger("cogstep")
 
@@ -59,9 +42,7 @@ SQLITE_OTHER_TABLES = ("no such table", "no such column", "has no column", "dupl
 
 def is_transient(error: BaseException | None) -> bool:
     """Whether an execution failed for an external reason, so that a further execution may succeed."""
-    while error is not None and not isinstance(error, PASSING):
-        error = error.__cause__
-    return error is not None
+    return is_due_to(error, PASSING)
 
 
 def postpone(error: BaseException) -> DBOSWorkflowConflictIDError:
@@ -85,9 +66,8 @@ def unusable_error(database: Database, error: Exception) -> DurableError:
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
     if state in OTHER_TABLES or any(words in said for words in SQLITE_OTHER_TABLES):
         return DurableError(
-            f"{database.display_name}: DBOS's tables are not those that its version here makes ({said}); put a "
-            "copy of before "
-            "in their place, or name another database"
+            f"{database.display_name}: DBOS's tables are not those that its version here makes ({said}); put a copy of "
+            "before in their place, or name another database"
         )
     return DurableError(str(database.error(error, "DBOS can't use it")))
 

@@ -14,11 +14,23 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
+from dbos import DBOSClient
+from dbos._utils import INTERNAL_QUEUE_NAME
 from sqlalchemy.exc import SQLAlchemyError
 
 from cognition import CogstepError, ConfigError
-from interpreters.durable.dbos._context import INTERNAL_QUEUE_NAME, DBOSClient, postpone
-from interpreters.durable.dbos._versions import RUN, UNDER_WAY, is_at_work, move, queue_of, run_of, session_of
+from interpreters.durable.dbos._context import postpone
+from interpreters.durable.dbos._versions import (
+    RUN,
+    UNDER_WAY,
+    in_order,
+    is_at_work,
+    list_runs,
+    move,
+    queue_of,
+    run_of,
+    session_of,
+)
 from interpreters.recording.store import SqlStore
 
 WORK = "cogstep.work"
@@ -147,9 +159,7 @@ class OrphanedRuns:
             self._requeue(client, one)
 
     def _find_started(self, client: DBOSClient, executor: str | None) -> list[Any]:
-        return client.list_workflows(
-            status="PENDING", name=[RUN, WORK], executor_id=executor, load_input=False, load_output=False
-        )
+        return list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=executor)
 
     def _requeue(self, client: DBOSClient, run: Any) -> None:
         """Requeue a run if it still belongs to the same process. DBOS's ``resume_workflow`` would revive a run that was
@@ -168,14 +178,7 @@ def queue_before(client: DBOSClient, run: str) -> str:
 
     This happens if two programs send at the same moment, or during a move: they don't see each other's message.
     """
-    runs = client.list_workflows(
-        workflow_id_prefix=f"{session_of(run)}:",
-        name=RUN,
-        status=list(UNDER_WAY),
-        load_input=False,
-        load_output=False,
-    )
-    runs.sort(key=lambda one: (one.priority or 0, one.created_at or 0, one.workflow_id))
+    runs = in_order(list_runs(client, workflow_id_prefix=f"{session_of(run)}:", name=RUN, status=UNDER_WAY))
     own = next((one.queue_name for one in runs if one.workflow_id == run), None)
     first = runs[0].queue_name if runs and own else own
     return first if first and first != own else ""

@@ -24,8 +24,10 @@ from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, Final
 
+from dbos import DBOS, SetWorkflowID
+from dbos._error import DBOSWorkflowCancelledError
+
 from interpreters.durable.context import Meanwhile, Work
-from interpreters.durable.dbos._context import DBOS, DBOSWorkflowCancelledError, SetWorkflowID
 
 LOOKED_EVERY = 1.0
 """Seconds between two checks whether a run with a longer step was cancelled."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from attrs import frozen
+from dbos import DBOSClient
 from sqlalchemy import select
 
-from interpreters.durable.dbos._context import DBOSClient
 from interpreters.recording.sessions import SessionInfo, list_sessions
 from interpreters.recording.store import Executor, SqlStore
 from interpreters.recording.store.schema import LONGEST_NAME
@@ -36,7 +36,7 @@ POLLS_APART: Final = 0.02
 times a second used a whole core.
 """
 
-UNDER_WAY: Final = ("PENDING", "ENQUEUED")
+UNDER_WAY: Final = ["PENDING", "ENQUEUED"]
 
 ENDED: Final = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
@@ -103,6 +103,16 @@ def agent_of(run: Any) -> str:
     return str(name.removeprefix(f"{QUEUE}.")) if name.startswith(f"{QUEUE}.") else ""
 
 
+def list_runs(client: DBOSClient, **wanted: Any) -> list[Any]:
+    """Return the runs that match, without their messages and outcomes; see ``DBOSClient.list_workflows``."""
+    return client.list_workflows(**wanted, load_input=False, load_output=False)
+
+
+def in_order(runs: Iterable[Any]) -> list[Any]:
+    """Return runs in the order in which their queue hands them out."""
+    return sorted(runs, key=lambda one: (one.priority or 0, one.created_at or 0, one.workflow_id))
+
+
 def move(client: DBOSClient, run: Any, queue: str) -> None:
     """Move a run, if it is unchanged since the read, and all waiting runs of its session to a queue.
 
@@ -131,13 +141,12 @@ def move_stranded(client: DBOSClient, working: list[WorkerProcess], waiting: lis
     The wrong queue is that of another agent that no process has, or the common queue of earlier versions.
     """
     first: dict[str, Any] = {}
-    for one in sorted(waiting, key=lambda one: (one.priority or 0, one.created_at or 0, one.workflow_id)):
+    for one in in_order(waiting):
         if one.name == RUN and not (agent_of(one) and _is_done(working, one.app_version or "", agent_of(one))):
             first.setdefault(session_of(one.workflow_id), one)
     if not first:
         return False
-    begun = client.list_workflows(status="PENDING", name=RUN, load_input=False, load_output=False)
-    for one in begun:
+    for one in list_runs(client, status="PENDING", name=RUN):
         first.pop(session_of(one.workflow_id), None)
     moved = False
     for one in first.values():
@@ -175,7 +184,7 @@ def run_of(run: str) -> str:
 
 
 def clear(client: DBOSClient, store: SqlStore, older: float | None) -> int:
-    found = client.list_workflows(load_input=False, load_output=False)
+    found = list_runs(client)
     recorded = set(store.names())  # asked for behind the runs: whatever has ended until then is recorded
     now: float = store.database.read(lambda one: one.execute(select(store.database.now)).scalar_one(), time.time())
     ended = [one for one in found if one.status in ENDED]
@@ -201,7 +210,7 @@ def versions_of(client: DBOSClient, store: SqlStore, own: str) -> Iterator[Versi
     begun: dict[str, str] = {}
     runs: Counter[str] = Counter()
     wanted: set[tuple[str, str]] = set()
-    for one in client.list_workflows(load_input=False, load_output=False):
+    for one in list_runs(client):
         version = one.app_version or own
         begun.setdefault(session_of(one.workflow_id), version)
         if one.status in UNDER_WAY:
@@ -212,16 +221,12 @@ def versions_of(client: DBOSClient, store: SqlStore, own: str) -> Iterator[Versi
     working = live_workers(store)
     for version in sorted({own, *begun.values(), *(one.version for one in working)}):
         sessions = tuple(sorted(name for name, first in begun.items() if first == version))
-        yield Version(
-            version,
+        processes, left = (
             sum(one.is_of(version) for one in working),
-            runs[version],
-            sessions,
             tuple(name for name in sessions if name in unended),
-            tuple(
-                sorted(agent for of, agent in wanted if of == version and agent and not _is_done(working, of, agent))
-            ),
         )
+        absent = sorted(agent for of, agent in wanted if of == version and agent and not _is_done(working, of, agent))
+        yield Version(version, processes, runs[version], sessions, left, tuple(absent))
 
 
 def _is_done(working: Iterable[WorkerProcess], version: str, agent: str) -> bool:
@@ -255,9 +260,9 @@ class Unattended:
         if self._looks % TOLD_EVERY != 1:
             return
         working = live_workers(store)
-        enqueued = client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
+        enqueued = list_runs(client, status="ENQUEUED")
         if move_stranded(client, working, enqueued):
-            enqueued = client.list_workflows(status="ENQUEUED", load_input=False, load_output=False)
+            enqueued = list_runs(client, status="ENQUEUED")
         waiting = Counter((one.app_version, agent_of(one)) for one in enqueued if one.app_version)
         absent = {
             (version, "" if alone else agent)

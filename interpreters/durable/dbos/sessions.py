@@ -29,17 +29,15 @@ from functools import reduce
 from typing import Any
 from urllib.parse import quote
 
+from dbos import DBOS, DBOSClient, DBOSConfig
+from dbos._error import DBOSAwaitedWorkflowCancelledError, DBOSNonExistentWorkflowError
+
 from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, Input
 from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
 from interpreters.durable._pending_effects import answer_input, pending_of
 from interpreters.durable.dbos._context import (
-    DBOS,
-    DBOSAwaitedWorkflowCancelledError,
-    DBOSClient,
-    DBOSConfig,
-    DBOSNonExistentWorkflowError,
     JsonSerializer,
     database_urls,
     is_transient,
@@ -54,10 +52,12 @@ from interpreters.durable.dbos._versions import (
     POLLED_EVERY,
     QUEUE,
     RUN,
+    UNDER_WAY,
     Unattended,
     Version,
     agent_of,
     clear,
+    list_runs,
     poll_interval,
     process_name,
     queue_of,
@@ -178,7 +178,7 @@ class DBOSSessions(Closeable):
         own = self._agent(agent)
         self._check_started(session)
         client = self._connect()
-        runs = self._runs(session, ["PENDING", "ENQUEUED"])
+        runs = self._runs(session, UNDER_WAY)
         closing = [one for one in runs if one.workflow_id.startswith(f"{session}:{CLOSING}")]  # these close it too
         for one in runs:
             if one not in closing:
@@ -218,7 +218,7 @@ class DBOSSessions(Closeable):
 
         def status() -> list[Any]:
             with self._translate_errors():
-                return client.list_workflows(workflow_ids=[run], load_input=False, load_output=False)
+                return list_runs(client, workflow_ids=[run])
 
         wait_for(run, status, timeout, self.store)
         with self._translate_errors():
@@ -296,9 +296,11 @@ class DBOSSessions(Closeable):
             raise ConfigError(f"key has to be a text of 1 to 200 characters, not {show(key)}")
         hidden = None if event is None else own.redactor().hide(event)[0]
         closing = CLOSING if isinstance(event, CancelAsked) else ""
-        run = f"{session}:{closing}{uuid.uuid4().hex if key is None else _quote(key)}"
+        # Quoted, a key has only characters that are safe in every database, and never those of a worker's run id.
+        name = uuid.uuid4().hex if key is None else quote(key, safe="", errors="surrogatepass")
+        run = f"{session}:{closing}{name}"
         client = self._connect()
-        before = self._runs(session, ["PENDING", "ENQUEUED"])
+        before = self._runs(session, UNDER_WAY)
         with self._translate_errors():
             client.enqueue(
                 {
@@ -320,26 +322,18 @@ class DBOSSessions(Closeable):
 
     def _version_of(self, session: str) -> str:
         """Return the version of the session's first run: the logic that started a session also continues it."""
-        found = self._first(session)
+        found = self._runs(session, limit=1)
         return (found[0].app_version or self.version) if found else self.version
-
-    def _first(self, session: str) -> list[Any]:
-        with self._translate_errors():
-            return self._connect().list_workflows(
-                workflow_id_prefix=f"{session}:", limit=1, load_input=False, load_output=False
-            )
 
     def _check_started(self, session: str) -> None:
         """Raise for an unknown session: a misspelt name must not look like an idle session."""
-        if not self._first(session):
+        if not self._runs(session, limit=1):
             with JournalReader(self.recorder(session)):  # raises where nothing is recorded either
                 pass
 
-    def _runs(self, session: str, status: list[str]) -> list[Any]:
+    def _runs(self, session: str, status: list[str] | None = None, limit: int | None = None) -> list[Any]:
         with self._translate_errors():
-            return self._connect().list_workflows(
-                workflow_id_prefix=f"{session}:", status=status, load_input=False, load_output=False
-            )
+            return list_runs(self._connect(), workflow_id_prefix=f"{session}:", status=status, limit=limit)
 
     def _agent(self, name: str | None) -> DurableAgent:
         return agent_named(self.agents, name)
@@ -422,11 +416,8 @@ class DBOSSessions(Closeable):
             if watch.ident is not None:
                 watch.join()
             run_aside(lambda: DBOS.destroy(destroy_registry=True))
-            with (
-                contextlib.suppress(CogstepError),
-                self._translate_errors(),
-            ):  # else others go on once this process has ended
-                left.hand_over(self._connect())
+            with contextlib.suppress(CogstepError), self._translate_errors():
+                left.hand_over(self._connect())  # else others go on once this process has ended
             with contextlib.suppress(CogstepError):
                 self.store.join("")  # it works no more, though it may live on
             self.hosts.close()
@@ -488,8 +479,3 @@ class DBOSSessions(Closeable):
             with contextlib.suppress(CogstepError), self._translate_errors():
                 left.resume(self._connect())
                 unattended.look(self._connect(), self.store)
-
-
-def _quote(key: str) -> str:
-    """Quote a key for a run's id: the characters are safe in every database, and never occur in a worker's run id."""
-    return quote(key, safe="", errors="surrogatepass")

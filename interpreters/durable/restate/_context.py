@@ -21,6 +21,7 @@ from restate.server_context import ServerInvocationContext
 from restate.vm import FirstCompletedUnresolvedFuture, SingleUnresolvedFuture
 
 from cognition import CogstepError
+from interpreters.durable._errors import is_due_to
 from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.serialization import RunOutcome
 from interpreters.recording.journal import JournalLockedError, JournalWriteError
@@ -287,9 +288,4 @@ def to_server_error(error: Exception, hide: Callable[[str], str]) -> TerminalErr
 
 def is_transient(error: BaseException) -> bool:
     """Whether another attempt may succeed: the database is unavailable, or another process has the session."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, StoreError | JournalWriteError | JournalLockedError | OSError):
-            return True
-        cause = cause.__cause__
-    return False
+    return is_due_to(error, (StoreError, JournalWriteError, JournalLockedError, OSError))

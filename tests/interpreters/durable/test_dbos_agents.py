@@ -19,8 +19,9 @@ from tests.interpreters.databases import needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
+from dbos._error import DBOSWorkflowConflictIDError
+
 from interpreters.durable.dbos import _context as dbos_context
-from interpreters.durable.dbos._context import DBOSWorkflowConflictIDError
 from interpreters.durable.dbos._orphans import OrphanedRuns, queue_before
 from interpreters.durable.dbos._versions import (
     TOLD_EVERY,
