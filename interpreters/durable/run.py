@@ -23,7 +23,7 @@ from cognition import CogstepError, Input
 from interpreters.agents.resume import ReopenedSession, replay_into
 from interpreters.agents.session_builder import Parts
 from interpreters.durable._errors import DurableDivergedError
-from interpreters.durable._interpreter import DurableInterpreter, RunClock
+from interpreters.durable._interpreter import DurableInterpreter, RunClock, reserve_numbers
 from interpreters.durable._verifying_writer import VerifyingWriter
 from interpreters.durable.context import DurableContext
 from interpreters.durable.definition import DurableAgent
@@ -31,7 +31,7 @@ from interpreters.durable.serialization import RunOutcome, StepResult, WorkerSta
 from interpreters.loop.program.pending import outlives_its_run
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, Record
 from interpreters.recording.recorder import MayWait, Recorder
-from interpreters.recording.redactor import NUMBERED, Redactor
+from interpreters.recording.redactor import Redactor
 from interpreters.recording.replay import ReplayDivergedError, replay
 from interpreters.tools.offloading import run_to_end
 
@@ -117,9 +117,8 @@ async def _execute(
         if beginning.error:
             return RunOutcome(beginning.at, error=beginning.error).text()
         one, interpreter = opened[0] if opened else await open_at(beginning.lines)
-        one.redactor.reserve_numbers(_numbers(beginning))
-        ended = await interpreter.carry(beginning)
-        return ended.text()
+        reserve_numbers(one.redactor, input_text(beginning.event))
+        return (await interpreter.carry(beginning)).text()
     finally:
         for one, _ in opened:
             await _ask(one.recorder, one.journal.close)
@@ -130,17 +129,13 @@ async def _ask(recorder: Recorder, ask: Callable[[], Result]) -> Result:
     return await run_to_end(ask) if isinstance(recorder, MayWait) else ask()
 
 
-def _numbers(happened: StepResult) -> int:
-    return max(map(int, NUMBERED.findall(input_text(happened.event).encode())), default=0)
-
-
 def _open(agent: DurableAgent, session: str, recorder: Recorder, errand: WorkerStart | None) -> OpenedRun:
     if not _exists(recorder):
         if errand is None:
             parts = agent.begin(session, recorder)
         else:
             redactor = agent.redactor()
-            redactor.reserve_numbers(max(map(int, NUMBERED.findall(errand.text().encode())), default=0))
+            reserve_numbers(redactor, errand.text())
             parts = agent.begin_worker(session, recorder, errand.config, errand.state, redactor)
         records: tuple[Record, ...] = ()
     else:

@@ -24,6 +24,11 @@ NOT_REACHED = b"META0003"
 """The server's error code for an unreachable address."""
 
 
+def entrance_name(agent: str) -> str:
+    """Return the name of the virtual object that chooses the version for a session."""
+    return f"cogstep.{agent}"
+
+
 @frozen
 class HttpReply:
     status: int

@@ -65,9 +65,8 @@ class Performer(DurableInterpreter):
             parts = evolve(parts, program=parts.program.for_worker(session, tuple(parts.program.tools)))
         parts = evolve(parts, program=evolve(parts.program, reveal=redactor.reveal))
         nowhere: Any = None  # nothing is recorded here, and no step of an engine is begun
-        super().__init__(
-            parts, VerifyingWriter(nowhere, 0, (), redactor), redactor, nowhere, RunClock(agent.given.get("clock"))
-        )
+        writer, clock = VerifyingWriter(nowhere, 0, (), redactor), RunClock(agent.given.get("clock"))
+        super().__init__(parts, writer, redactor, nowhere, clock)
         self._named = redactor if worker else agent.redactor()
         """Reveals inputs. Placeholders of a client are known by name only; those of a worker's parent if this process
         knows them.

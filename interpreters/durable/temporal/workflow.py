@@ -75,9 +75,8 @@ REFUSED: Final = 2000
 NOBODY: Final = EffectId("")
 
 
-@workflow.defn(
-    name="cogstep.session", sandboxed=False
-)  # the core is pure, and the sandbox hides modules from its codec
+# The core is pure, and the sandbox hides modules from its codec.
+@workflow.defn(name="cogstep.session", sandboxed=False)
 class SessionWorkflow:
     """A session, until it receives ``end``. A subclass, declared in the same way, may have another engine."""
 
@@ -179,11 +178,10 @@ class SessionWorkflow:
 
     def _current_outcome(self) -> str:
         waiting = tuple(one.text for one in self._inbox)
-        kept = evolve(self._given, state=self._state, waiting=waiting, at=self._at, finished=self._finished)
         pending = tuple(one for effect_id, one in self._in_flight.items() if effect_id not in self._steps)
         unstarted = tuple(self._in_flight[effect_id] for effect_id in self._steps)
-        kept = evolve(kept, pending=pending, unstarted=unstarted)
-        return evolve(kept, error=self._error, ending=self._ending).text()
+        kept = evolve(self._given, state=self._state, waiting=waiting, pending=pending, unstarted=unstarted)
+        return evolve(kept, at=self._at, finished=self._finished, error=self._error, ending=self._ending).text()
 
     # ---------------------------------------------------------------------------------------------------------- inputs
 
@@ -206,21 +204,18 @@ class SessionWorkflow:
             await workflow.wait_condition(lambda: hearing.done() or self._cancellation() is not None)
         cancelled = self._cancellation()
         if hearing.done() or cancelled is None:
-            self._hear(letter, StepResult.read(await hearing))
+            happened = StepResult.read(await hearing)
+            if not happened.error:
+                self._advance(happened)
+            else:
+                self._refuse(happened.error)
+                self._finished = None if letter.is_message else self._finished
         else:
             hearing.cancel()
             self._inbox.remove(cancelled)
             for event in (letter.event, cancelled.event) if letter.is_message else (cancelled.event,):
                 self._step(event)  # nothing that is decided in between begins
         self._hearing = None
-
-    def _hear(self, letter: WaitingInput, happened: StepResult) -> None:
-        if happened.error:
-            self._refuse(happened.error)
-            if letter.is_message:
-                self._finished = None
-        else:
-            self._advance(happened)
 
     def _refuse(self, why: str) -> None:
         self._error = "; ".join(filter(None, (self._error, why)))[:REFUSED]
