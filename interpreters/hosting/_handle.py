@@ -40,7 +40,7 @@ from interpreters.hosting import _protocol as say
 from interpreters.hosting._errors import HostDiedError
 from interpreters.hosting._handle_undo import HandleUndo
 from interpreters.hosting._protocol import ProtocolError
-from interpreters.hosting._turn_stream import End, ToolWait, TurnStream
+from interpreters.hosting._turn_stream import ToolWait, TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.loop.program.message_content import Content
 from interpreters.loop.program.pending import Postponable, find_pending
@@ -402,7 +402,7 @@ class AgentHandle:
             turn, self._turn = self._turn, None
         if turn is not None:
             self._host.end_turn(turn.number)
-            turn.end(End(error=error))
+            turn.end(error)
 
     def settings(self, journal: str | os.PathLike[str] | None) -> say.Settings:
         given = self.given

@@ -183,7 +183,7 @@ class Host:
             case say.Forget(rules=rules):
                 session.run_now(request.id, lambda agent: agent.forget(*rules))
             case say.AskRemembered():
-                session.tell_remembered(request.id)
+                session.run_now(request.id, lambda agent: say.Remembered(request.id, agent.remembered))
             case say.Reset():
                 session.cancel(None, "the session was reset")
                 session.queue(request.id, lambda agent: agent.reset())

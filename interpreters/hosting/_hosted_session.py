@@ -282,16 +282,9 @@ class HostedSession:
         self._work.put(partial(self._report, identity, work))
 
     def run_now(self, identity: str, work: Callable[[Agent], object]) -> None:
-        """Run work immediately, also within a turn, such as setting the mode."""
+        """Run work immediately, also within a turn, such as setting the mode. It may return its own answer."""
         with self._gate:
             self._report(identity, work)
-
-    def tell_remembered(self, identity: str) -> None:
-        agent = self._agent
-        if agent is None:
-            self._send(say.Refused(identity, "AgentClosedError", CLOSED))
-        else:
-            self._send(say.Remembered(identity, agent.remembered))
 
     def dispose(self, identity: str | None, reason: str) -> None:
         """End the running turn and the session; pending effects stay pending."""
@@ -366,11 +359,11 @@ class HostedSession:
         try:
             if self._agent is None:
                 raise AgentClosedError(CLOSED)
-            self._run_alone(partial(work, self._agent))
+            done = self._run_alone(partial(work, self._agent))
         except Exception as error:
             self._send(say.Refused(identity, type(error).__name__, str(error)))
         else:
-            self._send(say.Accepted(identity))
+            self._send(done if isinstance(done, say.Remembered) else say.Accepted(identity))
 
     def _run_alone(self, work: Callable[[], Any]) -> Any:
         """Call ``work``, and repeat it while setting a mode makes the agent busy."""
@@ -394,12 +387,10 @@ class HostedSession:
 
     # ------------------------------------------------------------------------------------------- called by the agent
 
-    def _send_notice(self, turn: HostedTurn, notice: Notice) -> bool:
+    def _send_notice(self, turn: HostedTurn, notice: Notice) -> None:
         with self._lock:
-            if turn is not self._turn:
-                return False
-            self._send(notice)
-            return True
+            if turn is self._turn:
+                self._send(notice)
 
     def _observe(self, event: Event) -> None:
         turn = self._turn

@@ -15,7 +15,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from cognition import CallTool, CogstepError, ConfigError, EffectId, ToolFailed, ToolReturned
 from cognition.base.checking import show
@@ -42,12 +42,8 @@ if TYPE_CHECKING:
     import asyncio
 
 
-@frozen
-class End:
-    """The last item in a stream's queue."""
-
-    result: RunResult | None = None
-    error: BaseException | None = None
+End = RunResult | BaseException
+"""The last item in a stream's queue."""
 
 
 class Job(Turn):
@@ -198,10 +194,9 @@ class TurnStream:
         """
         if self._end is None:
             raise CogstepError("the turn has not ended yet; read the stream to its end first")
-        if self._end.error is not None:
-            raise self._end.error
-        assert self._end.result is not None
-        return self._end.result
+        if isinstance(self._end, BaseException):
+            raise self._end
+        return self._end
 
     def __iter__(self) -> Iterator[Event | ToolWait]:
         self._handle.check_for_loop()
@@ -220,8 +215,8 @@ class TurnStream:
             shown = self._take_item(item)
             if shown is not None:
                 return shown
-        if self._end.error is not None:
-            raise self._end.error
+        if isinstance(self._end, BaseException):
+            raise self._end
         raise StopIteration
 
     def __aiter__(self) -> TurnStream:
@@ -237,12 +232,7 @@ class TurnStream:
             try:
                 item = self._items.get_nowait()
             except Empty:
-                timer = None if self._deadline is None else loop.call_later(self._seconds_left(), _wake_up, wake)
-                try:
-                    await wake
-                finally:
-                    if timer is not None:
-                        timer.cancel()
+                await asyncio.wait([wake], timeout=None if self._deadline is None else self._seconds_left())
                 self._check_clock()
                 continue
             if _is_seen_first(item) and self._handle.observers.deliveries:
@@ -252,8 +242,8 @@ class TurnStream:
             shown = self._take_item(item, loop)
             if shown is not None:
                 return shown
-        if self._end.error is not None:
-            raise self._end.error
+        if isinstance(self._end, BaseException):
+            raise self._end
         raise StopAsyncIteration
 
     def _take_item(
@@ -261,7 +251,7 @@ class TurnStream:
     ) -> Event | ToolWait | None:
         """Handle the next item of the queue; return it if it is for the reader."""
         if isinstance(item, End):
-            self._end = item if self._fault is None else End(error=self._fault)
+            self._end = item if self._fault is None else self._fault
             for job in list(self._jobs.values()):
                 job.withdraw()
             return None
@@ -399,9 +389,9 @@ class TurnStream:
                     job.stop()
                     self._put(job)
             case say.TurnEnded():
-                self.end(End(RunResult(notice.outcome, notice.usage, notice.messages, notice.number)))
+                self.end(RunResult(notice.outcome, notice.usage, notice.messages, notice.number))
             case say.TurnBroken(error=error, message=message):
-                self.end(End(error=error_named(error, message)))
+                self.end(error_named(error, message))
             case _:
                 pass
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from cognition import ConfigError
@@ -42,17 +43,10 @@ def format_parts(parts: tuple[Part, ...]) -> str:
 
 
 def _join_texts(parts: list[Part]) -> Iterator[Part]:
-    texts: list[str] = []
-    for part in parts:
-        if isinstance(part, TextPart):
-            texts.append(part.text)
-            continue
-        if texts:
-            yield TextPart("\n".join(texts))
-            texts = []
-        yield part
-    if texts:
-        yield TextPart("\n".join(texts))
+    for _, run in groupby(parts, type):
+        alike = list(run)
+        texts = [part.text for part in alike if isinstance(part, TextPart)]
+        yield from [TextPart("\n".join(texts))] if texts else alike
 
 
 def _repeats(parts: list[Part], structured: Any) -> bool:

@@ -101,9 +101,6 @@ def _parameters(listed: ListedTool) -> tuple[dict[str, Any], tuple[LeftOut, ...]
 def _describe_limits(server: MCPServer, listed: ListedTool, left: tuple[LeftOut, ...]) -> MCPProblem | None:
     if not left:
         return None
-    words = "; ".join(map(str, left[:MOST_SAID])) + (
-        f"; and {len(left) - MOST_SAID} more" if len(left) > MOST_SAID else ""
-    )
-    return MCPProblem(
-        server.name, listed.name[:80], f"arguments are not held to all of its schema: {words}", left_out=False
-    )
+    more = [f"and {len(left) - MOST_SAID} more"] if len(left) > MOST_SAID else []
+    said = f"arguments are not held to all of its schema: {'; '.join([*map(str, left[:MOST_SAID]), *more])}"
+    return MCPProblem(server.name, listed.name[:80], said, left_out=False)

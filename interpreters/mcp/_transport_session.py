@@ -23,11 +23,11 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
 
-from interpreters.mcp import _http_transport as web, _stdio_transport as stdio
+from interpreters.mcp import _http_transport as web
 from interpreters.mcp._json_limits import LONGEST_MESSAGE
 from interpreters.mcp._listing import ListedTool, MCPProblem, read_tools
 from interpreters.mcp._losses import LONGEST, LostError, RequestRefusedError
-from interpreters.mcp._server_process import LINGER, ServerProcess, UnstartableError
+from interpreters.mcp._stdio_transport import LINGER, ServerProcess, UnstartableError, transport
 from interpreters.mcp.server_config import Hider, MCPServer
 from interpreters.tools.failures import describe
 
@@ -262,7 +262,7 @@ async def open_session(
             else:
                 child = await ServerProcess.start(server)
                 stack.push_async_callback(child.end)
-                streams = await stack.enter_async_context(stdio.transport(child))
+                streams = await stack.enter_async_context(transport(child))
             dispatcher = _Dispatcher(*streams, server=server)
             session = await stack.enter_async_context(
                 ClientSession(

@@ -162,24 +162,19 @@ class ServerManager:
         Raises:
             MCPServerError: servers that are not ``optional`` can't be reached; it names all of them.
         """
-        found = await asyncio.gather(*map(self._try, self.connections.values()))
-        failed = [one for one in found if one is not None]
-        for connection, why in failed:
-            if connection.server.optional:
-                LOG.warning("the MCP server %s can't be reached: %s", connection.server.name, why)
-        lost = [(connection.server.name, why) for connection, why in failed if not connection.server.optional]
+        lost: list[tuple[str, str]] = []
+        tried = await asyncio.gather(*(one.connect() for one in self.connections.values()), return_exceptions=True)
+        for connection, error in zip(self.connections.values(), tried, strict=True):
+            if isinstance(error, BaseException):
+                why = connection.why or str(error)
+                if connection.server.optional:
+                    LOG.warning("the MCP server %s can't be reached: %s", connection.server.name, why)
+                else:
+                    lost.append((connection.server.name, why))
         if lost:
             told = "; ".join(f"{name}: {why}" for name, why in lost)
             many = "an MCP server" if len(lost) == 1 else f"{len(lost)} MCP servers"
             raise MCPServerError(f"{many} can't be reached: {told}", *(name for name, _ in lost))
-
-    @staticmethod
-    async def _try(connection: Connection) -> tuple[Connection, str] | None:
-        try:
-            await connection.connect()
-        except Exception as error:
-            return connection, connection.why or str(error)
-        return None
 
     async def close(self) -> None:
         """End all connections and all calls that wait for them."""

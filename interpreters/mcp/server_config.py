@@ -67,9 +67,8 @@ def _check_pairs(instance: MCPServer, attribute: Attribute[Any], value: Mapping[
     for name, text in value.items():
         bad = "=\0" if attribute.name == "env" else ":\0\r\n"
         if not name or any(sign in name for sign in bad) or any(sign in text for sign in bad[1:]):
-            raise ConfigError(
-                f"MCP server {instance.name!r}: {attribute.name} has a name or a value that can't be sent"
-            )
+            what = f"{attribute.name} has a name or a value that can't be sent"
+            raise ConfigError(f"MCP server {instance.name!r}: {what}")
 
 
 def _names(value: Mapping[str, str]) -> str:
@@ -128,12 +127,10 @@ class MCPServer:
             raise ConfigError(f"MCP server {self.name!r} needs either a command to start or a url, and not both")
         if self.url:
             _check_url(self)
-        foreign = ("args", "env", "cwd") if self.url else ("headers",)
+        foreign, owner = (("args", "env", "cwd"), "a command") if self.url else (("headers",), "a url")
         for one in foreign:
             if getattr(self, one):
-                raise ConfigError(
-                    f"MCP server {self.name!r} has {one}, which belongs to {'a command' if self.url else 'a url'}"
-                )
+                raise ConfigError(f"MCP server {self.name!r} has {one}, which belongs to {owner}")
         if "\0" in "".join((self.command, *self.args, self.cwd)):
             raise ConfigError(f"MCP server {self.name!r}: a NUL can't stand in a command")
         if self.output_limit is not None and self.output_limit < 1:
@@ -210,9 +207,9 @@ def _find_shaped(text: str, value: str) -> Iterator[str]:
 
 
 SHOWN: Mapping[str, Callable[[Any], str]] = {
-    "headers": lambda value: _names(value),
-    "env": lambda value: _names(value),
-    "url": lambda value: repr(hide_url_keys(value)),
+    "headers": _names,
+    "env": _names,
+    "url": lambda url: repr(hide_url_keys(url)),
 }
 """How ``repr`` shows fields that may contain keys."""
 
@@ -228,9 +225,8 @@ def _check_url(server: MCPServer) -> None:
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"MCP server {server.name!r}: the url has to be one of http:// or https://")
     if not server.url.isascii() or not server.url.isprintable() or " " in server.url:
-        raise ConfigError(
-            f"MCP server {server.name!r}: the url has a character that has to be written as %20 and the like"
-        )
+        what = "the url has a character that has to be written as %20 and the like"
+        raise ConfigError(f"MCP server {server.name!r}: {what}")
 
 
 def hide_url_keys(url: str) -> str:

@@ -166,19 +166,12 @@ class MCPService:
     async def _list_tools(self, _context: Asked, _params: Any) -> types.ListToolsResult:
         import mcp.types as types
 
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=name,
-                    description=tool.spec.description,
-                    input_schema={"type": "object", **tool.spec.parameters},
-                    annotations=types.ToolAnnotations(
-                        read_only_hint=tool.spec.read_only, idempotent_hint=tool.spec.repeatable
-                    ),
-                )
-                for name, tool in self.tools.items()
-            ]
-        )
+        listed: list[types.Tool] = []
+        for name, tool in self.tools.items():
+            said, schema = tool.spec.description, {"type": "object", **tool.spec.parameters}
+            hints = types.ToolAnnotations(read_only_hint=tool.spec.read_only, idempotent_hint=tool.spec.repeatable)
+            listed.append(types.Tool(name=name, description=said, input_schema=schema, annotations=hints))
+        return types.ListToolsResult(tools=listed)
 
     async def _call_tool(self, context: Asked, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = params.arguments or {}
@@ -207,18 +200,13 @@ class MCPService:
         if verdict.action == "deny":
             return _result(f"this call is not permitted: {verdict.reason}", failed=True)
         if verdict.action == "ask":
-            refused = await self._explain_refusal(effect, tool, verdict.reason)
-            if refused:
-                return _result(refused, failed=True)
+            if self._approve is None:
+                return _result(f"{NOBODY} ({verdict.reason})", failed=True)
+            question = AskApproval(effect.effect_id, effect.call, verdict.reason)
+            ask = partial(answer_at_once, self._approve, question, tool, self._deps, self._session)
+            if not await run_in_thread(ask):
+                return _result("the user refused this call", failed=True)
         return await self._run(context, tool, effect)
-
-    async def _explain_refusal(self, effect: CallTool, tool: Tool[..., Any], reason: str) -> str:
-        """Return why a call that needs approval is refused; empty if it may run."""
-        if self._approve is None:
-            return f"{NOBODY} ({reason})"
-        question = AskApproval(effect.effect_id, effect.call, reason)
-        given = await run_in_thread(partial(answer_at_once, self._approve, question, tool, self._deps, self._session))
-        return "" if given else "the user refused this call"
 
     async def _run(self, context: Asked, tool: Tool[..., Any], effect: CallTool) -> types.CallToolResult:
         progress = _Progress(context, asyncio.get_running_loop())

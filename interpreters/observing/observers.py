@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,7 @@ class Observers:
         self._shown = shown
         self._weakened = dict(weakened or {})
         """Weakened tools not yet emitted; ``_untold`` contains such warnings."""
-        self._untold = warnings
+        self._untold = deque(warnings)
         for message in warnings:
             LOG.warning("%s", shown_name(message, LONGEST_LINE))
         self._session = session
@@ -207,9 +208,7 @@ class Observers:
             tool = next(iter(self._weakened))
             self.emit(events.ToolWeakened(tool, self._weakened.pop(tool)))
         while self._untold:
-            message, *rest = self._untold
-            self._untold = tuple(rest)
-            self.emit(events.WarningRaised(message))
+            self.emit(events.WarningRaised(self._untold.popleft()))
         here: AgentState | None = None
         for state, value in events_of(before, event, transition):
             if state is not here:
