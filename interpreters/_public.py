@@ -71,9 +71,6 @@ from interpreters.loop.program.questions import (
 from interpreters.loop.program.system_prompt import (
     SystemPromptError as SystemPromptError,
 )
-from interpreters.mcp.agent_tools import (
-    agent_tool as agent_tool,
-)
 from interpreters.mcp.client import (
     AsyncMCPServers as AsyncMCPServers,
     MCPServers as MCPServers,
@@ -87,6 +84,7 @@ from interpreters.mcp.server_config import (
 )
 from interpreters.mcp.service import (
     MCPService as MCPService,
+    agent_tool as agent_tool,
 )
 from interpreters.observing import (
     events as events,

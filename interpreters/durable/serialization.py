@@ -104,15 +104,12 @@ class WorkerStart:
     task: Input
 
     def text(self) -> str:
-        return encode_json(
-            {"config": to_data(self.config), "state": to_data(self.state), "task": to_data(self.task, Input)}
-        )
+        return encode_json(to_data(self))
 
     @classmethod
     def read(cls, text: str) -> WorkerStart:
-        data = json.loads(text)
-        config, state = from_data(data["config"], AgentConfig), from_data(data["state"], AgentState)
-        return cls(config, state, from_data(data["task"], Input))
+        start: WorkerStart = from_data(json.loads(text), WorkerStart)
+        return start
 
 
 @frozen
@@ -131,13 +128,9 @@ class RunOutcome:
 
     def text(self) -> str:
         """Return this as JSON."""
-        data: dict[str, Any] = {"at": self.at, "turn": self.turn}
+        data: dict[str, Any] = {"at": self.at, "turn": self.turn, **to_data(self)}
         if self.finished is not None:
-            data["finished"] = to_data(self.finished)
-        if self.pending:
-            data["pending"] = [to_data(effect, Postponable) for effect in self.pending]
-        if self.error:
-            data["error"] = self.error
+            data["finished"] = to_data(self.finished)  # with its tag
         return encode_json(data)
 
     @classmethod

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from cognition import AskApproval, CallTool, ConfigError, Image, Policy, ToolCall, ToolFailed, ToolReturned
+from cognition.base.errors import CogstepError
 from cognition.base.ids import EffectId
 from cognition.values.features import Mode
+from interpreters.agents.agent import Agent
 from interpreters.loop.program.approvals import Approve
 from interpreters.loop.program.program import answer_at_once
 from interpreters.mcp._tool_call import KEY
-from interpreters.tools.context import ToolContext
+from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.external import ExternalTool, Usable, as_tools
 from interpreters.tools.offloading import run_in_thread
 from interpreters.tools.tool import LEFT, Tool, run_tool, run_tool_async
@@ -47,6 +49,9 @@ REMEMBERED = 1000
 """Number of keyed calls whose results are stored for a repetition."""
 
 LONGEST_KEY = 200
+DESCRIPTION = (
+    "Ask an agent that works on its own and answers when it is done. It knows nothing of what was said before."
+)
 NOBODY = "it needs an approval, and nobody is there who could give one"
 
 
@@ -288,3 +293,35 @@ class _TokenCheck:
                 await send({"type": "http.response.body", "body": b"the token is missing or wrong\n"})
                 return
         await self.app(scope, receive, send)
+
+
+def agent_tool(make: Callable[[], Agent], *, name: str = "ask_agent", description: str = DESCRIPTION) -> Tool[..., Any]:
+    """Return a tool that sends a message to an agent. Each call is a separate conversation; calls may run concurrently.
+
+    The agent's tool calls are reported as progress. Cancelling a call cancels the agent's turn. A call fails if its
+    turn fails or waits for an answer, since no user can give it.
+
+    Args:
+        make: returns a new agent, which is closed after its answer. Its model may be shared.
+        name: the tool's name.
+        description: for the model: the agent's purpose.
+    """
+
+    def ask(message: str, context: ToolContext[Any]) -> str:
+        try:
+            with make() as agent:
+                context.when_cancelled(agent.cancel)
+                with agent.stream(message) as turn:
+                    for event in turn:
+                        if isinstance(event.value, CallTool):
+                            context.progress(f"calls {event.value.call.name}")
+                result = turn.result
+                if result.pending:
+                    agent.cancel("nobody answers here")
+                return result.raise_for_failure().text
+        except CogstepError as error:
+            raise ToolError(str(error)) from error
+        finally:
+            context.when_cancelled(None)
+
+    return Tool(ask, name=name, description=description)

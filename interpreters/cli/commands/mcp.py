@@ -165,7 +165,7 @@ def _serve(options: argparse.Namespace) -> int:
     from interpreters.cli.options.program_options import program_options
     from interpreters.cli.options.tool_options import choose_tools
     from interpreters.cli.session.session import protect
-    from interpreters.mcp.service import MCPService
+    from interpreters.mcp.service import MCPService, agent_tool
 
     token = _token(options)
     _as_of_a_session(options)
@@ -180,7 +180,6 @@ def _serve(options: argparse.Namespace) -> int:
     model = None
     if options.as_agent is not None:
         from interpreters.cli.options.model_options import load_options
-        from interpreters.mcp.agent_tools import agent_tool
         from runtime import load_model
 
         make = _agents(options, tools, approve)

@@ -36,7 +36,6 @@ from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, 
 from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
-from interpreters.durable._pending_effects import answer_input, pending_of
 from interpreters.durable.dbos._context import (
     JsonSerializer,
     database_urls,
@@ -46,13 +45,13 @@ from interpreters.durable.dbos._context import (
     should_log,
     unusable_error,
 )
-from interpreters.durable.dbos._orphans import WORK, OrphanedRuns
-from interpreters.durable.dbos._steps import Cancellations, Steps, spare_lookups
-from interpreters.durable.dbos._versions import (
+from interpreters.durable.dbos._runs import (
     POLLED_EVERY,
     QUEUE,
     RUN,
     UNDER_WAY,
+    WORK,
+    OrphanedRuns,
     Unattended,
     Version,
     agent_of,
@@ -64,7 +63,8 @@ from interpreters.durable.dbos._versions import (
     versions_of,
     wait_for,
 )
-from interpreters.durable.definition import NAME, DurableAgent, agent_named
+from interpreters.durable.dbos._steps import Cancellations, Steps, spare_lookups
+from interpreters.durable.definition import NAME, DurableAgent, agent_named, answer_input, pending_of
 from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
 from interpreters.durable.run import run_durably, run_worker
 from interpreters.durable.serialization import RunOutcome, input_text

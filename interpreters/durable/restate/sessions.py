@@ -30,8 +30,7 @@ from cognition import CancelAsked, CogstepError, ConfigError, Input
 from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
-from interpreters.durable._pending_effects import answer_input, pending_of
-from interpreters.durable.definition import DurableAgent, agent_named
+from interpreters.durable.definition import DurableAgent, agent_named, answer_input, pending_of
 from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
 from interpreters.durable.restate._client import RestateServer, entrance_name
 from interpreters.durable.serialization import RunOutcome, input_text
