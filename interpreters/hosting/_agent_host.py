@@ -212,8 +212,14 @@ class AgentHost(Closeable):
     def _start(self, choice: ModelChoice | None, seconds: float | None) -> AgentHost:
         try:
             started = self.request(lambda identity: say.Start(identity, say.VERSION, choice), seconds)
-        except HostTimeoutError as error:
-            self._give_up(str(error))
+        except HostTimeoutError as error:  # it hangs: a process is killed, and a thread can only be abandoned
+            if self.process is not None:
+                kill(self.process)
+                self.close()
+            else:
+                self.send(say.Shutdown())
+                self._channel.close()
+                self._end(str(error))
             raise
         except BaseException:
             self.close()
@@ -333,16 +339,6 @@ class AgentHost(Closeable):
             self._watcher.join(CLOSE_SECONDS)
         for handle in list(self._handles.values()):
             handle.observers.close()
-
-    def _give_up(self, reason: str) -> None:
-        """Handle a host that hangs: kill its process. A thread can't be killed and is abandoned."""
-        if self.process is not None:
-            kill(self.process)
-            self.close()
-        else:
-            self.send(say.Shutdown())
-            self._channel.close()
-            self._end(reason)
 
     def __del__(self) -> None:
         """End the sessions if the host was not closed. A later writer of their recordings waits for that end."""
@@ -493,11 +489,7 @@ def _watch(find: Callable[[], AgentHost | None], gone: threading.Event, seconds:
         del host
 
 
-ANSWERED_BY: dict[type, type] = {
-    say.Start: say.Started,
-    say.AskRemembered: say.Remembered,
-    **dict.fromkeys((say.Init, say.Fork), say.Ready),
-}
+ANSWERED_BY = {say.Start: say.Started, say.Init: say.Ready, say.Fork: say.Ready, say.AskRemembered: say.Remembered}
 """The type of the answer to a request; ``Accepted`` for all others."""
 
 
@@ -518,20 +510,13 @@ def start_host(
         found = {"PYTHONPATH": os.pathsep.join([*starting.module_path(), *starting.HOMES]), "PYTHONSAFEPATH": "1"}
         return starting.run(command, env=found | environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     named = {name: place_of(make) for name, make in factories.items()}
-    folders = [starting.folder_of(place.partition(":")[0]) for place in named.values()]
-    return starting.start(
-        CHILD,
-        [
-            *(f"--factory={name}={place}" for name, place in named.items()),
-            *([] if load is None else [f"--model={load}"]),
-            "--files=/",  # it is this program alone that speaks to it
-        ],
-        environ=environ,
-        folder=None,
-        folders=[folder for folder in folders if folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    places = [starting.folder_of(place.partition(":")[0]) for place in named.values()]
+    arguments = ["--files=/"]  # it is this program alone that speaks to it
+    arguments += [f"--factory={name}={place}" for name, place in named.items()]
+    arguments += [] if load is None else [f"--model={load}"]
+    folders = [folder for folder in places if folder]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return starting.start(CHILD, arguments, environ=environ, folder=None, folders=folders, **pipes)
 
 
 def place_of(factory: str | Callable[..., Any]) -> str:

@@ -121,11 +121,11 @@ class Host:
         try:
             line = line_of(notice, say.LONGEST)
         except ConfigError as error:  # such as a model that says of its costs that they are infinite
-            line = line_of(
-                say.TurnBroken(notice.session, notice.turn, "ConfigError", str(error))
-                if isinstance(notice, say.TurnEnded)
-                else say.Faulted(str(error))
-            )
+            if isinstance(notice, say.TurnEnded):
+                notice = say.TurnBroken(notice.session, notice.turn, "ConfigError", str(error))
+            else:
+                notice = say.Faulted(str(error))
+            line = line_of(notice)
         self._channel.send(line)
 
     def _answer_unreadable(self, error: ProtocolError) -> None:
@@ -275,11 +275,8 @@ class Host:
         self._begin(request, partial(self._branch, request, origin.journal))
 
     def _branch(self, request: say.Fork, origin: str, tools: list[RemoteTool], **given: Any) -> Agent:
-        given |= {
-            "turn": request.after,
-            "foreign": request.foreign,
-            **(_configured(request) if request.foreign else {}),
-        }
+        given |= {"turn": request.after, "foreign": request.foreign}
+        given |= _configured(request) if request.foreign else {}
         return Agent.fork(origin, self._find_model(), tools, request.config.system or None, **given)
 
     def _find_model(self) -> Runtime:

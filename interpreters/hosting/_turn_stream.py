@@ -57,7 +57,8 @@ class Job(Turn):
         super().__init__()
         self.asked = asked
         self.effect = asked.effect
-        self.key = (asked.owner, asked.effect.effect_id)
+        self.place = (asked.session, asked.turn, asked.owner, asked.effect.effect_id)
+        self.key = self.place[2:]
         self.context: ToolContext[Any] | None = None
         self.dropped = False
         self.withdraw: Callable[[], object] = lambda: None
@@ -457,7 +458,7 @@ class TurnStream:
                 call_id=effect.call.id,
                 effect_id=effect.effect_id,
                 tool=effect.call.name,
-                report=partial(self._progress, job),
+                report=lambda text: self._handle.send(say.ProgressReport(*job.place, text)),
                 begins=partial(job.try_begin, effect.effect_id),
                 keeper=self._handle.kept.undo_hook(spawning_effect(asked.owner, self._handle.key) or effect.effect_id),
             )
@@ -483,10 +484,6 @@ class TurnStream:
             return None
         began = job.try_begin(effect.effect_id)
         return ToolWait(effect, job.asked.owner, partial(self._answer, job)) if began else None
-
-    def _progress(self, job: Job, text: str) -> None:
-        asked = job.asked
-        self._handle.send(say.ProgressReport(asked.session, asked.turn, asked.owner, asked.effect.effect_id, text))
 
     def _scope(self, job: Job) -> Scope:
         owner = job.asked.owner
@@ -529,15 +526,14 @@ class TurnStream:
 
     def _answer(self, job: Job, answer: Any) -> None:
         if self._jobs.pop(job.key, None) is job:
-            asked = job.asked
-            effect_id = asked.effect.effect_id
+            owner, effect_id = job.key
             if job.context is not None and job.context.error is not None:
                 self._causes[job.key] = job.context.error
-            if answer is LATER and spawning_effect(asked.owner, self._handle.key) is not None:
+            if answer is LATER and spawning_effect(owner, self._handle.key) is not None:
                 answer = ToolFailed(effect_id, NOT_FOR_WORKERS)  # of all others, the performer saw to it
-            parts = (asked.session, asked.turn, asked.owner, effect_id)
+            place = job.place
             try:
-                self._handle.send(say.EffectPostponed(*parts) if answer is LATER else say.Performed(*parts, answer))
+                self._handle.send(say.EffectPostponed(*place) if answer is LATER else say.Performed(*place, answer))
             except CogstepError as unsaid:  # no message can hold it
                 self._break(unsaid)
 

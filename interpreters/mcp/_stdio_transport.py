@@ -257,8 +257,7 @@ def message_of(line: bytes) -> SessionMessage | None:
         found = ID.search(line[:HEAD])
     if found is None:
         return None
-    error = JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=ErrorData(code=PARSE_ERROR, message=UNREADABLE))
-    return SessionMessage(error)
+    return SessionMessage(_error(int(found[1]), PARSE_ERROR, UNREADABLE))
 
 
 class LineSplitter:
@@ -277,7 +276,8 @@ class LineSplitter:
             if not self._skipping:
                 yield line
             elif (found := ID.search(line)) is not None:
-                yield _answer(int(found[1]))
+                answer = _error(int(found[1]), INTERNAL_ERROR, TOO_LONG)
+                yield answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
             self._skipping = False
         self._take(rest)
 
@@ -289,6 +289,5 @@ class LineSplitter:
                 self._skipping = True
 
 
-def _answer(request: int) -> bytes:
-    error = JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=INTERNAL_ERROR, message=TOO_LONG))
-    return error.model_dump_json(by_alias=True, exclude_unset=True).encode()
+def _error(request: int, code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=message))

@@ -264,13 +264,9 @@ async def open_session(
                 stack.push_async_callback(child.end)
                 streams = await stack.enter_async_context(transport(child))
             dispatcher = _Dispatcher(*streams, server=server)
-            session = await stack.enter_async_context(
-                ClientSession(
-                    dispatcher=dispatcher,
-                    message_handler=receive,
-                    client_info=Implementation(name="cogstep", version=""),
-                )
-            )
+            ours = Implementation(name="cogstep", version="")
+            session = ClientSession(dispatcher=dispatcher, message_handler=receive, client_info=ours)
+            await stack.enter_async_context(session)
             try:
                 await session.discover()
             except (MCPError, RuntimeError, ValueError):  # an older server, with none of our versions, or an odd answer

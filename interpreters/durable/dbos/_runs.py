@@ -240,10 +240,8 @@ def versions_of(client: DBOSClient, store: SqlStore, own: str) -> Iterator[Versi
     working = live_workers(store)
     for version in sorted({own, *begun.values(), *(one.version for one in working)}):
         sessions = tuple(sorted(name for name, first in begun.items() if first == version))
-        processes, left = (
-            sum(one.is_of(version) for one in working),
-            tuple(name for name in sessions if name in unended),
-        )
+        processes = sum(one.is_of(version) for one in working)
+        left = tuple(name for name in sessions if name in unended)
         absent = sorted(agent for of, agent in wanted if of == version and agent and not _is_done(working, of, agent))
         yield Version(version, processes, runs[version], sessions, left, tuple(absent))
 
