@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from attrs import define, evolve, field
@@ -325,9 +324,7 @@ class TurnStream:
     def __enter__(self) -> TurnStream:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if self._end is None:
             self._stop(LEFT, keep=_is_interrupt(error))
             while self._end is None:  # what still comes is read by nobody
@@ -340,9 +337,7 @@ class TurnStream:
     async def __aenter__(self) -> TurnStream:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if self._end is not None:
             return
         import asyncio

@@ -37,48 +37,38 @@ def make_tool(
     The server's annotations can only add restrictions: ``destructiveHint`` requires approval. Only the user can declare
     a tool read-only or repeatable.
     """
-    parameters, left = _parameters(listed)
-    try:
-        return _build_tool(server, listed, name, call, parameters, left), _describe_limits(server, listed, left)
-    except ConfigError as error:  # it can be checked, and no model can be held to it, as where it goes in a circle
-        left = (LeftOut("$", "the schema", str(error)),)
-    try:
-        return _build_tool(server, listed, name, call, dict(OPEN), left), _describe_limits(server, listed, left)
-    except ConfigError as error:
-        return None, MCPProblem(server.name, listed.name[:80], str(error))
-
-
-def _build_tool(
-    server: MCPServer,
-    listed: ListedTool,
-    name: str,
-    call: Call,
-    parameters: dict[str, Any],
-    left: tuple[LeftOut, ...],
-) -> Tool[..., Any]:
-    description = listed.description
-    if parameters == OPEN and left and len(text := json.dumps(listed.parameters)) <= LONGEST_SCHEMA:
-        description = f"{description}\n\nIts parameters, as a JSON Schema: {text}".strip()
     read_only = matches(listed.name, server.read_only)
     repeatable = read_only or matches(listed.name, server.idempotent)
-    asks = server.approval
-    if asks is None:
-        asks = listed.is_destructive
+    asks = listed.is_destructive if server.approval is None else server.approval
 
     async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
         return await call(listed, arguments, context)
 
-    return Tool.from_schema(
-        name=name,
-        description=description,
-        parameters=parameters,
-        function=function,
-        read_only=read_only,
-        idempotent=repeatable,
-        approval=asks and not read_only,
-        retries=RETRIES if repeatable else (),
-        output_limit=server.output_limit,
-    )
+    def build(parameters: dict[str, Any], left: tuple[LeftOut, ...]) -> tuple[Tool[..., Any], MCPProblem | None]:
+        description = listed.description
+        if parameters == OPEN and left and len(text := json.dumps(listed.parameters)) <= LONGEST_SCHEMA:
+            description = f"{description}\n\nIts parameters, as a JSON Schema: {text}".strip()
+        tool = Tool.from_schema(
+            name=name,
+            description=description,
+            parameters=parameters,
+            function=function,
+            read_only=read_only,
+            idempotent=repeatable,
+            approval=asks and not read_only,
+            retries=RETRIES if repeatable else (),
+            output_limit=server.output_limit,
+        )
+        return tool, _describe_limits(server, listed, left)
+
+    try:
+        return build(*_parameters(listed))
+    except ConfigError as error:  # it can be checked, and no model can be held to it, as where it goes in a circle
+        left = (LeftOut("$", "the schema", str(error)),)
+    try:
+        return build(dict(OPEN), left)
+    except ConfigError as error:
+        return None, MCPProblem(server.name, listed.name[:80], str(error))
 
 
 def with_recorded_spec(tool: Tool[..., Any], spec: ToolSpec) -> Tool[..., Any]:

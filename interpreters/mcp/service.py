@@ -214,7 +214,7 @@ class MCPService:
         return await self._run(context, tool, effect)
 
     async def _run(self, context: Asked, tool: Tool[..., Any], effect: CallTool) -> types.CallToolResult:
-        progress = _Progress(context, asyncio.get_running_loop())
+        progress = _Progress(context)
         given: ToolContext[Any] = ToolContext(
             self._deps,
             session=self._session,
@@ -250,19 +250,14 @@ def _result(text: str, *, failed: bool = False, images: tuple[Image, ...] = ()) 
 class _Progress:
     """Sends a tool's progress reports in order, from any thread."""
 
-    def __init__(self, context: Asked, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, context: Asked) -> None:
         self._context = context
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
         self._texts: asyncio.Queue[str | None] = asyncio.Queue()
-        self._sending: asyncio.Task[None] | None = None
+        self._sending = asyncio.ensure_future(self._send())
 
     def report(self, text: str) -> None:
-        self._loop.call_soon_threadsafe(self._add, text)
-
-    def _add(self, text: str) -> None:
-        self._texts.put_nowait(text)
-        if self._sending is None:
-            self._sending = asyncio.ensure_future(self._send())
+        self._loop.call_soon_threadsafe(self._texts.put_nowait, text)
 
     async def _send(self) -> None:
         for number in itertools.count(1):
@@ -272,9 +267,8 @@ class _Progress:
             await self._context.session.report_progress(number, message=text)
 
     async def end(self) -> None:
-        if self._sending is not None:
-            self._texts.put_nowait(None)
-            await asyncio.gather(self._sending, return_exceptions=True)
+        self._texts.put_nowait(None)
+        await asyncio.gather(self._sending, return_exceptions=True)
 
 
 @define

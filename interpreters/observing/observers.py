@@ -196,10 +196,6 @@ class Observers:
         what = type(event.value).__name__
         self.warn(f"an observer was dropped because it failed on {what}: {type(error).__name__}: {error}")
 
-    def take_up(self, state: AgentState) -> None:
-        """Continue at the state of a resumed session, without emitting its past."""
-        self._move(state)
-
     def transition(self, before: AgentState, event: Input, transition: Transition, reveal: Reveal) -> None:
         """Emit the events of a step, with revealed messages."""
         if not self._observers:
@@ -212,11 +208,12 @@ class Observers:
         here: AgentState | None = None
         for state, value in events_of(before, event, transition):
             if state is not here:
-                self._move(state)
+                self.take_up(state)
                 here = state
             self.emit(reveal(value) if isinstance(value, MESSAGES) else value)
 
-    def _move(self, state: AgentState) -> None:
+    def take_up(self, state: AgentState) -> None:
+        """Continue at this state: of a step, or of a resumed session, whose past is not emitted."""
         turn, step, attempt = state.counters.turn, state.counters.step, self._place[2]
         if isinstance(state.phase, Thinking | Waiting):
             attempt = state.phase.attempt.number

@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 
 from attrs import Attribute, field, frozen
@@ -173,11 +174,8 @@ class HostStates:
 
     def load(self) -> None:
         """Create all runtimes concurrently, so that an unresponsive host delays no later call."""
-        threads = [threading.Thread(target=one.load, name="cogstep-host") for one in self.named.values()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(max(1, len(self.named)), "cogstep-host") as threads:
+            list(threads.map(HostState.load, self.named.values()))
 
     def close(self) -> None:
         """Close the runtimes created here."""
