@@ -237,8 +237,7 @@ class DurableInterpreter(AsyncInterpreter):
         Raises:
             CogstepError: no pending effect has this id.
         """
-        answered = getattr(event, "effect_id", None)
-        if answered is not None:
+        if (answered := getattr(event, "effect_id", None)) is not None:
             find_pending(str(answered), self._find_outliving())
 
     async def carry(self, beginning: StepResult) -> RunOutcome:
@@ -357,8 +356,7 @@ class DurableInterpreter(AsyncInterpreter):
 
         If that fails, return the text to store, without the note that it was recorded.
         """
-        made = self._made.get(effect_id)
-        if made is None:
+        if (made := self._made.get(effect_id)) is None:
             return None
         event = made.happened.event
         if made.is_read_again and event is not None:
@@ -382,8 +380,7 @@ class DurableInterpreter(AsyncInterpreter):
 
     def _read_answer(self, effect_id: EffectId, text: str) -> tuple[StepResult, LocalResult | None]:
         """Return a step's result, and this execution's own data of it if the engine had not stored it before."""
-        made = self._made.pop(effect_id, None)
-        if made is None:
+        if (made := self._made.pop(effect_id, None)) is None:
             return StepResult.read(text), None
         if made.text == text and made.is_read_again:
             return made.happened, made

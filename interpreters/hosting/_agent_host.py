@@ -255,32 +255,24 @@ class AgentHost(Closeable):
         if self.model is None:  # over a channel of the program's own: its host may have a model, of whatever size
             self._start(None, self.answer_wait)
         with self._lock:
-            known = self._handles.get(key)
-            if known is not None:
+            if (known := self._handles.get(key)) is not None:
                 return known
             handle = AgentHandle(self, key, tools, system, given)
-            settings = handle.settings(handle.given["journal"])
-            init = say.Init("", key, handle.config, settings, handle.given["resume"])
+            init = say.Init("", key, handle.config, handle.settings(), handle.given["resume"])
             self._handles[key] = handle
         return self._ready(handle, init)
 
-    def branch(
-        self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None, foreign: bool
-    ) -> AgentHandle:
+    def begin_fork(self, handle: AgentHandle, fork: say.Fork) -> AgentHandle:
         """See ``AgentHandle.fork``."""
-        made = None if origin.prompting is None else origin.prompting.function
-        given: Any = {**origin.given, "journal": journal}
-        handle = AgentHandle(self, key, origin.tools, system or made or "", given)
-        fork = say.Fork("", origin.key, key, handle.config, handle.settings(journal), after, foreign)
         with self._lock:
-            if key in self._handles:
-                raise ConfigError(f"there is a session {key!r} already; choose another key")
-            self._handles[key] = handle
+            if handle.key in self._handles:
+                raise ConfigError(f"there is a session {handle.key!r} already; choose another key")
+            self._handles[handle.key] = handle
         return self._ready(handle, fork)
 
     def _ready(self, handle: AgentHandle, begin: say.Init | say.Fork) -> AgentHandle:
         try:
-            ready = self.request(lambda identity: evolve(begin, id=identity), self.answer_wait)
+            self.request(lambda identity: evolve(begin, id=identity), self.answer_wait)
         except BaseException as error:
             self.forget(handle)
             if isinstance(error, HostTimeoutError):  # should it ever be there, it ends at once
@@ -289,7 +281,6 @@ class AgentHost(Closeable):
                     self._late.add(identity)
                 self.send(say.Dispose(identity, handle.key))
             raise
-        assert isinstance(ready, say.Ready)
         return handle
 
     def begin_turn(self, handle: AgentHandle) -> int:
@@ -419,8 +410,7 @@ class AgentHost(Closeable):
     def _is_expected(self, notice: say.Notice) -> bool:
         if not isinstance(notice, say.Ready) or notice.id in self._late:
             return True
-        handle = self._handles.get(notice.session)
-        if handle is not None:
+        if (handle := self._handles.get(notice.session)) is not None:
             handle.note_status(notice.unfinished, notice.pending)
         return handle is not None
 
@@ -448,8 +438,7 @@ def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Calla
     wrong = ""
     try:
         while (line := channel.receive()) is not None:
-            host = find()
-            if host is not None:
+            if (host := find()) is not None:
                 host._receive(read_notice(line), len(line))
                 del host  # else it would be held while nothing comes
     except CogstepError as error:  # no message, one that does not belong there, or an event that is none
@@ -464,8 +453,7 @@ def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Calla
                     kill(host.process)
         del host
         reason = on_gone()
-        host = find()
-        if host is not None:
+        if (host := find()) is not None:
             host._end(wrong or host.lost or reason)
 
 
@@ -473,8 +461,7 @@ def _watch(find: Callable[[], AgentHost | None], gone: threading.Event, seconds:
     """Ping the host's process while turns are running but no messages arrive; kill it if it does not answer."""
     heard = 0
     while not gone.wait(seconds):
-        host = find()
-        if host is None:
+        if (host := find()) is None:
             return
         if host._turns and host._heard == heard:
             try:

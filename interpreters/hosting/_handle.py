@@ -82,9 +82,7 @@ class HostLink(Protocol):
     def begin_turn(self, handle: AgentHandle) -> int: ...
     def end_turn(self, number: int) -> None: ...
     def forget(self, handle: AgentHandle) -> None: ...
-    def branch(
-        self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None, foreign: bool
-    ) -> AgentHandle: ...
+    def begin_fork(self, handle: AgentHandle, fork: say.Fork) -> AgentHandle: ...
 
 
 class AgentHandle:
@@ -236,8 +234,7 @@ class AgentHandle:
         ``forget``.
         """
         told: Any = self._host.request(lambda identity: say.AskRemembered(identity, self.key), self.answer_wait)
-        rules: tuple[Rule, ...] = told.rules
-        return rules
+        return tuple(told.rules)
 
     def forget(self, *patterns: str) -> None:
         """Remove approvals and refusals given "from now on": the rules with these patterns, or all; as
@@ -291,7 +288,10 @@ class AgentHandle:
         if files:  # as in `Agent.fork`: what stands in the way is told before anything is begun
             after = state_after(self.kept.file, after, foreign=foreign).turn
             undo_after(self.kept.file, after, dry_run=True)
-        made = self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal), foreign)
+        prompting = None if self.prompting is None else self.prompting.function
+        given: Any = {**self.given, "journal": journal}
+        made = AgentHandle(self._host, key, self.tools, system or prompting or "", given)
+        self._host.begin_fork(made, say.Fork("", self.key, key, made.config, made.settings(), after, foreign))
         if files and after is not None:
             try:
                 undo_after(self.kept.file, after)
@@ -404,8 +404,8 @@ class AgentHandle:
             self._host.end_turn(turn.number)
             turn.end(error)
 
-    def settings(self, journal: str | os.PathLike[str] | None) -> say.Settings:
-        given = self.given
+    def settings(self) -> say.Settings:
+        given, journal = self.given, self.given["journal"]
         return say.Settings(
             self.program.approve is not None or AskApproval in self.program.performers,
             redact=self._secrets,

@@ -143,8 +143,7 @@ class Host:
         """Stop this turn, even before the message that starts it was read. Callable from any thread or a signal
         handler.
         """
-        found = self._sessions.get(session)
-        if found is not None:
+        if (found := self._sessions.get(session)) is not None:
             found.cancel(turn, reason, ahead=True, keep=keep)
 
     def _handle(self, request: Request) -> None:
@@ -166,14 +165,14 @@ class Host:
         self, request: say.Run | say.Change | say.TurnNews | say.Cancel, session: HostedSession | None
     ) -> None:
         """Pass a message on to its session; refuse a request if there is no such session."""
+        if session is None:
+            absent = "AgentClosedError", f"there is no session {request.session!r}"
+            if isinstance(request, say.Change):
+                self._send(say.Refused(request.id, *absent))
+            elif isinstance(request, say.Run):
+                self._send(say.TurnBroken(request.session, request.turn, *absent))
+            return
         match request:
-            case say.SessionRequest() if session is None:
-                self._send(say.Refused(request.id, "AgentClosedError", f"there is no session {request.session!r}"))
-            case say.RunTurn() | say.GoOn() | say.Compact() | say.GiveAnswer() if session is None:
-                absent = f"there is no session {request.session!r}"
-                self._send(say.TurnBroken(request.session, request.turn, "AgentClosedError", absent))
-            case _ if session is None:
-                pass
             case say.RunTurn() | say.GoOn() | say.Compact() | say.GiveAnswer():
                 session.accept(request.turn, partial(run_turn, request))
             case say.Cancel(turn=turn, reason=reason, keep=keep):
@@ -259,8 +258,7 @@ class Host:
         model = self._find_model()
         if request.resume:
             del given["session"]  # the recording names it
-            journal = given.pop("journal")
-            if journal is None:
+            if (journal := given.pop("journal")) is None:
                 raise ConfigError("a session is resumed from its journal; say which one")
             return Agent.resume(journal, model, tools, **given)
         return Agent(model, tools, request.config.system, **_configured(request), **given)

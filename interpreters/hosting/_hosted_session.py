@@ -393,8 +393,7 @@ class HostedSession:
                 self._send(notice)
 
     def _observe(self, event: Event) -> None:
-        turn = self._turn
-        if turn is None:
+        if (turn := self._turn) is None:
             return
         if turn.cancelled is not None:  # asked for before the interpreter had begun: see `cancel`
             self._stop(turn)

@@ -212,8 +212,7 @@ class TurnStream:
                 continue
             if _is_seen_first(item):
                 self._handle.observers.wait()
-            shown = self._take_item(item)
-            if shown is not None:
+            if (shown := self._take_item(item)) is not None:
                 return shown
         if isinstance(self._end, BaseException):
             raise self._end
@@ -239,8 +238,7 @@ class TurnStream:
                 from interpreters.observing.async_delivery import await_all
 
                 await await_all(self._handle.observers.deliveries)
-            shown = self._take_item(item, loop)
-            if shown is not None:
+            if (shown := self._take_item(item, loop)) is not None:
                 return shown
         if isinstance(self._end, BaseException):
             raise self._end
@@ -378,8 +376,7 @@ class TurnStream:
             case say.Perform():
                 self._begin(notice)
             case say.Dropped(owner=owner, effect_id=effect_id):
-                job = self._jobs.pop((owner, effect_id), None)
-                if job is not None:
+                if (job := self._jobs.pop((owner, effect_id), None)) is not None:
                     job.dropped = True
                     job.end()
                     job.stop()

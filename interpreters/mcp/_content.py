@@ -28,8 +28,7 @@ UNREADABLE = "[a part of the result that can't be read]"
 
 def parts_of(result: Mapping[str, Any], listed: str = "content") -> tuple[Part, ...]:
     """Return the parts of a result, with adjacent texts joined. ``listed`` is the field that contains its blocks."""
-    blocks = result.get(listed)
-    if blocks is None:
+    if (blocks := result.get(listed)) is None:
         blocks = ()
     found = [part for block in (blocks if isinstance(blocks, list | tuple) else (blocks,)) for part in _block(block)]
     if "structuredContent" in result and not _repeats(found, result["structuredContent"]):

@@ -72,8 +72,7 @@ class ServerProcess:
     @classmethod
     async def start(cls, server: MCPServer) -> ServerProcess:
         environ = environment(server.env)
-        program = shutil.which(server.command, path=environ.get("PATH"))
-        if program is None:
+        if (program := shutil.which(server.command, path=environ.get("PATH"))) is None:
             raise UnstartableError(f"there is no program {server.command!r} that could be started")
         folder = Path(server.cwd or os.getcwd())
         if not folder.is_dir():
@@ -151,8 +150,7 @@ class ServerProcess:
     @property
     def exit_description(self) -> str:
         """A description of how it ended; empty while it runs."""
-        code = self._keeper.code
-        if code is None:
+        if (code := self._keeper.code) is None:
             return "it was killed" if self.ended.is_set() else ""
         if code >= 0:
             return f"it ended with exit code {code}"
@@ -220,8 +218,7 @@ async def _read(child: ServerProcess, incoming: MemoryObjectSendStream[SessionMe
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         while data := await child.output.read(CHUNK):
             for line in lines.feed(data):
-                message = message_of(line)
-                if message is not None:
+                if (message := message_of(line)) is not None:
                     await incoming.send(message)
     child.quiet.set()
     incoming.close()

@@ -77,8 +77,7 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
     ) -> dict[str, Any]:
         raw = await super().send_raw_request(method, params, opts, **more)
-        kept = RAW.get(None)
-        if kept is None:
+        if (kept := RAW.get(None)) is None:
             return raw
         kept.update(raw)
         if method == "tools/list":

@@ -266,8 +266,7 @@ class ServerManager:
         """Return a tool with its recorded specification: the current tool, or a placeholder for a tool that may
         reappear.
         """
-        tool = there.get(spec.name)
-        if tool is None:
+        if (tool := there.get(spec.name)) is None:
             _, server, _ = (*spec.name.split(".", 2), "", "")[:3]
 
             async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:

@@ -196,8 +196,7 @@ class MCPService:
         return await known
 
     async def _judge_and_run(self, context: Asked, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        tool = self.tools.get(name)
-        if tool is None:
+        if (tool := self.tools.get(name)) is None:
             return _result(f"there is no tool {name!r}", failed=True)
         number = next(self._numbers)
         effect = CallTool(EffectId(f"{number}.1.1"), ToolCall(f"call-{number}-1-1", name, arguments))
@@ -261,8 +260,7 @@ class _Progress:
 
     async def _send(self) -> None:
         for number in itertools.count(1):
-            text = await self._texts.get()
-            if text is None:
+            if (text := await self._texts.get()) is None:
                 return
             await self._context.session.report_progress(number, message=text)
 

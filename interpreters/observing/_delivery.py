@@ -143,8 +143,7 @@ class Delivery:
         while True:
             if not self._events and self.failure is None and may_linger():
                 self._linger()
-            event = self.next()
-            if event is None:
+            if (event := self.next()) is None:
                 return
             try:
                 self.observer(event)

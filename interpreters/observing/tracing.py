@@ -115,8 +115,7 @@ class Tracing:
 
     def __call__(self, event: Event) -> None:
         value = event.value
-        session = self._sessions.get(event.session)
-        if session is None:
+        if (session := self._sessions.get(event.session)) is None:
             if not isinstance(value, BEGINNINGS):
                 return
             session = self._sessions[event.session] = _SessionSpans(0)
@@ -172,8 +171,7 @@ class Tracing:
 
     def _begin_turn(self, event: Event, session: _SessionSpans) -> None:
         self._give_up(session)
-        spawned = self._workers.get(event.session)
-        if spawned is not None:
+        if (spawned := self._workers.get(event.session)) is not None:
             session.turn, session.worker = spawned, True
             return
         attributes: dict[str, Any] = {Names.OPERATION: Names.INVOKE_AGENT, Names.CONVERSATION: event.session}
@@ -209,8 +207,7 @@ class Tracing:
         return self._tracer.start_span(name, within, kind, attributes, start_time=session.now or None)
 
     def _end(self, session: _SessionSpans, effect_id: str, more: dict[str, Any] | None = None, error: str = "") -> None:
-        span = session.open.pop(effect_id, None)
-        if span is not None:
+        if (span := session.open.pop(effect_id, None)) is not None:
             span.set_attributes(more or {})
             self._end_span(session, span, error)
 

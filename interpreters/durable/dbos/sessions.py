@@ -37,12 +37,15 @@ from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
 from interpreters.durable.dbos._context import (
+    Cancellations,
     JsonSerializer,
+    Steps,
     database_urls,
     is_transient,
     postpone,
     run_aside,
     should_log,
+    spare_lookups,
     unusable_error,
 )
 from interpreters.durable.dbos._runs import (
@@ -63,7 +66,6 @@ from interpreters.durable.dbos._runs import (
     versions_of,
     wait_for,
 )
-from interpreters.durable.dbos._steps import Cancellations, Steps, spare_lookups
 from interpreters.durable.definition import NAME, DurableAgent, agent_named, answer_input, pending_of
 from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
 from interpreters.durable.run import run_durably, run_worker

@@ -150,8 +150,7 @@ class SessionWorkflow:
             await workflow.wait_condition(
                 lambda: self._next_input() is not None or self._has_answer() or self._is_over()
             )
-            letter = self._next_input()
-            if letter is not None:
+            if (letter := self._next_input()) is not None:
                 await self._take_in(letter)
             elif self._has_answer():
                 effect_id = next(iter(self._steps))
@@ -285,8 +284,7 @@ class SessionWorkflow:
                 self._finished = decision
             case CancelEffect(effect_id=effect_id):
                 self._in_flight.pop(effect_id, None)
-                task = self._steps.pop(effect_id, None)
-                if task is not None:
+                if (task := self._steps.pop(effect_id, None)) is not None:
                     task.cancel()
             case Remember():
                 self._noted += 1
