@@ -171,17 +171,12 @@ class VerifyingWriter:
         return self._newest[1:]
 
     def _must_not_repeat(self, transition: Transition) -> bool:
-        return any(
-            isinstance(one, CallTool | SpawnWorker) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
-            for one in transition.decisions
-        )
+        begun = [one for one in transition.decisions if isinstance(one, CallTool | SpawnWorker)]
+        return not all(isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES) for one in begun)
 
     def _waiting(self, event: Input, transition: Transition) -> set[EffectId]:
-        asked = {
-            one.effect_id
-            for one in transition.decisions
-            if isinstance(one, WEIGHED) and outlives_its_run(one, self._tools)
-        }
+        weighed = [one for one in transition.decisions if isinstance(one, WEIGHED)]
+        asked = {one.effect_id for one in weighed if outlives_its_run(one, self._tools)}
         if not asked and not self.waiting:
             return self.waiting
         over = {one.effect_id for one in transition.decisions if isinstance(one, CancelEffect)}

@@ -152,9 +152,7 @@ class ServerProcess:
         """A description of how it ended; empty while it runs."""
         if (code := self._keeper.code) is None:
             return "it was killed" if self.ended.is_set() else ""
-        if code >= 0:
-            return f"it ended with exit code {code}"
-        return f"it was ended by {signal_name(-code)}"
+        return f"it ended with exit code {code}" if code >= 0 else f"it was ended by {signal_name(-code)}"
 
     async def end(self, *, at_once: bool = False) -> None:
         """End it by closing its input, then by SIGTERM for it and its descendants; then kill the rest."""

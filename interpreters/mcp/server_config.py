@@ -140,12 +140,8 @@ class MCPServer:
         """Return the fields that were set, without keys."""
         hide = Hider(self)
         given = {one: getattr(self, one) for one in fields_dict(MCPServer)} | {"args": tuple(map(hide, self.args))}
-        told = [
-            f"{one}={SHOWN.get(one, repr)(value)}"
-            for one, value in given.items()
-            if value != "" and value != getattr(_USUAL, one)
-        ]
-        return f"MCPServer({', '.join(told)})"
+        told = {one: value for one, value in given.items() if value not in ("", getattr(_USUAL, one))}
+        return f"MCPServer({', '.join(f'{one}={SHOWN.get(one, repr)(value)}' for one, value in told.items())})"
 
     @property
     def where(self) -> str:
@@ -206,11 +202,7 @@ def _find_shaped(text: str, value: str) -> Iterator[str]:
             yield part
 
 
-SHOWN: Mapping[str, Callable[[Any], str]] = {
-    "headers": _names,
-    "env": _names,
-    "url": lambda url: repr(hide_url_keys(url)),
-}
+SHOWN: dict[str, Callable[[Any], str]] = {"headers": _names, "env": _names, "url": lambda url: repr(hide_url_keys(url))}
 """How ``repr`` shows fields that may contain keys."""
 
 _USUAL = MCPServer("usual", command="usual")

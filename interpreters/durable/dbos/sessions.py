@@ -29,7 +29,7 @@ from functools import reduce
 from typing import Any
 from urllib.parse import quote
 
-from dbos import DBOS, DBOSClient, DBOSConfig
+from dbos import DBOS, DBOSClient, DBOSConfig, EnqueueOptions
 from dbos._error import DBOSAwaitedWorkflowCancelledError, DBOSNonExistentWorkflowError
 
 from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, Input
@@ -303,23 +303,19 @@ class DBOSSessions(Closeable):
         run = f"{session}:{closing}{name}"
         client = self._connect()
         before = self._runs(session, UNDER_WAY)
+        place: EnqueueOptions = {
+            "workflow_name": RUN,
+            # Of a session that runs by another agent, behind that: one run of a session at a time.
+            "queue_name": queue_of(next(filter(None, map(agent_of, before)), own.name)),
+            "workflow_id": run,
+            "app_version": before[0].app_version if before else self._version_of(session),
+            "queue_partition_key": session,
+            # DBOS orders by time, which is counted in seconds on SQLite and may go backwards: so each message is told
+            # to be worked at behind those that wait.
+            "priority": 1 + max((one.priority or 0 for one in before), default=0),
+        }
         with self._translate_errors():
-            client.enqueue(
-                {
-                    "workflow_name": RUN,
-                    # Of a session that runs by another agent, behind that: one run of a session at a time.
-                    "queue_name": queue_of(next(filter(None, map(agent_of, before)), own.name)),
-                    "workflow_id": run,
-                    "app_version": before[0].app_version if before else self._version_of(session),
-                    "queue_partition_key": session,
-                    # DBOS orders by time, which is counted in seconds on SQLite and may go backwards: so each message
-                    # is told to be worked at behind those that wait.
-                    "priority": 1 + max((one.priority or 0 for one in before), default=0),
-                },
-                own.name,
-                session,
-                input_text(hidden),
-            )
+            client.enqueue(place, own.name, session, input_text(hidden))
         return run
 
     def _version_of(self, session: str) -> str:
@@ -432,12 +428,10 @@ class DBOSSessions(Closeable):
         DBOS.listen_queues(queues)
         DBOS.launch()
         spare_lookups(engine)
+        seconds = poll_interval(len(queues))
         for one in queues:
             DBOS.register_queue(
-                one,
-                partition_concurrency=1,
-                worker_concurrency=self.at_once,
-                polling_interval_sec=poll_interval(len(queues)),
+                one, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=seconds
             )
 
     def _register(self, left: OrphanedRuns) -> None:

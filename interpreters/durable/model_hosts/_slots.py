@@ -226,10 +226,8 @@ class TicketWriter:
         broke after the commit.
         """
         with self._database.transaction(connection):
-            newest = {
-                host: self._newest(connection, host, more)
-                for host, more in sorted(Counter(one.host for one in unwritten).items())
-            }
+            more = Counter(one.host for one in unwritten)
+            newest = {host: self._newest(connection, host, more[host]) for host in sorted(more)}
             known = set(self._written)
             mine = select(calls.c.host, calls.c.number).where(calls.c.taker == self._taker)
             for host, number in connection.execute(mine).all():

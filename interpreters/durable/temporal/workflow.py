@@ -207,9 +207,8 @@ class SessionWorkflow:
 
         This may be in the middle of a turn, since a turn may be longer than a history.
         """
-        if self._is_over() or self._beside or not self._started.isdisjoint(self._steps):
-            return False
-        return workflow.info().is_continue_as_new_suggested()
+        is_between = not self._beside and self._started.isdisjoint(self._steps)
+        return is_between and not self._is_over() and workflow.info().is_continue_as_new_suggested()
 
     def _current_outcome(self) -> str:
         waiting = tuple(one.text for one in self._inbox)

@@ -14,8 +14,8 @@ from cognition.values.content import Image
 from interpreters.mcp._content import format_parts, parts_of
 from interpreters.mcp._json_limits import TOO_DEEP, limit_json
 from interpreters.mcp._listing import HINTS, MOST, read_prompts, read_resources, read_tools
-from interpreters.mcp._server_tools import make_tool
 from interpreters.mcp._stdio_transport import LineSplitter, message_of
+from interpreters.mcp.manager import make_tool
 from interpreters.mcp.server_config import MCPServer
 from interpreters.tools.schema_check import FullCheck
 from interpreters.tools.schema_repair import repair_schema
