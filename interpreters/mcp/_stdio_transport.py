@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from interpreters.mcp._json_limits import LONGEST_MESSAGE, limit_json
-from interpreters.mcp.server_config import MCPServer
+from interpreters.mcp.server_config import Hider, MCPServer
 from interpreters.toolbox.shell.environment import environment
 from runtime.children.ending import signal_name
 from runtime.children.supervised_command import SupervisedCommand
@@ -54,8 +54,9 @@ class ServerProcess:
     input: asyncio.StreamWriter
     output: asyncio.StreamReader
 
-    def __init__(self, keeper: SupervisedCommand) -> None:
+    def __init__(self, keeper: SupervisedCommand, hide: Hider) -> None:
         self._keeper = keeper
+        self._hide = hide
         self._said = b""
         """The newest part of its stderr."""
         self._began: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -70,7 +71,7 @@ class ServerProcess:
         self._transports: list[asyncio.BaseTransport] = []
 
     @classmethod
-    async def start(cls, server: MCPServer) -> ServerProcess:
+    async def start(cls, server: MCPServer, hide: Hider) -> ServerProcess:
         environ = environment(server.env)
         if (program := shutil.which(server.command, path=environ.get("PATH"))) is None:
             raise UnstartableError(f"there is no program {server.command!r} that could be started")
@@ -90,7 +91,7 @@ class ServerProcess:
             raise
         for end in given:
             os.close(end)
-        made = cls(keeper)
+        made = cls(keeper, hide)
         words = [os.path.abspath(program), *server.args]
         try:
             request = keeper.request(words, environ, given, linger=LINGER, grace=GRACE)
@@ -145,14 +146,20 @@ class ServerProcess:
 
     @property
     def last_words(self) -> str:
-        return self._said.decode("utf-8", "replace").strip()
+        """The newest part of its stderr, as the end of a sentence; empty if there is none."""
+        said = self._hide(self._said.decode("utf-8", "replace").strip())
+        return f"; it said last: {said[-1000:]}" if said else ""
 
     @property
     def exit_description(self) -> str:
-        """A description of how it ended; empty while it runs."""
-        if (code := self._keeper.code) is None:
-            return "it was killed" if self.ended.is_set() else ""
-        return f"it ended with exit code {code}" if code >= 0 else f"it was ended by {signal_name(-code)}"
+        """A description of how it ended, with its last words; empty while it runs and has said nothing."""
+        code = self._keeper.code
+        if code is None:
+            how = "it was killed" if self.ended.is_set() else ""
+        else:
+            how = f"it ended with exit code {code}" if code >= 0 else f"it was ended by {signal_name(-code)}"
+        words = self.last_words
+        return f"{how or 'it did not answer'}{words}" if words else how
 
     async def end(self, *, at_once: bool = False) -> None:
         """End it by closing its input, then by SIGTERM for it and its descendants; then kill the rest."""

@@ -259,7 +259,7 @@ async def open_session(
                     streamable_http_client(server.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
                 )
             else:
-                child = await ServerProcess.start(server)
+                child = await ServerProcess.start(server, hide)
                 stack.push_async_callback(child.end)
                 streams = await stack.enter_async_context(transport(child))
             dispatcher = _Dispatcher(*streams, server=server)
@@ -271,7 +271,7 @@ async def open_session(
             except (MCPError, RuntimeError, ValueError):  # an older server, with none of our versions, or an odd answer
                 await session.initialize()
             link = TransportSession(server, session, hide, child)
-            noticing = asyncio.create_task(_notice_end(link, child, hide))
+            noticing = asyncio.create_task(_notice_end(link, child))
             try:
                 yield link
             finally:
@@ -283,13 +283,13 @@ async def open_session(
         raise LostError(_explain_failure(reason, child, hide), sent=False) from error
 
 
-async def _notice_end(link: TransportSession, child: ServerProcess | None, hide: Hider) -> None:
+async def _notice_end(link: TransportSession, child: ServerProcess | None) -> None:
     if child is not None:
         await child.quiet.wait()
         with suppress(TimeoutError):  # for how it ended, and for its last words
             await asyncio.wait_for(child.ended.wait(), LINGER)
             await asyncio.sleep(LINGER / 4)
-        link.lose(_describe_exit(child, hide) or "it has closed its output")
+        link.lose(child.exit_description or "it has closed its output")
 
 
 def _explain_failure(reason: BaseException, child: ServerProcess | None, hide: Hider) -> str:
@@ -306,24 +306,11 @@ def _explain_failure(reason: BaseException, child: ServerProcess | None, hide: H
         case ValueError() if child is not None:
             said = "its answer to the first request can't be read"
         case _:
-            return _describe_exit(child, hide) or hide(describe(reason))
-    return f"{said}{_last_words(child, hide)}"
+            return (child.exit_description if child is not None else "") or hide(describe(reason))
+    return said if child is None else f"{said}{child.last_words}"
 
 
 def innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _describe_exit(child: ServerProcess | None, hide: Hider) -> str:
-    """Return how a server's process ended, with its last output; empty if it did not end."""
-    if child is None:
-        return ""
-    words = _last_words(child, hide)
-    return f"{child.exit_description or 'it did not answer'}{words}" if words else child.exit_description
-
-
-def _last_words(child: ServerProcess | None, hide: Hider) -> str:
-    said = "" if child is None else hide(child.last_words)
-    return f"; it said last: {said[-1000:]}" if said else ""

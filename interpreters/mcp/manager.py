@@ -20,7 +20,6 @@ from cognition import CogstepError, ConfigError, ToolSpec
 from cognition.values.content import Part
 from cognition.values.tools import NAME
 from interpreters.mcp._connection import Connection
-from interpreters.mcp._content import parts_of, resource_parts
 from interpreters.mcp._json_limits import TOO_DEEP
 from interpreters.mcp._listing import (
     RESOURCE_TOOLS,
@@ -32,7 +31,7 @@ from interpreters.mcp._listing import (
     read_resources,
     resource_line,
 )
-from interpreters.mcp._tool_call import call_tool, format_result
+from interpreters.mcp._tool_call import call_tool, format_result, parts_of, resource_parts
 from interpreters.mcp.server_config import MCPServer, matches
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.schema_repair import OPEN, LeftOut, repair_schema

@@ -92,11 +92,9 @@ class AttemptConnection:
             meanwhile()
         return await self._channel()
 
-    async def enqueue_restate_event(self, what: Any) -> None:
-        await self._channel.enqueue_restate_event(what)
-
-    async def block_until_http_input_closed(self) -> None:
-        await self._channel.block_until_http_input_closed()
+    def __getattr__(self, name: str) -> Any:
+        """Pass all other calls on to the SDK's own channel."""
+        return getattr(self._channel, name)
 
 
 LOG = logging.getLogger("cogstep")
