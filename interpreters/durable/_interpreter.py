@@ -227,8 +227,7 @@ class DurableInterpreter(AsyncInterpreter):
         self._saying.check(event)
         if event is None:
             return StepResult(self._stamp())
-        prompted = await self._add_prompt(event)
-        counted = self._count_tokens(prompted)
+        counted = self._count_tokens(await self._add_prompt(event))
         return self._build_step_result(counted, self._redactor.may_hide(counted))
 
     def check_waits(self, event: Input | None) -> None:

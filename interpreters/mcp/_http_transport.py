@@ -103,8 +103,7 @@ def _awaits_answer(request: httpx2.Request) -> bool:
 
 def _error(request: httpx2.Request, status: int, code: int, message: str, fate: str) -> httpx2.Response:
     error = {"code": code, "message": message, "data": {KEY: fate, "status": status}}
-    body = {"jsonrpc": "2.0", "id": None, "error": error}
-    return httpx2.Response(status, json=body, request=request)
+    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
 
 
 class _Body(httpx2.AsyncByteStream):

@@ -279,17 +279,19 @@ class ServerManager:
         """Return a tool with its recorded specification: the current tool, or a placeholder for a tool that may
         reappear.
         """
-        if (tool := there.get(spec.name)) is None:
-            _, server, _ = (*spec.name.split(".", 2), "", "")[:3]
+        _, server, _ = (*spec.name.split(".", 2), "", "")[:3]
 
-            async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
-                if server not in self.connections:
-                    raise ToolError(f"there is no MCP server {server!r} any more")
-                listed, call = await asyncio.wrap_future(self.submit(self._find_tool(server, spec.name)))
-                return await call(listed, arguments, context)
+        async def find_and_call(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+            if server not in self.connections:
+                raise ToolError(f"there is no MCP server {server!r} any more")
+            listed, call = await asyncio.wrap_future(self.submit(self._find_tool(server, spec.name)))
+            return await call(listed, arguments, context)
 
-            tool = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=function)
-        return with_recorded_spec(tool, spec)
+        function = there[spec.name].function if spec.name in there else find_and_call
+        tool = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=function)
+        tool.spec = evolve(spec)
+        tool.prepare()
+        return tool
 
     async def _find_tool(self, server: str, name: str) -> tuple[ListedTool, Call]:
         """Connect to the server, and return the tool with this name here and the function that calls it.
@@ -393,8 +395,7 @@ class ServerManager:
         return list(await asyncio.gather(*map(list_one, self.connections.values())))
 
     async def read(self, server: str, uri: str) -> tuple[Part, ...]:
-        result = await self._ask(server, "resources/read", {"uri": uri})
-        contents = result.get("contents")
+        contents = (await self._ask(server, "resources/read", {"uri": uri})).get("contents")
         blocks = [one for one in (contents if isinstance(contents, list) else ()) if isinstance(one, dict)]
         return tuple([part for one in blocks for part in resource_parts(one)])
 
@@ -416,8 +417,7 @@ def tool_names(server: str, names: Iterable[str]) -> dict[str, str]:
     name that would be ambiguous or too long ends with a hash of the original name. So no name depends on the order of a
     list.
     """
-    own = tuple(dict.fromkeys(names))
-    plain = {name: f"{PREFIX}.{server}.{name}" for name in own}
+    plain = {name: f"{PREFIX}.{server}.{name}" for name in names}
     found = {name: full for name, full in plain.items() if NAME.fullmatch(full)}
     changed = {name: STRANGE.sub("_", full) for name, full in plain.items() if name not in found}
     taken = list(changed.values())
@@ -470,14 +470,6 @@ def make_tool(
         return build(dict(OPEN), left)
     except ConfigError as error:
         return None, MCPProblem(server.name, listed.name[:80], str(error))
-
-
-def with_recorded_spec(tool: Tool[..., Any], spec: ToolSpec) -> Tool[..., Any]:
-    """Return the same tool with the specification from a recording."""
-    made = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=tool.function)
-    made.spec = evolve(spec)
-    made.prepare()
-    return made
 
 
 def _parameters(listed: ListedTool) -> tuple[dict[str, Any], tuple[LeftOut, ...]]:

@@ -216,8 +216,7 @@ def on_threads(threads: ThreadPool) -> Start:
     """Return a ``Start`` for pool threads, each in a copy of the session's ``contextvars`` context."""
 
     def start(delivery: Delivery) -> None:
-        context = contextvars.copy_context()
-        threads.start(partial(context.run, delivery.work, threads.has_room))
+        threads.start(partial(contextvars.copy_context().run, delivery.work, threads.has_room))
 
     return start
 

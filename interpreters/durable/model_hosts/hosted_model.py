@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cognition import ModelRequest, Usage
 from interpreters.durable.definition import DurableAgent
@@ -150,9 +150,12 @@ class _Call:
         self._place.try_again()
         return True
 
-    def _cancel_if_late(self) -> None:
-        if self._cancelled and self._inner is not None:  # meanwhile
-            self._inner.cancel()
+    def _start(self, start: Callable[[], Any]) -> None:
+        """Call the host for the session's owner."""
+        with owned_by(self._owner):
+            self._inner = inner = start()
+        if self._cancelled:  # meanwhile
+            inner.cancel()
 
     def _take(self, output: Output | Done) -> Output | Done:
         """Return a piece of the reply. After the last piece, record the host's state and free the slot."""
@@ -200,9 +203,7 @@ class HostedStream(_Call):
         place = self._place
         assert place is not None
         model = place.model() if place.is_reached else await run_in_thread(place.model)
-        with owned_by(self._owner):
-            self._inner = start_async(model, self._request)
-        self._cancel_if_late()
+        self._start(lambda: start_async(model, self._request))
         return True
 
 
@@ -233,7 +234,6 @@ class HostedGeneration(_Call):
             if self._may_begin():
                 break
         assert self._place is not None
-        with owned_by(self._owner):
-            self._inner = self._place.model().submit(self._request)
-        self._cancel_if_late()
+        model = self._place.model()
+        self._start(lambda: model.submit(self._request))
         return True

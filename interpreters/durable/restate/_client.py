@@ -233,8 +233,7 @@ def _check_role(given: str, url: str) -> None:
     other = "admin" if given == "ingress" else "ingress"
     path, name = TOLD_BY[other]
     try:
-        reply = _call("GET", url, path, None, {})
-        found = name in json.loads(reply.body)
+        found = name in json.loads(_call("GET", url, path, None, {}).body)
     except (ValueError, TypeError, TimeoutError):
         return
     if found:
