@@ -51,10 +51,6 @@ class OpenedRun:
     redactor: Redactor
     records: tuple[Record, ...]
 
-    @property
-    def lines(self) -> int:
-        return len(self.records) + 1
-
 
 async def run_durably(agent: DurableAgent, session: str, event: str, context: DurableContext, take: Take) -> str:
     """Execute a run of a session, for the first time or again; return an ``RunOutcome`` as JSON.
@@ -95,7 +91,7 @@ async def _execute(
         recorder = take(session)
         one = await _ask(recorder, partial(_open, agent, session, recorder, errand))
         try:
-            opened[:] = [(one, _fold(one, lines or one.lines, context, clock))]
+            opened[:] = [(one, _fold(one, lines or len(one.records) + 1, context, clock))]
         except BaseException:
             await _ask(recorder, one.journal.close)
             raise
@@ -110,7 +106,7 @@ async def _execute(
             happened = await interpreter.prepare_input(given)
         except CogstepError as error:
             happened = StepResult(clock.real.time(), error=agent.hide(f"{type(error).__name__}: {error}"))
-        return evolve(happened, lines=one.lines).text()
+        return evolve(happened, lines=len(one.records) + 1).text()
 
     try:
         beginning = StepResult.read(await context.step("begin", begin, alone=True))

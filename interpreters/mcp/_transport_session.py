@@ -277,7 +277,9 @@ async def open_session(
             finally:
                 noticing.cancel()
     except Exception as error:
-        reason = innermost(error)  # the SDK's task groups wrap whatever passes through them
+        reason: BaseException = error
+        while isinstance(reason, BaseExceptionGroup):  # the SDK's task groups wrap whatever passes through them
+            reason = reason.exceptions[0]
         if isinstance(reason, UnstartableError):
             raise LostError(hide(str(reason)), sent=False) from error
         raise LostError(_explain_failure(reason, child, hide), sent=False) from error
@@ -308,9 +310,3 @@ def _explain_failure(reason: BaseException, child: ServerProcess | None, hide: H
         case _:
             return (child.exit_description if child is not None else "") or hide(describe(reason))
     return said if child is None else f"{said}{child.last_words}"
-
-
-def innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

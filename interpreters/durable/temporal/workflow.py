@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
@@ -397,24 +397,6 @@ class Performer(DurableInterpreter):
 
         Other failures, such as of the function for the prompt, are raised, so that Temporal retries.
         """
-        return await self._within(self._prepare(text))
-
-    async def perform(self, text: str, again: bool) -> str:
-        """Return the result of an effect; ``again``: it may have happened already."""
-        effect: Any = self._redactor.reveal(from_data(json.loads(text), Decision))
-        done = await self._within(self._carry_out_in_step(effect, again, ()))
-        if fits(done):
-            return done
-        large = f"it was done, but what came of it is lost: it has {len(done):,} bytes, and {TAKES}"
-        if isinstance(effect, CallTool):
-            return StepResult(self._stamp(), ToolFailed(effect.effect_id, large)).text()
-        return StepResult(self._stamp(), error=large).text()
-
-    async def save(self, text: str) -> str:
-        note, memory = self._redactor.reveal(from_data(json.loads(text), Decision)), self.program.memory
-        return "{}" if memory is None else await self._within(self._save_note(partial(memory.remember, note.text)))
-
-    async def _prepare(self, text: str) -> str:
         try:
             event = self._named.reveal(read_input(text))
             self._redactor.adopt(event)  # the sender has hidden it
@@ -425,10 +407,26 @@ class Performer(DurableInterpreter):
             return heard
         return StepResult(self._stamp(), error=f"an input has {len(heard):,} bytes, and {TAKES}").text()
 
-    async def _within(self, work: Coroutine[Any, Any, str]) -> str:
+    async def perform(self, text: str, again: bool) -> str:
+        """Return the result of an effect; ``again``: it may have happened already."""
+        effect: Any = self._redactor.reveal(from_data(json.loads(text), Decision))
+        done = await self._carry_out_in_step(effect, again, ())
+        if fits(done):
+            return done
+        large = f"it was done, but what came of it is lost: it has {len(done):,} bytes, and {TAKES}"
+        if isinstance(effect, CallTool):
+            return StepResult(self._stamp(), ToolFailed(effect.effect_id, large)).text()
+        return StepResult(self._stamp(), error=large).text()
+
+    async def save(self, text: str) -> str:
+        note, memory = self._redactor.reveal(from_data(json.loads(text), Decision)), self.program.memory
+        return "{}" if memory is None else await self._save_note(partial(memory.remember, note.text))
+
+    async def do(self, work: Callable[[Performer], Awaitable[str]]) -> str:
+        """Do the work of an activity, and end with it what it has begun."""
         self._turn = Turn()
         try:
-            return await work
+            return await work(self)
         finally:
             await self._abandon_run()
 
@@ -444,19 +442,19 @@ def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
     if len(named) < len(agents):
         raise ConfigError("two of the agents have the same name, by which a session knows its own")
 
-    async def run_activity(
-        agent: str, session: str, text: str, worker: bool, work: Callable[[Performer], Awaitable[str]]
-    ) -> str:
+    async def run_activity(agent: str, session: str, worker: bool, work: Callable[[Performer], Awaitable[str]]) -> str:
         if agent not in named:
             raise ApplicationError(f"this process has no agent {agent!r}")
         own = session.rpartition("/")[0] if worker else session
-        redactor = redactors.pop(own, None) or _number_apart(named[agent].redactor())
+        if (redactor := redactors.pop(own, None)) is None:
+            redactor = named[agent].redactor()
+            redactor.reserve_numbers(CHANCE.randrange(*NUMBERS))
         redactors[own] = redactor  # the newest one stands last
         if len(redactors) > KNOWN:
             del redactors[next(iter(redactors))]
         beating = asyncio.create_task(_beat())
         try:
-            return await work(Performer(named[agent], session, redactor, worker))
+            return await Performer(named[agent], session, redactor, worker).do(work)
         except Exception as error:
             LOG.error("an activity failed, and is attempted again", exc_info=error)
             said = named[agent].hide(f"{type(error).__name__}: {error}")
@@ -466,23 +464,18 @@ def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
 
     @activity.defn(name="cogstep.hear")
     async def hear(agent: str, session: str, text: str, worker: bool = False) -> str:
-        return await run_activity(agent, session, text, worker, lambda one: one.hear(text))
+        return await run_activity(agent, session, worker, lambda one: one.hear(text))
 
     @activity.defn(name="cogstep.perform")
     async def perform(agent: str, session: str, text: str, worker: bool = False) -> str:
         again = activity.info().attempt > 1
-        return await run_activity(agent, session, text, worker, lambda one: one.perform(text, again))
+        return await run_activity(agent, session, worker, lambda one: one.perform(text, again))
 
     @activity.defn(name="cogstep.remember")
     async def remember(agent: str, session: str, text: str, worker: bool = False) -> str:
-        return await run_activity(agent, session, text, worker, lambda one: one.save(text))
+        return await run_activity(agent, session, worker, lambda one: one.save(text))
 
     return [hear, perform, remember]
-
-
-def _number_apart(redactor: Redactor) -> Redactor:
-    redactor.reserve_numbers(CHANCE.randrange(*NUMBERS))
-    return redactor
 
 
 async def _beat() -> None:
