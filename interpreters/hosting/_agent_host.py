@@ -92,7 +92,6 @@ class AgentHost(Closeable):
         self._late: set[str] = set()
         """Requests that have timed out but may still be answered."""
         self._heard = 0
-        self._numbers = itertools.count(1)
         self._newest = 0
         self._identities = itertools.count(1)
         self._lock = threading.Lock()
@@ -286,9 +285,9 @@ class AgentHost(Closeable):
     def begin_turn(self, handle: AgentHandle) -> int:
         """Return the number of a new turn and register the handle for its messages."""
         with self._lock:
-            number = self._newest = next(self._numbers)
-            self._turns[number] = handle
-        return number
+            self._newest += 1
+            self._turns[self._newest] = handle
+            return self._newest
 
     def end_turn(self, number: int) -> None:
         """Stop the delivery of this turn's messages."""
@@ -531,8 +530,5 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def describe_exit(code: int) -> str:
-    if code == 0:
-        return CLOSED
-    if code < 0:
-        return f"the host's process was killed by {signal_name(-code)}"
-    return f"the host's process ended with status {code}"
+    how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended with status {code}"
+    return f"the host's process {how}" if code else CLOSED

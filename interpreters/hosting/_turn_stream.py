@@ -21,7 +21,7 @@ from cognition.base.checking import show
 from cognition.base.ids import parse_effect_id
 from interpreters.agents.results import RunResult
 from interpreters.hosting import _protocol as say
-from interpreters.hosting._errors import HostTimeoutError, error_named
+from interpreters.hosting._errors import KNOWN, HostTimeoutError
 from interpreters.hosting._handle_undo import HandleUndo
 from interpreters.hosting._protocol import ProtocolError
 from interpreters.loop.clock import LONGEST_WAIT
@@ -36,6 +36,7 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool
 from interpreters.tools.failures import describe
 from interpreters.tools.tool import is_async
+from runtime.children.line_pipe import Refusal, restore_error
 
 if TYPE_CHECKING:
     import asyncio
@@ -384,7 +385,7 @@ class TurnStream:
             case say.TurnEnded():
                 self.end(RunResult(notice.outcome, notice.usage, notice.messages, notice.number))
             case say.TurnBroken(error=error, message=message):
-                self.end(error_named(error, message))
+                self.end(restore_error(Refusal(error, message), KNOWN))
             case _:
                 pass
 

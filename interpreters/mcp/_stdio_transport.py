@@ -96,13 +96,11 @@ class ServerProcess:
         try:
             request = keeper.request(words, environ, given, linger=LINGER, grace=GRACE)
             await made._connect(writing, output, errors, request)
-            failed = await made._began
+            if failed := await made._began:
+                raise UnstartableError(f"{server.command} can't be started: {failed}")
         except BaseException:
             await made.end(at_once=True)
             raise
-        if failed:
-            await made.end(at_once=True)
-            raise UnstartableError(f"{server.command} can't be started: {failed}")
         return made
 
     async def _connect(self, writing: int, output: int, errors: int, request: bytes) -> None:

@@ -165,10 +165,9 @@ class TransportSession:
 
     async def _why(self, otherwise: str = "the connection was closed") -> str:
         """Return why the connection was lost; for a process this is known a moment later."""
-        if self._child is None:
-            return otherwise
-        with suppress(TimeoutError):
-            return await asyncio.wait_for(asyncio.shield(self.lost), 2.0)
+        if self._child is not None:
+            with suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(self.lost), 2.0)
         return otherwise
 
     def lose(self, why: str) -> None:

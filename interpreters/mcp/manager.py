@@ -162,10 +162,9 @@ class ServerManager:
     def stop(self) -> None:
         loop, thread = self._loop, self._thread
         self._thread = None
-        if loop is None or thread is None:
-            return
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(CLOSING_SECONDS)
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(CLOSING_SECONDS)
 
     # ----------------------------------------------------------------------------------------------- on its own loop
 

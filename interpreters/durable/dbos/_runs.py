@@ -12,7 +12,6 @@ lives.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -27,7 +26,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from cognition import CogstepError, ConfigError
-from interpreters.durable.dbos._context import postpone
+from interpreters.durable.dbos._context import LOG, postpone
 from interpreters.recording.sessions import SessionInfo, list_sessions
 from interpreters.recording.store import Executor, SqlStore
 from interpreters.recording.store.schema import LONGEST_NAME
@@ -60,7 +59,6 @@ TOLD_EVERY: Final = 15
 
 LOOKED_EVERY: Final = 0.1
 
-LOG: Final = logging.getLogger("cogstep")
 
 AT_ONCE: Final = 500
 
@@ -413,7 +411,7 @@ class OrphanedRuns:
         """
         living = {one.id for one in self._store.executors() if is_at_work(one)}
         first = self._own == min(living | {self._own})
-        begun = self._find_started(client, None if first else self._own)
+        begun = list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=None if first else self._own)
         with self._lock:
             mine = {one.workflow_id for one in begun if one.executor_id == self._own}
             idle = {run for run in mine if run not in self._executions}
@@ -436,11 +434,8 @@ class OrphanedRuns:
 
     def hand_over(self, client: DBOSClient) -> None:
         """Hand over all runs that this process has started; it stops working but may live on. Raises as ``resume``."""
-        for one in self._find_started(client, self._own):
+        for one in list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=self._own):
             self._requeue(client, one)
-
-    def _find_started(self, client: DBOSClient, executor: str | None) -> list[Any]:
-        return list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=executor)
 
     def _requeue(self, client: DBOSClient, run: Any) -> None:
         """Requeue a run if it still belongs to the same process. DBOS's ``resume_workflow`` would revive a run that was

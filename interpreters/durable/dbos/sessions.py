@@ -381,44 +381,38 @@ class DBOSSessions(Closeable):
                 "this process, or the one that it was forked from, works at sessions already: leave the block of the "
                 "first worker(), give one DBOSSessions all agents, or start another process"
             )
-        try:
-            with self._worker():
+        with contextlib.ExitStack() as leaving:
+            leaving.callback(_at_work.release)
+            own = self.store.join(process_name(self.version, self.agents))
+            self._connect()
+            left = OrphanedRuns(self.store, own)
+            config: DBOSConfig = {
+                "name": QUEUE,
+                "system_database_url": self._place.engine,
+                "application_version": self.version,
+                "executor_id": own,
+                "serializer": JsonSerializer(self._hide),
+                "log_level": "ERROR",
+                "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
+            }
+            stop = threading.Event()
+            watch = threading.Thread(target=self._look_after, args=(left, stop), name="cogstep-takeover")
+            try:
+                self.hosts.load()
+                with self._translate_errors():
+                    run_aside(lambda: self._launch(config, left))
+                watch.start()
                 yield
-        finally:
-            _at_work.release()
-
-    @contextlib.contextmanager
-    def _worker(self) -> Iterator[None]:
-        own = self.store.join(process_name(self.version, self.agents))
-        self._connect()
-        left = OrphanedRuns(self.store, own)
-        config: DBOSConfig = {
-            "name": QUEUE,
-            "system_database_url": self._place.engine,
-            "application_version": self.version,
-            "executor_id": own,
-            "serializer": JsonSerializer(self._hide),
-            "log_level": "ERROR",
-            "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
-        }
-        stop = threading.Event()
-        watch = threading.Thread(target=self._look_after, args=(left, stop), name="cogstep-takeover")
-        try:
-            self.hosts.load()
-            with self._translate_errors():
-                run_aside(lambda: self._launch(config, left))
-            watch.start()
-            yield
-        finally:
-            stop.set()
-            if watch.ident is not None:
-                watch.join()
-            run_aside(lambda: DBOS.destroy(destroy_registry=True))
-            with contextlib.suppress(CogstepError), self._translate_errors():
-                left.hand_over(self._connect())  # else others go on once this process has ended
-            with contextlib.suppress(CogstepError):
-                self.store.join("")  # it works no more, though it may live on
-            self.hosts.close()
+            finally:
+                stop.set()
+                if watch.ident is not None:
+                    watch.join()
+                run_aside(lambda: DBOS.destroy(destroy_registry=True))
+                with contextlib.suppress(CogstepError), self._translate_errors():
+                    left.hand_over(self._connect())  # else others go on once this process has ended
+                with contextlib.suppress(CogstepError):
+                    self.store.join("")  # it works no more, though it may live on
+                self.hosts.close()
 
     def _launch(self, config: DBOSConfig, left: OrphanedRuns) -> None:
         engine = DBOS(config=config)

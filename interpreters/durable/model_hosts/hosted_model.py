@@ -46,16 +46,12 @@ class HostedModel:
         self._order = places.order(session)
         self._slots = slots
         self._owner = new_owner()
-        if callable(getattr(self._describing_model(), "count_texts", None)):
+        if callable(getattr(self._counting_models()[0], "count_texts", None)):
             self.count_texts = self._count_texts
 
-    def _describing_model(self) -> Runtime:
-        """Return the model that describes itself best: that of a reached host that is not known to be away."""
-        return self._counting_models()[0]
-
     def _counting_models(self) -> list[Runtime]:
-        """Return the models for descriptions and counts, the best first; the model of a host that is away only
-        estimates.
+        """Return the models for descriptions and counts. The best is first: that of a reached host that is not known to
+        be away; the model of a host that is away only estimates.
         """
         known = [one for one in self._order if one.is_reached] or list(self._order)
         models = [one.loaded_model() for one in sorted(known, key=lambda one: one.is_away)]
@@ -87,7 +83,7 @@ class HostedModel:
 
     def describe(self) -> ModelInfo:
         """See ``Runtime.describe``."""
-        return self._describing_model().describe()
+        return self._counting_models()[0].describe()
 
     def close(self) -> None:
         """Do nothing: the hosts serve all sessions."""
