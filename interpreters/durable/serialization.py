@@ -55,13 +55,6 @@ class StepResult:
             data["recorded"] = True
         return encode_json(data)
 
-    def is_read_from(self, text: str) -> bool:
-        """Whether ``read`` returns an equal value for ``text``, the text of this value.
-
-        False if it may contain halves of a surrogate pair, which JSON reads as one character if they are adjacent.
-        """
-        return HALF not in text
-
     @classmethod
     def read(cls, text: str) -> StepResult:
         """Read JSON.
@@ -92,7 +85,11 @@ class LocalResult:
 
     @property
     def is_read_again(self) -> bool:
-        return self.happened.is_read_from(self.text)
+        """Whether ``StepResult.read`` returns an equal result for its text.
+
+        False if it may contain halves of a surrogate pair, which JSON reads as one character if they are adjacent.
+        """
+        return HALF not in self.text
 
 
 @frozen

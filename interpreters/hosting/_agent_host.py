@@ -175,9 +175,10 @@ class AgentHost(Closeable):
             with suppress(OSError):  # this program's folder may be gone, and it may have no recordings there
                 files = os.getcwd()
         process = start_host(choice.load, factories or {}, command, env)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        channel = PipeChannel(process.stdout, process.stdin)
+        reader, writer = process.stdout, process.stdin
+        assert reader is not None
+        assert writer is not None
+        channel = PipeChannel(reader, writer)
 
         def gone() -> str:
             channel.close()
@@ -187,8 +188,7 @@ class AgentHost(Closeable):
             except subprocess.TimeoutExpired:
                 kill(process)
                 code = process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+            reader.close()
             return describe_exit(code)
 
         host = cls(channel, on_gone=gone, answer_wait=answer_wait, files=files)

@@ -336,12 +336,9 @@ class HostedSession:
     def _run_turn(self, turn: HostedTurn, run: Callable[[Agent], RunResult]) -> None:
         end: Notice
         try:
-            if self._agent is None:
-                end = say.TurnBroken(self.name, turn.number, "AgentClosedError", CLOSED)
-            else:
-                result = self._run_alone(partial(run, self._agent))
-                parts = (result.outcome, result.usage, result.messages, result.turn)
-                end = say.TurnEnded(self.name, turn.number, *parts)
+            result: RunResult = self._run_alone(run)
+            parts = (result.outcome, result.usage, result.messages, result.turn)
+            end = say.TurnEnded(self.name, turn.number, *parts)
         except BaseException as error:  # whatever ends it, the other side must hear of it
             pending = () if self._agent is None else self._agent.pending
             end = say.TurnBroken(self.name, turn.number, type(error).__name__, str(error), pending)
@@ -357,19 +354,23 @@ class HostedSession:
 
     def _report(self, identity: str, work: Callable[[Agent], object]) -> None:
         try:
-            if self._agent is None:
-                raise AgentClosedError(CLOSED)
-            done = self._run_alone(partial(work, self._agent))
+            done = self._run_alone(work)
         except Exception as error:
             self._send(say.Refused(identity, type(error).__name__, str(error)))
         else:
             self._send(done if isinstance(done, say.Remembered) else say.Accepted(identity))
 
-    def _run_alone(self, work: Callable[[], Any]) -> Any:
-        """Call ``work``, and repeat it while setting a mode makes the agent busy."""
+    def _run_alone(self, work: Callable[[Agent], Any]) -> Any:
+        """Call ``work`` with the agent, and repeat it while setting a mode makes the agent busy.
+
+        Raises:
+            AgentClosedError: there is no agent, since the session has ended or did not begin.
+        """
+        if (agent := self._agent) is None:
+            raise AgentClosedError(CLOSED)
         while True:
             try:
-                return work()
+                return work(agent)
             except BusyError:
                 with self._gate:
                     pass

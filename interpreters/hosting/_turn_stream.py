@@ -372,8 +372,10 @@ class TurnStream:
                     raise
                 if event is None:  # of a newer host
                     self._acknowledge()
-                else:
-                    self._put(self._add_cause(event))
+                    return
+                if isinstance(event.value, ToolFailed):  # messages can't contain the exception of a tool that ran here
+                    event = event.caused_by(self._causes.pop((event.session, event.value.effect_id), None))
+                self._put(event)
             case say.Perform():
                 self._begin(notice)
             case say.Dropped(owner=owner, effect_id=effect_id):
@@ -388,12 +390,6 @@ class TurnStream:
                 self.end(restore_error(Refusal(error, message), KNOWN))
             case _:
                 pass
-
-    def _add_cause(self, event: Event) -> Event:
-        """Add the exception of a tool that ran here to the event of its failure: messages can't contain exceptions."""
-        if not self._causes or not isinstance(event.value, ToolFailed):
-            return event
-        return event.caused_by(self._causes.pop((event.session, event.value.effect_id), None))
 
     def _count(self, length: int) -> None:
         """Count an unread event and enforce the limits, even if the host ignores the window.

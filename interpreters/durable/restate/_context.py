@@ -281,9 +281,6 @@ def to_server_error(error: Exception, hide: Callable[[str], str]) -> TerminalErr
     if not isinstance(error, CogstepError):
         LOG.error("a run failed, and is attempted again", exc_info=error)  # the server gets no traceback
         return RetryableError(text)
-    return RetryableError(text) if is_transient(error) else TerminalError(text, REFUSED)
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether another attempt may succeed: the database is unavailable, or another process has the session."""
-    return is_due_to(error, (StoreError, JournalWriteError, JournalLockedError, OSError))
+    # Another attempt may succeed if the database is unavailable, or if another process has the session.
+    passing = is_due_to(error, (StoreError, JournalWriteError, JournalLockedError, OSError))
+    return RetryableError(text) if passing else TerminalError(text, REFUSED)
