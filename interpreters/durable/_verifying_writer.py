@@ -98,7 +98,7 @@ class VerifyingWriter:
         self._newest: tuple[Transition, set[EffectId], bool] | None = None
         self._ahead = deque(ahead)
         self._decisions = DecisionWriter()
-        self.written = folded
+        self.written: int = folded
         """The number of records up to now, including those before the run."""
         self.redactor = StepRedactor(redactor)
         self.repeated = False

@@ -77,7 +77,7 @@ class Delivery:
         self.failure: tuple[Event, BaseException] | None = None
         """The event at which the observer failed, and its error. It receives no further events."""
         self._when_idle: deque[Callable[[], object]] = deque()
-        self.is_late = False
+        self.is_late: bool = False
         """Whether the session has waited longer than ``PATIENCE`` for this observer."""
         self._lingers = False
         """Whether the worker thread has delivered all events and waits for further events."""

@@ -6,5 +6,5 @@ from cognition import ConfigError
 
 try:
     import dbos as dbos
-except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
-    raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
+except ImportError as _missing:  # pragma: no cover - the extra is installed wherever this is tested
+    raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from _missing

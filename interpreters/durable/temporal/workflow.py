@@ -368,7 +368,7 @@ def _encode(decision: Decision) -> str:
 # ------------------------------------------------------------------------------------------------------- the activities
 
 
-class Performer(DurableInterpreter):
+class _Performer(DurableInterpreter):
     """Carries out an effect of a session whose engine runs elsewhere.
 
     Args:
@@ -422,7 +422,7 @@ class Performer(DurableInterpreter):
         note, memory = self._redactor.reveal(from_data(json.loads(text), Decision)), self.program.memory
         return "{}" if memory is None else await self._save_note(partial(memory.remember, note.text))
 
-    async def do(self, work: Callable[[Performer], Awaitable[str]]) -> str:
+    async def do(self, work: Callable[[_Performer], Awaitable[str]]) -> str:
         """Do the work of an activity, and end with it what it has begun."""
         self._turn = Turn()
         try:
@@ -442,7 +442,7 @@ def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
     if len(named) < len(agents):
         raise ConfigError("two of the agents have the same name, by which a session knows its own")
 
-    async def run_activity(agent: str, session: str, worker: bool, work: Callable[[Performer], Awaitable[str]]) -> str:
+    async def run_activity(agent: str, session: str, worker: bool, work: Callable[[_Performer], Awaitable[str]]) -> str:
         if agent not in named:
             raise ApplicationError(f"this process has no agent {agent!r}")
         own = session.rpartition("/")[0] if worker else session
@@ -454,7 +454,7 @@ def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
             del redactors[next(iter(redactors))]
         beating = asyncio.create_task(_beat())
         try:
-            return await Performer(named[agent], session, redactor, worker).do(work)
+            return await _Performer(named[agent], session, redactor, worker).do(work)
         except Exception as error:
             LOG.error("an activity failed, and is attempted again", exc_info=error)
             said = named[agent].hide(f"{type(error).__name__}: {error}")
