@@ -41,7 +41,7 @@ from benchmarks.durable_restate import on_restate
 from benchmarks.table import machine, table
 from cognition import Limits
 from interpreters import tool
-from interpreters.durable.dbos._versions import POLLED_EVERY, queue_of
+from interpreters.durable.dbos._runs import POLLED_EVERY, queue_of
 from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.durable.definition import DurableAgent
 from interpreters.recording.redaction import Redaction

@@ -69,9 +69,6 @@ from interpreters.loop.program.questions import (
     PlanRequest as PlanRequest,
     QuestionRequest as QuestionRequest,
 )
-from interpreters.mcp.agent_tools import (
-    agent_tool as agent_tool,
-)
 from interpreters.mcp.client import (
     AsyncMCPServers as AsyncMCPServers,
     MCPServers as MCPServers,
@@ -85,6 +82,7 @@ from interpreters.mcp.server_config import (
 )
 from interpreters.mcp.service import (
     MCPService as MCPService,
+    agent_tool as agent_tool,
 )
 from interpreters.observing import (
     events as events,

@@ -17,6 +17,13 @@ class DurableDivergedError(DurableError):
     lines = True
 
 
+def is_due_to(error: BaseException | None, kinds: tuple[type[BaseException], ...]) -> bool:
+    """Whether an error, or one that it came from, is of one of these classes."""
+    while error is not None and not isinstance(error, kinds):
+        error = error.__cause__
+    return error is not None
+
+
 def run_error(said: str) -> DurableError:
     """Return the error of a failed run.
 

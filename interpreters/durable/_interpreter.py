@@ -230,8 +230,7 @@ class DurableInterpreter(AsyncInterpreter):
         self._saying.check(event)
         if event is None:
             return StepResult(self._stamp())
-        prompted = await self._add_prompt(event)
-        counted = self._count_tokens(prompted)
+        counted = self._count_tokens(await self._add_prompt(event))
         return self._build_step_result(counted, self._redactor.may_hide(counted))
 
     def check_waits(self, event: Input | None) -> None:
@@ -240,8 +239,7 @@ class DurableInterpreter(AsyncInterpreter):
         Raises:
             CogstepError: no pending effect has this id.
         """
-        answered = getattr(event, "effect_id", None)
-        if answered is not None:
+        if (answered := getattr(event, "effect_id", None)) is not None:
             find_pending(str(answered), self._find_outliving())
 
     async def carry(self, beginning: StepResult) -> RunOutcome:
@@ -267,7 +265,11 @@ class DurableInterpreter(AsyncInterpreter):
         except (DurableDivergedError, JournalError):  # nothing can be recorded of it, or must not be
             raise
         except CogstepError as error:
-            await self._close_turn(describe(error))
+            self._came = None
+            self._cancel_steps()
+            if not self._keep_pending() and self._is_open():
+                for closing in self._abort_inputs(describe(error)):
+                    await self._advance(closing)
             return evolve(self._outcome(), error=self._hide(f"{type(error).__name__}: {error}"))
         finally:
             await self._abandon_run()
@@ -287,13 +289,6 @@ class DurableInterpreter(AsyncInterpreter):
         finished = None if self.finished is None else self._redactor.hide(self.finished)[0]  # it was shown as it is
         return RunOutcome(self._run_clock.now, turn, finished, pending)
 
-    async def _close_turn(self, reason: str) -> None:
-        self._came = None
-        self._cancel_steps()
-        if not self._keep_pending() and self._is_open():
-            for event in self._abort_inputs(reason):
-                await self._advance(event)
-
     async def _abandon_run(self) -> None:
         if self._noting:
             await asyncio.wait(self._noting)
@@ -312,8 +307,7 @@ class DurableInterpreter(AsyncInterpreter):
         if self._reply is not None:
             self._reply.cancel()
         for task in self._steps.values():
-            task.cancel()
-            task.add_done_callback(_retrieve_exception)
+            _cancel_step(task)
         self._steps.clear()
         self._unstarted.clear()
 
@@ -364,8 +358,7 @@ class DurableInterpreter(AsyncInterpreter):
 
         If that fails, return the text to store, without the note that it was recorded.
         """
-        made = self._made.get(effect_id)
-        if made is None:
+        if (made := self._made.get(effect_id)) is None:
             return None
         event = made.happened.event
         if made.is_read_again and event is not None:
@@ -389,8 +382,7 @@ class DurableInterpreter(AsyncInterpreter):
 
     def _read_answer(self, effect_id: EffectId, text: str) -> tuple[StepResult, LocalResult | None]:
         """Return a step's result, and this execution's own data of it if the engine had not stored it before."""
-        made = self._made.pop(effect_id, None)
-        if made is None:
+        if (made := self._made.pop(effect_id, None)) is None:
             return StepResult.read(text), None
         if made.text == text and made.is_read_again:
             return made.happened, made
@@ -446,29 +438,21 @@ class DurableInterpreter(AsyncInterpreter):
     ) -> str:
         name = str(effect.effect_id)
         if isinstance(effect, StartTimer) and StartTimer not in self.program.performers:
-            return await self._sleep(effect, name)
+            at = self._run_clock.now + effect.seconds
+            await self._engine.sleep(name, effect.seconds)
+            return StepResult(at, TimerFired(effect.effect_id)).text()
         if isinstance(effect, SpawnWorker) and SpawnWorker not in self.program.performers:
             return await self._run_worker(effect, name)
         recorded = meanwhile is not None and self._engine.calls_meanwhile
         work = partial(self._carry_out_in_step, effect, maybe, before, recorded)
         text = await self._engine.step(name, work, alone=meanwhile is not None, meanwhile=meanwhile)
         if effect.effect_id not in self._made:
-            self._know_secrets(text)
+            reserve_numbers(self._redactor, text)
         return text
-
-    def _know_secrets(self, text: str) -> None:
-        """Reserve the placeholder numbers of an earlier execution, so that they are not used for another secret."""
-        if BEGINNING in text:
-            self._redactor.reserve_numbers(max(map(int, NUMBERED.findall(text.encode())), default=0))
-
-    async def _sleep(self, effect: StartTimer, name: str) -> str:
-        at = self._run_clock.now + effect.seconds
-        await self._engine.sleep(name, effect.seconds)
-        return StepResult(at, TimerFired(effect.effect_id)).text()
 
     async def _run_worker(self, effect: SpawnWorker, name: str) -> str:
         hidden: Any = self.driver.in_flight[effect.effect_id]
-        program = evolve(self.program, reveal=_return_unchanged)  # its own run hides and shows for itself
+        program = evolve(self.program, reveal=lambda value: value)  # its own run hides and shows for itself
         worker = make_worker(hidden, self.driver.engine, program, self.driver.state)
         config: Any = getattr(worker.engine, "config", None)
         task = WorkerStart(config, worker.state, worker.task).text()
@@ -477,7 +461,7 @@ class DurableInterpreter(AsyncInterpreter):
         if ended.error and ended.finished is None:
             answer = WorkerFailed(effect.effect_id, ended.error)
         text = StepResult(ended.at, answer).text()
-        self._know_secrets(text)
+        reserve_numbers(self._redactor, text)
         return text
 
     async def _carry_out_in_step(
@@ -571,10 +555,8 @@ class DurableInterpreter(AsyncInterpreter):
 
     def _stop(self, effect_id: EffectId) -> None:
         super()._stop(effect_id)
-        task = self._steps.pop(effect_id, None)
-        if task is not None:
-            task.cancel()
-            task.add_done_callback(_retrieve_exception)
+        if (task := self._steps.pop(effect_id, None)) is not None:
+            _cancel_step(task)
 
     def _forget(self) -> None:
         super()._forget()
@@ -589,11 +571,13 @@ class DurableInterpreter(AsyncInterpreter):
     }
 
 
-def _retrieve_exception(task: asyncio.Task[str]) -> None:
-    """Retrieve the exception of a step that is no longer awaited, so that asyncio does not log it."""
-    if not task.cancelled():
-        task.exception()
+def reserve_numbers(redactor: Redactor, text: str) -> None:
+    """Reserve the placeholder numbers of an earlier execution, so that they are not used for another secret."""
+    if BEGINNING in text:
+        redactor.reserve_numbers(max(map(int, NUMBERED.findall(text.encode())), default=0))
 
 
-def _return_unchanged(value: Any) -> Any:
-    return value
+def _cancel_step(task: asyncio.Task[str]) -> None:
+    """Cancel a step that is no longer awaited, and retrieve its exception, so that asyncio does not log it."""
+    task.cancel()
+    task.add_done_callback(lambda one: one.cancelled() or one.exception())

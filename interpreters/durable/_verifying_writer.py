@@ -98,7 +98,8 @@ class VerifyingWriter:
         self._newest: tuple[Transition, set[EffectId], bool] | None = None
         self._ahead = deque(ahead)
         self._decisions = DecisionWriter()
-        self._written = folded
+        self.written: int = folded
+        """The number of records up to now, including those before the run."""
         self.redactor = StepRedactor(redactor)
         self.repeated = False
         """Whether the newest input was already recorded: its effects may have started, and observers have seen it."""
@@ -119,11 +120,6 @@ class VerifyingWriter:
         """
         self.redactor.noted = redacted
         self._is_noted, self._is_given_again = noted, given_again
-
-    @property
-    def written(self) -> int:
-        """The number of records up to now, including those before the run."""
-        return self._written
 
     def answer_to(self, effect_id: EffectId) -> Record | None:
         """Return the answer to an effect that an earlier execution recorded, if the engine has not stored it.
@@ -159,7 +155,7 @@ class VerifyingWriter:
         self.may_have_begun = self.repeated or (self._is_noted and self._is_given_again)
         self._is_noted = self._is_given_again = False
         self.waiting, self._newest = waiting, None
-        self._written += 1
+        self.written += 1
 
     def _weigh(self, event: Input, transition: Transition) -> tuple[set[EffectId], bool]:
         """Return the effects that wait for an answer after a step, and whether its record must be forced to the disk.
@@ -175,17 +171,12 @@ class VerifyingWriter:
         return self._newest[1:]
 
     def _must_not_repeat(self, transition: Transition) -> bool:
-        return any(
-            isinstance(one, CallTool | SpawnWorker) and not isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES)
-            for one in transition.decisions
-        )
+        begun = [one for one in transition.decisions if isinstance(one, CallTool | SpawnWorker)]
+        return not all(isinstance(settle(self._tools, one, 0.0), EFFECT_TYPES) for one in begun)
 
     def _waiting(self, event: Input, transition: Transition) -> set[EffectId]:
-        asked = {
-            one.effect_id
-            for one in transition.decisions
-            if isinstance(one, WEIGHED) and outlives_its_run(one, self._tools)
-        }
+        weighed = [one for one in transition.decisions if isinstance(one, WEIGHED)]
+        asked = {one.effect_id for one in weighed if outlives_its_run(one, self._tools)}
         if not asked and not self.waiting:
             return self.waiting
         over = {one.effect_id for one in transition.decisions if isinstance(one, CancelEffect)}
@@ -197,8 +188,7 @@ class VerifyingWriter:
             raise DurableDivergedError(
                 f"an earlier execution of this run recorded another input, record {record.seq} differs at {found}"
             )
-        difference = compare(record, self._decisions.data(transition.decisions))
-        if difference is not None:
+        if (difference := compare(record, self._decisions.data(transition.decisions))) is not None:
             raise DurableDivergedError(
                 f"an earlier execution of this run decided otherwise; finish it with the program that began it: "
                 f"{difference}"

@@ -1,4 +1,7 @@
-"""``DurableAgent``: a named agent definition, the same in every process that works at its sessions."""
+"""``DurableAgent``: a named agent definition, the same in every process that works at its sessions.
+
+The pending effects of its recorded sessions can be read and answered in any process.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from threading import Lock
-from typing import Any, Unpack
+from typing import Any, Final, Unpack, get_args
 
 from attrs import evolve
 
-from cognition import AgentConfig, AgentState, CancelAsked, ConfigError
+from cognition import AgentConfig, AgentState, CancelAsked, CancelEffect, ConfigError, Input, from_data
 from cognition.base.checking import show
 from interpreters.agents.options import AgentOptions, ProgramOptions, declared_options, fill
 from interpreters.agents.resume import reopen
 from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
 from interpreters.loop.program.message_sources import PromptFunction
-from interpreters.recording.journal import Journal, Record
+from interpreters.loop.program.pending import Postponable, find_pending, outlives_its_run
+from interpreters.loop.program.program import read_answer
+from interpreters.recording.journal import Journal, JournalReader, Record
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.redactor import Redactor
 from interpreters.tools.external import Usable, as_tools
@@ -32,6 +37,9 @@ NOT_HERE = {
     "owns_model": "the model serves all sessions of a process",
 }
 """Options of ``Agent`` that a definition rejects, with the reason."""
+
+POSTPONABLE: Final = frozenset(kind.tag for kind in get_args(Postponable))
+"""The tags of effects that may wait for an answer."""
 
 
 class DurableAgent:
@@ -184,3 +192,38 @@ def agent_named(agents: Mapping[str, DurableAgent], name: str | None) -> Durable
     if name is None or name not in agents:
         raise ConfigError(f"agent has to be one of {', '.join(agents)}, not {show(name)}")
     return agents[name]
+
+
+def pending_of(agent: DurableAgent, recorder: Recorder) -> tuple[Postponable, ...]:
+    """Return the pending effects of a session, oldest first.
+
+    They are read from the recorded decisions, without running the engine. So a process with newer agent logic can
+    submit an answer too; the version that started the session then continues with it.
+
+    Raises:
+        JournalError: the recording can't be read.
+    """
+    tools = {tool.spec.name: tool for tool in agent.tools}
+    in_flight: dict[str, dict[str, Any]] = {}
+    with JournalReader(recorder) as reader:
+        for record in reader:
+            in_flight.pop(str(getattr(record.input, "effect_id", "")), None)
+            for decision in record.decisions:
+                if decision["type"] in POSTPONABLE:
+                    in_flight[decision["effect_id"]] = decision
+                elif decision["type"] == CancelEffect.tag:
+                    in_flight.pop(decision["effect_id"], None)
+    effects: list[Any] = [from_data(one, Postponable) for one in in_flight.values()]
+    return tuple(effect for effect in effects if outlives_its_run(effect, tools))
+
+
+def answer_input(agent: DurableAgent, recorder: Recorder, effect_id: str, answer: object) -> Input:
+    """Return the input for an answer to a pending effect.
+
+    Raises:
+        CogstepError: no pending effect has this id.
+        ConfigError: the answer does not fit the effect.
+        JournalError: the recording can't be read.
+    """
+    effect = find_pending(effect_id, pending_of(agent, recorder))
+    return read_answer(effect, answer, {tool.spec.name: tool for tool in agent.tools})

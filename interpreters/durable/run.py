@@ -23,7 +23,7 @@ from cognition import CogstepError, Input
 from interpreters.agents.resume import replay_into
 from interpreters.agents.session_builder import Parts
 from interpreters.durable._errors import DurableDivergedError
-from interpreters.durable._interpreter import DurableInterpreter, RunClock
+from interpreters.durable._interpreter import DurableInterpreter, RunClock, reserve_numbers
 from interpreters.durable._verifying_writer import VerifyingWriter
 from interpreters.durable.context import DurableContext
 from interpreters.durable.definition import DurableAgent
@@ -31,7 +31,7 @@ from interpreters.durable.serialization import RunOutcome, StepResult, WorkerSta
 from interpreters.loop.program.pending import outlives_its_run
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, Record
 from interpreters.recording.recorder import MayWait, Recorder
-from interpreters.recording.redactor import NUMBERED, Redactor
+from interpreters.recording.redactor import Redactor
 from interpreters.recording.replay import ReplayDivergedError, replay
 from interpreters.tools.offloading import run_to_end
 
@@ -50,10 +50,6 @@ class OpenedRun:
     journal: Journal
     redactor: Redactor
     records: tuple[Record, ...]
-
-    @property
-    def lines(self) -> int:
-        return len(self.records) + 1
 
 
 async def run_durably(agent: DurableAgent, session: str, event: str, context: DurableContext, take: Take) -> str:
@@ -95,7 +91,7 @@ async def _execute(
         recorder = take(session)
         one = await _ask(recorder, partial(_open, agent, session, recorder, errand))
         try:
-            opened[:] = [(one, _fold(one, lines or one.lines, context, clock))]
+            opened[:] = [(one, _fold(one, lines or len(one.records) + 1, context, clock))]
         except BaseException:
             await _ask(recorder, one.journal.close)
             raise
@@ -110,16 +106,15 @@ async def _execute(
             happened = await interpreter.prepare_input(given)
         except CogstepError as error:
             happened = StepResult(clock.real.time(), error=agent.hide(f"{type(error).__name__}: {error}"))
-        return evolve(happened, lines=one.lines).text()
+        return evolve(happened, lines=len(one.records) + 1).text()
 
     try:
         beginning = StepResult.read(await context.step("begin", begin, alone=True))
         if beginning.error:
             return RunOutcome(beginning.at, error=beginning.error).text()
         one, interpreter = opened[0] if opened else await open_at(beginning.lines)
-        one.redactor.reserve_numbers(_numbers(beginning))
-        ended = await interpreter.carry(beginning)
-        return ended.text()
+        reserve_numbers(one.redactor, input_text(beginning.event))
+        return (await interpreter.carry(beginning)).text()
     finally:
         for one, _ in opened:
             await _ask(one.recorder, one.journal.close)
@@ -130,17 +125,13 @@ async def _ask(recorder: Recorder, ask: Callable[[], Result]) -> Result:
     return await run_to_end(ask) if isinstance(recorder, MayWait) else ask()
 
 
-def _numbers(happened: StepResult) -> int:
-    return max(map(int, NUMBERED.findall(input_text(happened.event).encode())), default=0)
-
-
 def _open(agent: DurableAgent, session: str, recorder: Recorder, errand: WorkerStart | None) -> OpenedRun:
     if not _exists(recorder):
         if errand is None:
             parts = agent.begin(session, recorder)
         else:
             redactor = agent.redactor()
-            redactor.reserve_numbers(max(map(int, NUMBERED.findall(errand.text().encode())), default=0))
+            reserve_numbers(redactor, errand.text())
             parts = agent.begin_worker(session, recorder, errand.config, errand.state, redactor)
         records: tuple[Record, ...] = ()
     else:

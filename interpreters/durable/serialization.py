@@ -55,13 +55,6 @@ class StepResult:
             data["recorded"] = True
         return encode_json(data)
 
-    def is_read_from(self, text: str) -> bool:
-        """Whether ``read`` returns an equal value for ``text``, the text of this value.
-
-        False if it may contain halves of a surrogate pair, which JSON reads as one character if they are adjacent.
-        """
-        return HALF not in text
-
     @classmethod
     def read(cls, text: str) -> StepResult:
         """Read JSON.
@@ -92,7 +85,11 @@ class LocalResult:
 
     @property
     def is_read_again(self) -> bool:
-        return self.happened.is_read_from(self.text)
+        """Whether ``StepResult.read`` returns an equal result for its text.
+
+        False if it may contain halves of a surrogate pair, which JSON reads as one character if they are adjacent.
+        """
+        return HALF not in self.text
 
 
 @frozen
@@ -104,15 +101,12 @@ class WorkerStart:
     task: Input
 
     def text(self) -> str:
-        return encode_json(
-            {"config": to_data(self.config), "state": to_data(self.state), "task": to_data(self.task, Input)}
-        )
+        return encode_json(to_data(self))
 
     @classmethod
     def read(cls, text: str) -> WorkerStart:
-        data = json.loads(text)
-        config, state = from_data(data["config"], AgentConfig), from_data(data["state"], AgentState)
-        return cls(config, state, from_data(data["task"], Input))
+        start: WorkerStart = from_data(json.loads(text), WorkerStart)
+        return start
 
 
 @frozen
@@ -131,13 +125,9 @@ class RunOutcome:
 
     def text(self) -> str:
         """Return this as JSON."""
-        data: dict[str, Any] = {"at": self.at, "turn": self.turn}
+        data: dict[str, Any] = {"at": self.at, "turn": self.turn, **to_data(self)}
         if self.finished is not None:
-            data["finished"] = to_data(self.finished)
-        if self.pending:
-            data["pending"] = [to_data(effect, Postponable) for effect in self.pending]
-        if self.error:
-            data["error"] = self.error
+            data["finished"] = to_data(self.finished)  # with its tag
         return encode_json(data)
 
     @classmethod

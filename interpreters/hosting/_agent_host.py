@@ -92,7 +92,6 @@ class AgentHost(Closeable):
         self._late: set[str] = set()
         """Requests that have timed out but may still be answered."""
         self._heard = 0
-        self._numbers = itertools.count(1)
         self._newest = 0
         self._identities = itertools.count(1)
         self._lock = threading.Lock()
@@ -176,9 +175,10 @@ class AgentHost(Closeable):
             with suppress(OSError):  # this program's folder may be gone, and it may have no recordings there
                 files = os.getcwd()
         process = start_host(choice.load, factories or {}, command, env)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        channel = PipeChannel(process.stdout, process.stdin)
+        reader, writer = process.stdout, process.stdin
+        assert reader is not None
+        assert writer is not None
+        channel = PipeChannel(reader, writer)
 
         def gone() -> str:
             channel.close()
@@ -188,8 +188,7 @@ class AgentHost(Closeable):
             except subprocess.TimeoutExpired:
                 kill(process)
                 code = process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+            reader.close()
             return describe_exit(code)
 
         host = cls(channel, on_gone=gone, answer_wait=answer_wait, files=files)
@@ -212,8 +211,14 @@ class AgentHost(Closeable):
     def _start(self, choice: ModelChoice | None, seconds: float | None) -> AgentHost:
         try:
             started = self.request(lambda identity: say.Start(identity, say.VERSION, choice), seconds)
-        except HostTimeoutError as error:
-            self._give_up(str(error))
+        except HostTimeoutError as error:  # it hangs: a process is killed, and a thread can only be abandoned
+            if self.process is not None:
+                kill(self.process)
+                self.close()
+            else:
+                self.send(say.Shutdown())
+                self._channel.close()
+                self._end(str(error))
             raise
         except BaseException:
             self.close()
@@ -249,32 +254,24 @@ class AgentHost(Closeable):
         if self.model is None:  # over a channel of the program's own: its host may have a model, of whatever size
             self._start(None, self.answer_wait)
         with self._lock:
-            known = self._handles.get(key)
-            if known is not None:
+            if (known := self._handles.get(key)) is not None:
                 return known
             handle = AgentHandle(self, key, tools, system, given)
-            settings = handle.settings(handle.given["journal"])
-            init = say.Init("", key, handle.config, settings, handle.given["resume"])
+            init = say.Init("", key, handle.config, handle.settings(), handle.given["resume"])
             self._handles[key] = handle
         return self._ready(handle, init)
 
-    def branch(
-        self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None, foreign: bool
-    ) -> AgentHandle:
+    def begin_fork(self, handle: AgentHandle, fork: say.Fork) -> AgentHandle:
         """See ``AgentHandle.fork``."""
-        made = None if origin.prompting is None else origin.prompting.function
-        given: Any = {**origin.given, "journal": journal}
-        handle = AgentHandle(self, key, origin.tools, system or made or "", given)
-        fork = say.Fork("", origin.key, key, handle.config, handle.settings(journal), after, foreign)
         with self._lock:
-            if key in self._handles:
-                raise ConfigError(f"there is a session {key!r} already; choose another key")
-            self._handles[key] = handle
+            if handle.key in self._handles:
+                raise ConfigError(f"there is a session {handle.key!r} already; choose another key")
+            self._handles[handle.key] = handle
         return self._ready(handle, fork)
 
     def _ready(self, handle: AgentHandle, begin: say.Init | say.Fork) -> AgentHandle:
         try:
-            ready = self.request(lambda identity: evolve(begin, id=identity), self.answer_wait)
+            self.request(lambda identity: evolve(begin, id=identity), self.answer_wait)
         except BaseException as error:
             self.forget(handle)
             if isinstance(error, HostTimeoutError):  # should it ever be there, it ends at once
@@ -283,15 +280,14 @@ class AgentHost(Closeable):
                     self._late.add(identity)
                 self.send(say.Dispose(identity, handle.key))
             raise
-        assert isinstance(ready, say.Ready)
         return handle
 
     def begin_turn(self, handle: AgentHandle) -> int:
         """Return the number of a new turn and register the handle for its messages."""
         with self._lock:
-            number = self._newest = next(self._numbers)
-            self._turns[number] = handle
-        return number
+            self._newest += 1
+            self._turns[self._newest] = handle
+            return self._newest
 
     def end_turn(self, number: int) -> None:
         """Stop the delivery of this turn's messages."""
@@ -334,16 +330,6 @@ class AgentHost(Closeable):
         for handle in list(self._handles.values()):
             handle.observers.close()
 
-    def _give_up(self, reason: str) -> None:
-        """Handle a host that hangs: kill its process. A thread can't be killed and is abandoned."""
-        if self.process is not None:
-            kill(self.process)
-            self.close()
-        else:
-            self.send(say.Shutdown())
-            self._channel.close()
-            self._end(reason)
-
     def __del__(self) -> None:
         """End the sessions if the host was not closed. A later writer of their recordings waits for that end."""
         reader: threading.Thread | None = getattr(self, "_reader", None)  # the constructor may have failed before
@@ -380,15 +366,12 @@ class AgentHost(Closeable):
             self._waiting[identity] = answer, ANSWERED_BY.get(type(request), say.Accepted)
         try:
             self.send(request)
-        except ConfigError:  # it can't be said
-            with self._lock:
-                self._waiting.pop(identity, None)
-            raise
-        try:
             notice = answer.result(seconds)
-        except TimeoutError:
+        except (ConfigError, TimeoutError) as error:
             with self._lock:
                 self._waiting.pop(identity, None)
+                if isinstance(error, ConfigError):  # it can't be said
+                    raise
                 self._late.add(identity)
             raise HostTimeoutError(f"the host gave no answer to {request.tag}", seconds or 0.0) from None
         if isinstance(notice, say.Refused):
@@ -404,7 +387,7 @@ class AgentHost(Closeable):
         self._heard += 1
         if isinstance(notice, say.Faulted):
             self._note_fault(notice.message)
-        elif isinstance(notice, say.Started | say.Ready | say.Remembered | say.Accepted | say.Refused):
+        elif isinstance(notice, say.Reply):
             with self._lock:
                 waiting, expected = self._waiting.get(notice.id, (None, type(notice)))
                 known = waiting is not None or notice.id in self._late
@@ -420,15 +403,13 @@ class AgentHost(Closeable):
             if handle is not None and handle.key == notice.session:
                 handle.receive(notice, length)
             elif handle is not None or not 0 < notice.turn <= self._newest:
-                raise ProtocolError(
-                    f"{notice.tag} of a turn {notice.turn} of {notice.session!r}, which was never begun"
-                )
+                turn = f"a turn {notice.turn} of {notice.session!r}"
+                raise ProtocolError(f"{notice.tag} of {turn}, which was never begun")
 
     def _is_expected(self, notice: say.Notice) -> bool:
         if not isinstance(notice, say.Ready) or notice.id in self._late:
             return True
-        handle = self._handles.get(notice.session)
-        if handle is not None:
+        if (handle := self._handles.get(notice.session)) is not None:
             handle.note_status(notice.unfinished, notice.pending)
         return handle is not None
 
@@ -456,8 +437,7 @@ def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Calla
     wrong = ""
     try:
         while (line := channel.receive()) is not None:
-            host = find()
-            if host is not None:
+            if (host := find()) is not None:
                 host._receive(read_notice(line), len(line))
                 del host  # else it would be held while nothing comes
     except CogstepError as error:  # no message, one that does not belong there, or an event that is none
@@ -472,8 +452,7 @@ def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Calla
                     kill(host.process)
         del host
         reason = on_gone()
-        host = find()
-        if host is not None:
+        if (host := find()) is not None:
             host._end(wrong or host.lost or reason)
 
 
@@ -481,8 +460,7 @@ def _watch(find: Callable[[], AgentHost | None], gone: threading.Event, seconds:
     """Ping the host's process while turns are running but no messages arrive; kill it if it does not answer."""
     heard = 0
     while not gone.wait(seconds):
-        host = find()
-        if host is None:
+        if (host := find()) is None:
             return
         if host._turns and host._heard == heard:
             try:
@@ -497,11 +475,7 @@ def _watch(find: Callable[[], AgentHost | None], gone: threading.Event, seconds:
         del host
 
 
-ANSWERED_BY: dict[type, type] = {
-    say.Start: say.Started,
-    say.AskRemembered: say.Remembered,
-    **dict.fromkeys((say.Init, say.Fork), say.Ready),
-}
+ANSWERED_BY = {say.Start: say.Started, say.Init: say.Ready, say.Fork: say.Ready, say.AskRemembered: say.Remembered}
 """The type of the answer to a request; ``Accepted`` for all others."""
 
 
@@ -522,20 +496,13 @@ def start_host(
         found = {"PYTHONPATH": os.pathsep.join([*starting.module_path(), *starting.HOMES]), "PYTHONSAFEPATH": "1"}
         return starting.run(command, env=found | environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     named = {name: place_of(make) for name, make in factories.items()}
-    folders = [starting.folder_of(place.partition(":")[0]) for place in named.values()]
-    return starting.start(
-        CHILD,
-        [
-            *(f"--factory={name}={place}" for name, place in named.items()),
-            *([] if load is None else [f"--model={load}"]),
-            "--files=/",  # it is this program alone that speaks to it
-        ],
-        environ=environ,
-        folder=None,
-        folders=[folder for folder in folders if folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    places = [starting.folder_of(place.partition(":")[0]) for place in named.values()]
+    arguments = ["--files=/"]  # it is this program alone that speaks to it
+    arguments += [f"--factory={name}={place}" for name, place in named.items()]
+    arguments += [] if load is None else [f"--model={load}"]
+    folders = [folder for folder in places if folder]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return starting.start(CHILD, arguments, environ=environ, folder=None, folders=folders, **pipes)
 
 
 def place_of(factory: str | Callable[..., Any]) -> str:
@@ -563,8 +530,5 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def describe_exit(code: int) -> str:
-    if code == 0:
-        return CLOSED
-    if code < 0:
-        return f"the host's process was killed by {signal_name(-code)}"
-    return f"the host's process ended with status {code}"
+    how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended with status {code}"
+    return f"the host's process {how}" if code else CLOSED

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cognition import CogstepError
 from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
-from runtime.children.line_pipe import Refusal, restore_error
+from runtime.children.line_pipe import Refusal
 
 
 class HostError(CogstepError):
@@ -44,7 +44,3 @@ KNOWN: dict[str, Callable[[Refusal], CogstepError]] = {
     "": lambda told: HostError(told.message, told.error),
 }
 """The class raised on the handle's side for an error of the host's side."""
-
-
-def error_named(name: str, message: str) -> CogstepError:
-    return restore_error(Refusal(name, message), KNOWN)

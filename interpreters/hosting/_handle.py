@@ -40,7 +40,7 @@ from interpreters.hosting import _protocol as say
 from interpreters.hosting._errors import HostDiedError
 from interpreters.hosting._handle_undo import HandleUndo
 from interpreters.hosting._protocol import ProtocolError
-from interpreters.hosting._turn_stream import End, ToolWait, TurnStream
+from interpreters.hosting._turn_stream import ToolWait, TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.loop.program.message_content import Content
 from interpreters.loop.program.message_sources import PromptFunction, PromptSource, prompt_source
@@ -82,9 +82,7 @@ class HostLink(Protocol):
     def begin_turn(self, handle: AgentHandle) -> int: ...
     def end_turn(self, number: int) -> None: ...
     def forget(self, handle: AgentHandle) -> None: ...
-    def branch(
-        self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None, foreign: bool
-    ) -> AgentHandle: ...
+    def begin_fork(self, handle: AgentHandle, fork: say.Fork) -> AgentHandle: ...
 
 
 class AgentHandle:
@@ -123,7 +121,11 @@ class AgentHandle:
         for source in self.program.context:
             if source.is_async:
                 raise ConfigError(f"{source.what} is async; a handle needs a plain one")
-        self.config: AgentConfig = self._build_config(host, system if isinstance(system, str) else "")
+        fields = config_fields(full)
+        if full["context_tokens"] is None and host.model is not None and not full["resume"]:
+            fields["context_tokens"] = host.model.context_tokens
+        specs, hooks = tuple(tool.spec for tool in self.tools), tuple(self.program.hooks)
+        self.config: AgentConfig = AgentConfig(system if isinstance(system, str) else "", specs, hooks=hooks, **fields)
         self.observers: Observers = HandleObservers(full["observers"], key)
         self._host = host
         parts = full["journal"], host.files
@@ -133,13 +135,6 @@ class AgentHandle:
         self._lock = threading.Lock()
         self._closed = False
         self._warned = False
-
-    def _build_config(self, host: HostLink, system: str) -> AgentConfig:
-        fields = config_fields(self.given)
-        if self.given["context_tokens"] is None and host.model is not None and not self.given["resume"]:
-            fields["context_tokens"] = host.model.context_tokens
-        tools = tuple(tool.spec for tool in self.tools)
-        return AgentConfig(system, tools, hooks=tuple(self.program.hooks), **fields)
 
     @property
     def alive(self) -> bool:
@@ -239,8 +234,7 @@ class AgentHandle:
         ``forget``.
         """
         told: Any = self._host.request(lambda identity: say.AskRemembered(identity, self.key), self.answer_wait)
-        rules: tuple[Rule, ...] = told.rules
-        return rules
+        return tuple(told.rules)
 
     def forget(self, *patterns: str) -> None:
         """Remove approvals and refusals given "from now on": the rules with these patterns, or all; as
@@ -294,7 +288,10 @@ class AgentHandle:
         if files:  # as in `Agent.fork`: what stands in the way is told before anything is begun
             after = state_after(self.kept.file, after, foreign=foreign).turn
             undo_after(self.kept.file, after, dry_run=True)
-        made = self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal), foreign)
+        prompting = None if self.prompting is None else self.prompting.function
+        given: Any = {**self.given, "journal": journal}
+        made = AgentHandle(self._host, key, self.tools, system or prompting or "", given)
+        self._host.begin_fork(made, say.Fork("", self.key, key, made.config, made.settings(), after, foreign))
         if files and after is not None:
             try:
                 undo_after(self.kept.file, after)
@@ -405,10 +402,10 @@ class AgentHandle:
             turn, self._turn = self._turn, None
         if turn is not None:
             self._host.end_turn(turn.number)
-            turn.end(End(error=error))
+            turn.end(error)
 
-    def settings(self, journal: str | os.PathLike[str] | None) -> say.Settings:
-        given = self.given
+    def settings(self) -> say.Settings:
+        given, journal = self.given, self.given["journal"]
         return say.Settings(
             self.program.approve is not None or AskApproval in self.program.performers,
             redact=self._secrets,

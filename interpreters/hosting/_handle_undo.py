@@ -68,20 +68,15 @@ class HandleUndo:
         if self._place is None:
             return None
         if self._checkpoints is None:
-            self._checkpoints = self._find(self._place)
-            if self._checkpoints is None:
+            try:
+                with JournalReader(self._place) as reader:
+                    session = reader.header.session
+            except JournalError:  # it is not there, whatever was said of the folder
                 return None
+            if session != self._key and not self._resumed:  # another one, of the same name
+                return None
+            self._checkpoints = Checkpoints(self._place, session, force=self._force)
             self._checkpoints.turn = lambda: self._turn
         turn, *_ = parse_effect_id(effect_id) or (0,)
         self._turn = max(self._turn, turn)  # a call of an earlier turn may come late
         return self._checkpoints
-
-    def _find(self, place: Path) -> Checkpoints | None:
-        try:
-            with JournalReader(place) as reader:
-                session = reader.header.session
-        except JournalError:  # it is not there, whatever was said of the folder
-            return None
-        if session != self._key and not self._resumed:  # another one, of the same name
-            return None
-        return Checkpoints(place, session, force=self._force)

@@ -18,13 +18,13 @@ from typing import Any
 
 from attrs import evolve
 
-from cognition import CogstepError, ConfigError, UserSpoke
+from cognition import CogstepError, ConfigError
 from cognition.base.checking import show
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import CONFIGURED
 from interpreters.hosting import _protocol as say
 from interpreters.hosting._channels import Channel
-from interpreters.hosting._hosted_session import HostedSession, Remote, compact, hand_in
+from interpreters.hosting._hosted_session import HostedSession, RemoteTool, run_turn
 from interpreters.hosting._protocol import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
 from interpreters.loop.clock import Clock
 from interpreters.loop.program.program import is_closed_with
@@ -121,11 +121,11 @@ class Host:
         try:
             line = line_of(notice, say.LONGEST)
         except ConfigError as error:  # such as a model that says of its costs that they are infinite
-            line = line_of(
-                say.TurnBroken(notice.session, notice.turn, "ConfigError", str(error))
-                if isinstance(notice, say.TurnEnded)
-                else say.Faulted(str(error))
-            )
+            if isinstance(notice, say.TurnEnded):
+                notice = say.TurnBroken(notice.session, notice.turn, "ConfigError", str(error))
+            else:
+                notice = say.Faulted(str(error))
+            line = line_of(notice)
         self._channel.send(line)
 
     def _answer_unreadable(self, error: ProtocolError) -> None:
@@ -143,8 +143,7 @@ class Host:
         """Stop this turn, even before the message that starts it was read. Callable from any thread or a signal
         handler.
         """
-        found = self._sessions.get(session)
-        if found is not None:
+        if (found := self._sessions.get(session)) is not None:
             found.cancel(turn, reason, ahead=True, keep=keep)
 
     def _handle(self, request: Request) -> None:
@@ -152,65 +151,53 @@ class Host:
             case say.Start():
                 self._start(request)
             case say.Init():
-                self._init(request)
+                self._begin(request, partial(self._make, request))
             case say.Fork():
                 self._fork(request)
-            case say.RunTurn(turn=turn):
-                said: Any = UserSpoke(request.text, parts=request.parts, system=request.system, context=request.context)
-                self._turn(request.session, turn, lambda agent: agent.run(said))
-            case say.GoOn(turn=turn):
-                self._turn(request.session, turn, lambda agent: agent.resume_turn())
-            case say.Compact(turn=turn):
-                self._turn(request.session, turn, compact)
-            case say.GiveAnswer(turn=turn):
-                self._turn(request.session, turn, partial(hand_in, request))
-            case say.Cancel(turn=turn, reason=reason, keep=keep):
-                if (session := self._sessions.get(request.session)) is not None:
-                    session.cancel(turn, reason, keep=keep)
-            case say.Performed() | say.EffectPostponed() | say.ProgressReport() | say.Read():
-                if (session := self._sessions.get(request.session)) is not None:
-                    session.take(request)
-            case say.SetMode(mode=mode):
-                if (session := self._session(request.id, request.session)) is not None:
-                    session.run_now(request.id, lambda agent: agent.set_mode(mode))
-            case say.Forget(rules=rules):
-                if (session := self._session(request.id, request.session)) is not None:
-                    session.run_now(request.id, lambda agent: agent.forget(*rules))
-            case say.AskRemembered():
-                if (session := self._session(request.id, request.session)) is not None:
-                    session.tell_remembered(request.id)
-            case say.Reset():
-                if (session := self._session(request.id, request.session)) is not None:
-                    session.cancel(None, "the session was reset")
-                    session.queue(request.id, lambda agent: agent.reset())
-            case say.Dispose():
-                if (session := self._session(request.id, request.session)) is not None:
-                    self._sessions.pop(request.session, None)  # it may be gone: see `_forget`
-                    self._ending = [other for other in self._ending if not other.join(0)]
-                    self._ending.append(session)
-                    session.dispose(request.id, "the session was closed")
             case say.Ping():
                 self._send(say.Accepted(request.id))
             case say.Shutdown():  # ends the loop above
                 pass
+            case _:
+                self._pass_on(request, self._sessions.get(request.session))
+
+    def _pass_on(
+        self, request: say.Run | say.Change | say.TurnNews | say.Cancel, session: HostedSession | None
+    ) -> None:
+        """Pass a message on to its session; refuse a request if there is no such session."""
+        if session is None:
+            absent = "AgentClosedError", f"there is no session {request.session!r}"
+            if isinstance(request, say.Change):
+                self._send(say.Refused(request.id, *absent))
+            elif isinstance(request, say.Run):
+                self._send(say.TurnBroken(request.session, request.turn, *absent))
+            return
+        match request:
+            case say.RunTurn() | say.GoOn() | say.Compact() | say.GiveAnswer():
+                session.accept(request.turn, partial(run_turn, request))
+            case say.Cancel(turn=turn, reason=reason, keep=keep):
+                session.cancel(turn, reason, keep=keep)
+            case say.SetMode(mode=mode):
+                session.run_now(request.id, lambda agent: agent.set_mode(mode))
+            case say.Forget(rules=rules):
+                session.run_now(request.id, lambda agent: agent.forget(*rules))
+            case say.AskRemembered():
+                session.run_now(request.id, lambda agent: say.Remembered(request.id, agent.remembered))
+            case say.Reset():
+                session.cancel(None, "the session was reset")
+                session.queue(request.id, lambda agent: agent.reset())
+            case say.Dispose():
+                self._sessions.pop(request.session, None)  # it may be gone: see `_forget`
+                self._ending = [other for other in self._ending if not other.join(0)]
+                self._ending.append(session)
+                session.dispose(request.id, "the session was closed")
+            case _:
+                session.take(request)
 
     def _forget(self, session: HostedSession) -> None:
         """Free the name of a session that failed to start. Called on its thread."""
         if self._sessions.get(session.name) is session:
             del self._sessions[session.name]
-
-    def _session(self, identity: str, name: str) -> HostedSession | None:
-        session = self._sessions.get(name)
-        if session is None:
-            self._send(say.Refused(identity, "AgentClosedError", f"there is no session {name!r}"))
-        return session
-
-    def _turn(self, name: str, turn: int, run: Any) -> None:
-        session = self._sessions.get(name)
-        if session is None:
-            self._send(say.TurnBroken(name, turn, "AgentClosedError", f"there is no session {name!r}"))
-        else:
-            session.accept(turn, run)
 
     # ------------------------------------------------------------------------------------------------- what is begun
 
@@ -226,8 +213,8 @@ class Host:
         else:
             self._send(say.Started(request.id, info.name, info.backend, info.context_tokens))
 
-    def _new(self, request: say.Init | say.Fork) -> HostedSession | None:
-        """Return a new session, or None after sending a refusal."""
+    def _begin(self, request: say.Init | say.Fork, make: Callable[..., Agent]) -> None:
+        """Begin a new session with the agent that ``make`` returns, or send a refusal."""
         refusal = ""
         if self._model is None:
             refusal = "the host has no model yet; the first message has to be start"
@@ -237,27 +224,26 @@ class Host:
             refusal = f"there are {MOST_SESSIONS} sessions already; dispose of one"
         else:
             try:
-                request = evolve(request, settings=self._resolve_settings(request.settings))
+                settings = request.settings
+                journal = None if settings.journal is None else self._resolve_file(settings.journal)
+                notes = settings.notes if settings.notes in ("", ":memory:") else self._resolve_file(settings.notes)
+                request = evolve(request, settings=evolve(settings, journal=journal, notes=notes))
             except ConfigError as error:
                 refusal = str(error)
         if refusal:
             self._send(say.Refused(request.id, "ConfigError", refusal))
-            return None
+            return
         session = HostedSession(request.session, request.config, request.settings, self._send)
         self._sessions[request.session] = session
-        return session
-
-    def _resolve_settings(self, settings: say.Settings) -> say.Settings:
-        """Return the settings with resolved file names.
-
-        Raises:
-            ConfigError: a file is outside the allowed folder.
-        """
-        journal = None if settings.journal is None else self._resolve_file(settings.journal)
-        notes = settings.notes if settings.notes in ("", ":memory:") else self._resolve_file(settings.notes)
-        return evolve(settings, journal=journal, notes=notes)
+        begun: dict[str, Any] = {"session": request.session, "journal": session.journal, "clock": self._clock}
+        session.begin(request.id, lambda given, tools: make(tools, **begun, **given), self._forget)
 
     def _resolve_file(self, name: str) -> str:
+        """Return the path of a file that a message names.
+
+        Raises:
+            ConfigError: it is outside the allowed folder.
+        """
         if self._files is None:
             raise ConfigError(f"this host lets messages name no files, and {show(name)} is one; it says so with files=")
         if self._files == "/":
@@ -268,28 +254,14 @@ class Host:
             raise ConfigError(f"{show(name)} is no file in the folder that this host lets messages name files in")
         return place
 
-    def _init(self, request: say.Init) -> None:
-        session = self._new(request)
-        if session is not None:
-            session.begin(request.id, partial(self._make, request, session.journal), self._forget)
-
-    def _make(self, request: say.Init, journal: str | None, given: Mapping[str, Any], tools: list[Remote]) -> Agent:
+    def _make(self, request: say.Init, tools: list[RemoteTool], **given: Any) -> Agent:
         model = self._find_model()
         if request.resume:
-            if journal is None:
+            del given["session"]  # the recording names it
+            if (journal := given.pop("journal")) is None:
                 raise ConfigError("a session is resumed from its journal; say which one")
-            return Agent.resume(journal, model, tools, clock=self._clock, **given)
-        config: Any = {name: getattr(request.config, name) for name in CONFIGURED}  # tools and hooks are the handle's
-        return Agent(
-            model,
-            tools,
-            request.config.system,
-            journal=journal,
-            session=request.session,
-            clock=self._clock,
-            **config,
-            **given,
-        )
+            return Agent.resume(journal, model, tools, **given)
+        return Agent(model, tools, request.config.system, **_configured(request), **given)
 
     def _fork(self, request: say.Fork) -> None:
         origin = self._sessions.get(request.origin)
@@ -298,28 +270,12 @@ class Host:
             message = f"{reason} {request.origin!r}, and a session is forked from its journal"
             self._send(say.Refused(request.id, "ConfigError", message))
             return
-        session = self._new(request)
-        if session is not None:
-            make = partial(self._branch, request, origin.journal, session.journal)
-            session.begin(request.id, make, self._forget)
+        self._begin(request, partial(self._branch, request, origin.journal))
 
-    def _branch(
-        self, request: say.Fork, origin: str, journal: str | None, given: Mapping[str, Any], tools: list[Remote]
-    ) -> Agent:
-        config: Any = {name: getattr(request.config, name) for name in CONFIGURED} if request.foreign else {}
-        return Agent.fork(
-            origin,
-            self._find_model(),
-            tools,
-            request.config.system or None,
-            turn=request.after,
-            foreign=request.foreign,
-            journal=journal,
-            session=request.session,
-            clock=self._clock,
-            **config,
-            **given,
-        )
+    def _branch(self, request: say.Fork, origin: str, tools: list[RemoteTool], **given: Any) -> Agent:
+        given |= {"turn": request.after, "foreign": request.foreign}
+        given |= _configured(request) if request.foreign else {}
+        return Agent.fork(origin, self._find_model(), tools, request.config.system or None, **given)
 
     def _find_model(self) -> Runtime:
         if self._model is None:
@@ -347,6 +303,11 @@ class Host:
         if not isinstance(model, Runtime):
             raise ConfigError(f"the factory {choice.factory!r} gave {type(model).__name__}, which is no Runtime")
         return model
+
+
+def _configured(request: say.Init | say.Fork) -> dict[str, Any]:
+    """Return the configuration's options of an agent; its tools and hooks are the handle's."""
+    return {name: getattr(request.config, name) for name in CONFIGURED}
 
 
 def _names(what: str, names: Iterable[str]) -> str:

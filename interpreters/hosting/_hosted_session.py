@@ -29,6 +29,7 @@ from cognition import (
     ToolFailed,
     ToolSpec,
     Usage,
+    UserSpoke,
     to_data,
 )
 from cognition.steps.decisions import ANSWERS
@@ -175,15 +176,12 @@ class RemoteExternalTool(RemoteTool, ExternalTool):
     """An external tool of the handle's program; its calls keep waiting after that program has ended."""
 
 
-Remote = RemoteTool | RemoteExternalTool
-
-
 def _refuse_local_call(*_: Any, **__: Any) -> Any:
     """Placeholder for a tool or hook on the handle's side; never called, since its effects are forwarded."""
     raise AssertionError("an effect of the handle's side was carried out on the host's")
 
 
-Make = Callable[[dict[str, Any], list[Remote]], Agent]
+Make = Callable[[dict[str, Any], list[RemoteTool]], Agent]
 """Makes a session's agent from the common options and its tools."""
 
 
@@ -284,16 +282,9 @@ class HostedSession:
         self._work.put(partial(self._report, identity, work))
 
     def run_now(self, identity: str, work: Callable[[Agent], object]) -> None:
-        """Run work immediately, also within a turn, such as setting the mode."""
+        """Run work immediately, also within a turn, such as setting the mode. It may return its own answer."""
         with self._gate:
             self._report(identity, work)
-
-    def tell_remembered(self, identity: str) -> None:
-        agent = self._agent
-        if agent is None:
-            self._send(say.Refused(identity, "AgentClosedError", CLOSED))
-        else:
-            self._send(say.Remembered(identity, agent.remembered))
 
     def dispose(self, identity: str | None, reason: str) -> None:
         """End the running turn and the session; pending effects stay pending."""
@@ -313,7 +304,9 @@ class HostedSession:
 
     def _begin(self, identity: str, make: Make, forget: Callable[[HostedSession], None]) -> None:
         try:
-            agent = make(self._options(), self._tools())
+            external = self._settings.external
+            tools = [RemoteExternalTool(one) if one.name in external else RemoteTool(one) for one in self._config.tools]
+            agent = make(self._options(), tools)
         except Exception as error:
             forget(self)
             self._work.put(None)
@@ -321,10 +314,6 @@ class HostedSession:
             return
         self._agent = agent
         self._send(say.Ready(identity, self.name, agent.unfinished, agent.pending))
-
-    def _tools(self) -> list[Remote]:
-        external = self._settings.external
-        return [RemoteExternalTool(spec) if spec.name in external else RemoteTool(spec) for spec in self._config.tools]
 
     def _options(self) -> dict[str, Any]:
         """Return the agent options common to new, resumed and forked sessions."""
@@ -347,12 +336,9 @@ class HostedSession:
     def _run_turn(self, turn: HostedTurn, run: Callable[[Agent], RunResult]) -> None:
         end: Notice
         try:
-            if self._agent is None:
-                end = say.TurnBroken(self.name, turn.number, "AgentClosedError", CLOSED)
-            else:
-                result = self._run_alone(partial(run, self._agent))
-                parts = (result.outcome, result.usage, result.messages, result.turn)
-                end = say.TurnEnded(self.name, turn.number, *parts)
+            result: RunResult = self._run_alone(run)
+            parts = (result.outcome, result.usage, result.messages, result.turn)
+            end = say.TurnEnded(self.name, turn.number, *parts)
         except BaseException as error:  # whatever ends it, the other side must hear of it
             pending = () if self._agent is None else self._agent.pending
             end = say.TurnBroken(self.name, turn.number, type(error).__name__, str(error), pending)
@@ -368,19 +354,23 @@ class HostedSession:
 
     def _report(self, identity: str, work: Callable[[Agent], object]) -> None:
         try:
-            if self._agent is None:
-                raise AgentClosedError(CLOSED)
-            self._run_alone(partial(work, self._agent))
+            done = self._run_alone(work)
         except Exception as error:
             self._send(say.Refused(identity, type(error).__name__, str(error)))
         else:
-            self._send(say.Accepted(identity))
+            self._send(done if isinstance(done, say.Remembered) else say.Accepted(identity))
 
-    def _run_alone(self, work: Callable[[], Any]) -> Any:
-        """Call ``work``, and repeat it while setting a mode makes the agent busy."""
+    def _run_alone(self, work: Callable[[Agent], Any]) -> Any:
+        """Call ``work`` with the agent, and repeat it while setting a mode makes the agent busy.
+
+        Raises:
+            AgentClosedError: there is no agent, since the session has ended or did not begin.
+        """
+        if (agent := self._agent) is None:
+            raise AgentClosedError(CLOSED)
         while True:
             try:
-                return work()
+                return work(agent)
             except BusyError:
                 with self._gate:
                     pass
@@ -398,16 +388,13 @@ class HostedSession:
 
     # ------------------------------------------------------------------------------------------- called by the agent
 
-    def _send_notice(self, turn: HostedTurn, notice: Notice) -> bool:
+    def _send_notice(self, turn: HostedTurn, notice: Notice) -> None:
         with self._lock:
-            if turn is not self._turn:
-                return False
-            self._send(notice)
-            return True
+            if turn is self._turn:
+                self._send(notice)
 
     def _observe(self, event: Event) -> None:
-        turn = self._turn
-        if turn is None:
+        if (turn := self._turn) is None:
             return
         if turn.cancelled is not None:  # asked for before the interpreter had begun: see `cancel`
             self._stop(turn)
@@ -459,12 +446,27 @@ class HostedSession:
                 self._send_notice(turn, say.Dropped(self.name, turn.number, owner, effect_id))
 
 
-def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
-    """Continue the turn that waits for this answer; ``CancelAsked`` cancels it.
+def run_turn(request: say.Run, agent: Agent) -> RunResult:
+    """Carry out a request that begins a turn. A summary is reported like a turn, but only its events matter.
 
     Raises:
-        CogstepError: no pending effect has this id, or the answer does not fit it.
+        CogstepError: any error of the agent; no pending effect has the id of an answer, or the answer does not fit it.
     """
+    match request:
+        case say.RunTurn():
+            said: Any = UserSpoke(request.text, parts=request.parts, system=request.system, context=request.context)
+            return agent.run(said)
+        case say.GoOn():
+            return agent.resume_turn()
+        case say.Compact():
+            agent.compact()
+            return RunResult(Completed(""), Usage(), (), agent.state.counters.turn)
+        case say.GiveAnswer():
+            return _hand_in(request, agent)
+
+
+def _hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
+    """Continue the turn that waits for this answer; ``CancelAsked`` cancels it."""
     effect = agent._find_pending(message.effect_id)
     if isinstance(message.input, CancelAsked):
         if not agent.cancel(message.input.reason):
@@ -473,12 +475,6 @@ def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
     if not _answers(effect, message.input):
         raise ConfigError(f"{type(message.input).__name__} does not answer {type(effect).__name__} {message.effect_id}")
     return agent._hand_in(message.input)
-
-
-def compact(agent: Agent) -> RunResult:
-    """Have the conversation summarised. The run is reported like a turn, but only its events matter."""
-    agent.compact()
-    return RunResult(Completed(""), Usage(), (), agent.state.counters.turn)
 
 
 def _answers(effect: Forwarded, answer: say.Answer) -> bool:

@@ -75,39 +75,60 @@ VERSION = 5
 Forwarded = CallTool | AskApproval | AskUser | ReviewPlan | RunHook
 """The effects carried out on the handle's side."""
 
-Answer = (
-    ToolReturned
-    | ToolFailed
-    | ApprovalGiven
-    | ApprovalRefused
-    | QuestionAnswered
-    | PlanReviewed
-    | HookReturned
-    | CancelAsked
-)
+Judged = ApprovalGiven | ApprovalRefused | PlanReviewed
+Answer = ToolReturned | ToolFailed | Judged | QuestionAnswered | HookReturned | CancelAsked
 """The inputs that answer them; ``CancelAsked`` if the user will not answer the model's questions."""
+
+
+@frozen
+class Identified:
+    """The beginning of a request with an id, and of the answer to it."""
+
+    id: str
+
+
+@frozen
+class SessionRequest(Identified):
+    """The beginning of a request to an open session."""
+
+    session: str
+
+
+@frozen
+class TurnMessage:
+    """The beginning of a message about a turn, as the handle counts turns."""
+
+    session: str
+    turn: int
+
+
+@frozen
+class EffectMessage(TurnMessage):
+    """The beginning of a message about an effect that the handle's side carries out."""
+
+    owner: str
+    """The session that decided the effect: this one, or a worker's. Owner and effect id together identify it."""
+    effect_id: EffectId
 
 
 # ------------------------------------------------------------------------------------------- what a handle says
 
 
 @frozen
-class Start:
+class Start(Identified):
     """Load the model; the first message. A host that was started with a model ignores the choice."""
 
     tag: ClassVar[str] = "start"
-    id: str
     version: int = 1
     """The version of the messages. Always present, except in the first version."""
     model: ModelChoice | None = None
 
 
 @frozen
-class Init:
+class Init(Identified):
     """Start a session. Its tools, approvals, questions, plans and hooks run on the handle's side."""
 
     tag: ClassVar[str] = "init"
-    id: str
     session: str
     config: AgentConfig = AgentConfig()
     settings: Settings = Settings()
@@ -116,11 +137,10 @@ class Init:
 
 
 @frozen
-class Fork:
+class Fork(Identified):
     """Start a session from the state of another session of this host after a turn. That session must have a journal."""
 
     tag: ClassVar[str] = "fork"
-    id: str
     origin: str
     session: str
     config: AgentConfig = AgentConfig()
@@ -135,12 +155,10 @@ class Fork:
 
 
 @frozen
-class RunTurn:
+class RunTurn(TurnMessage):
     """Send a user message to the session."""
 
     tag: ClassVar[str] = "run_turn"
-    session: str
-    turn: int
     text: str
     parts: tuple[Part, ...] = ()
     """As in ``UserSpoke``: texts and pictures in their order."""
@@ -150,149 +168,118 @@ class RunTurn:
 
 
 @frozen
-class GoOn:
+class GoOn(TurnMessage):
     """Continue the turn of a resumed session that a crash interrupted, to its end."""
 
     tag: ClassVar[str] = "go_on"
-    session: str
-    turn: int
 
 
 @frozen
-class Compact:
+class Compact(TurnMessage):
     """Summarise the conversation; an event reports the outcome."""
 
     tag: ClassVar[str] = "compact"
-    session: str
-    turn: int
 
 
 @frozen
-class GiveAnswer:
-    """Answer a pending effect and continue the turn. ``cancel_asked`` abandons all pending effects."""
+class GiveAnswer(TurnMessage):
+    """Answer a pending effect and continue the turn, under a new number, as every run of the session.
+
+    ``cancel_asked`` abandons all pending effects.
+    """
 
     tag: ClassVar[str] = "answer"
-    session: str
-    turn: int
-    """A new number, as for every run of the session."""
     effect_id: EffectId
     """The id of a pending effect."""
     input: Answer
 
 
 @frozen
-class Performed:
+class Performed(EffectMessage):
     """The result of an effect. Answers ``perform``."""
 
     tag: ClassVar[str] = "performed"
-    session: str
-    turn: int
-    owner: str
-    effect_id: EffectId
     input: Answer
 
 
 @frozen
-class EffectPostponed:
+class EffectPostponed(EffectMessage):
     """The result of an effect will follow in an ``answer``, after the turn has ended as ``suspended``.
 
     Answers ``perform``. For effects of hooks and of workers, this is treated as a refusal.
     """
 
     tag: ClassVar[str] = "postponed"
-    session: str
-    turn: int
-    owner: str
-    effect_id: EffectId
 
 
 @frozen
-class ProgressReport:
+class ProgressReport(EffectMessage):
     """A progress report of a running tool."""
 
     tag: ClassVar[str] = "tool_progress"
-    session: str
-    turn: int
-    owner: str
-    effect_id: EffectId
     text: str
 
 
 @frozen
-class Read:
+class Read(TurnMessage):
     """The reader has read ``count`` more events of this turn. Sent now and then if the session has a ``window``."""
 
     tag: ClassVar[str] = "read"
-    session: str
-    turn: int
     count: int = field(validator=validators.ge(0))
 
 
 @frozen
-class Cancel:
+class Cancel(TurnMessage):
     """Stop only this turn; does nothing if it is over or was never started."""
 
     tag: ClassVar[str] = "cancel"
-    session: str
-    turn: int
     reason: str = ""
     keep: bool = False
     """Whether open questions stay pending: the turn then ends as ``suspended``."""
 
 
 @frozen
-class SetMode:
+class SetMode(SessionRequest):
     """Set how much may happen without approval, from now on."""
 
     tag: ClassVar[str] = "set_mode"
-    id: str
-    session: str
     mode: Mode
 
 
 @frozen
-class Forget:
+class Forget(SessionRequest):
     """Remove approvals and refusals given "from now on": the rules with these patterns, or all of them."""
 
     tag: ClassVar[str] = "forget"
-    id: str
-    session: str
     rules: tuple[str, ...] = ()
 
 
 @frozen
-class AskRemembered:
+class AskRemembered(SessionRequest):
     """Request the approvals and refusals that the user gave "from now on"."""
 
     tag: ClassVar[str] = "ask_remembered"
-    id: str
-    session: str
 
 
 @frozen
-class Reset:
+class Reset(SessionRequest):
     """Cancel the running turn, abandon pending effects, and forget the conversation."""
 
     tag: ClassVar[str] = "reset"
-    id: str
-    session: str
 
 
 @frozen
-class Dispose:
+class Dispose(SessionRequest):
     """End the running turn and the session. Pending effects stay pending in its journal."""
 
     tag: ClassVar[str] = "dispose"
-    id: str
-    session: str
 
 
 @frozen
-class Ping:
+class Ping(Identified):
     """Answer immediately to show that the host lives, even while its sessions are busy."""
 
     tag: ClassVar[str] = "ping"
-    id: str
 
 
 @frozen
@@ -302,49 +289,36 @@ class Shutdown:
     tag: ClassVar[str] = "shutdown"
 
 
-Request = (
-    Start
-    | Init
-    | Fork
-    | RunTurn
-    | GoOn
-    | Compact
-    | GiveAnswer
-    | Performed
-    | EffectPostponed
-    | ProgressReport
-    | Read
-    | Cancel
-    | SetMode
-    | Forget
-    | AskRemembered
-    | Reset
-    | Dispose
-    | Ping
-    | Shutdown
-)
+Run = RunTurn | GoOn | Compact | GiveAnswer
+"""The requests that begin a turn, as handles count turns."""
+
+TurnNews = Performed | EffectPostponed | ProgressReport | Read
+"""The news about a running turn."""
+
+Change = SetMode | Forget | AskRemembered | Reset | Dispose
+"""The requests to an open session that begin no turn."""
+
+Request = Start | Init | Fork | Run | TurnNews | Cancel | Change | Ping | Shutdown
 
 
 # --------------------------------------------------------------------------------------------- what a host says
 
 
 @frozen
-class Started:
+class Started(Identified):
     """The model is loaded."""
 
     tag: ClassVar[str] = "started"
-    id: str
     model: str
     backend: str
     context_tokens: int
 
 
 @frozen
-class Ready:
+class Ready(Identified):
     """A session has started."""
 
     tag: ClassVar[str] = "ready"
-    id: str
     session: str
     unfinished: bool = False
     """Whether a turn is open: a crash interrupted it (``go_on`` ends it), or it waits for answers."""
@@ -353,74 +327,61 @@ class Ready:
 
 
 @frozen
-class Remembered:
+class Remembered(Identified):
     """The approvals and refusals that the user gave "from now on", oldest first. Answers ``ask_remembered``."""
 
     tag: ClassVar[str] = "remembered"
-    id: str
     rules: tuple[Rule, ...] = ()
 
 
 @frozen
-class Accepted:
+class Accepted(Identified):
     """The request with this id was carried out."""
 
     tag: ClassVar[str] = "done"
-    id: str
 
 
 @frozen
-class Refused:
+class Refused(Identified):
     """The request with this id was refused, and nothing changed."""
 
     tag: ClassVar[str] = "refused"
-    id: str
     error: str
     """The error's class, such as ``"ConfigError"``."""
     message: str
 
 
 @frozen
-class EventHappened:
+class EventHappened(TurnMessage):
     """An event for the observers."""
 
     tag: ClassVar[str] = "event"
-    session: str
-    turn: int
     event: dict[str, Any]
     """The data of an ``events.Event``; see ``event_of``."""
 
 
 @frozen
-class Perform:
+class Perform(TurnMessage):
     """Carry an effect out, and answer with ``performed``. Several may run at a time."""
 
     tag: ClassVar[str] = "perform"
-    session: str
-    turn: int
     owner: str
     """The session that decided the effect: this one, or a worker's. Owner and effect id together identify it."""
     effect: Forwarded
 
 
 @frozen
-class Dropped:
+class Dropped(EffectMessage):
     """Nothing awaits the result of this effect any longer."""
 
     tag: ClassVar[str] = "dropped"
-    session: str
-    turn: int
-    owner: str
-    effect_id: EffectId
 
 
 @frozen
-class TurnEnded:
+class TurnEnded(TurnMessage):
     """The turn is over; or, if its outcome is ``suspended``, it waits for answers."""
 
     tag: ClassVar[str] = "turn_ended"
-    session: str
-    turn: int
     outcome: Outcome | Suspended
     usage: Usage
     messages: tuple[Message, ...]
@@ -430,12 +391,10 @@ class TurnEnded:
 
 
 @frozen
-class TurnBroken:
+class TurnBroken(TurnMessage):
     """The turn ended without an outcome, by an error of the program itself, such as a full disk or a closed session."""
 
     tag: ClassVar[str] = "turn_broken"
-    session: str
-    turn: int
     error: str
     message: str
     pending: tuple[Postponable, ...] = ()
@@ -450,19 +409,10 @@ class Faulted:
     message: str
 
 
-Notice = (
-    Started
-    | Ready
-    | Remembered
-    | Accepted
-    | Refused
-    | EventHappened
-    | Perform
-    | Dropped
-    | TurnEnded
-    | TurnBroken
-    | Faulted
-)
+Reply = Started | Ready | Remembered | Accepted | Refused
+"""The answers to a request with an ``id``."""
+
+Notice = Reply | EventHappened | Perform | Dropped | TurnEnded | TurnBroken | Faulted
 
 
 # --------------------------------------------------------------------------------------------------- as lines of JSON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
 from cognition import ConfigError
 from interpreters.loop.program.program import WORKER_PATIENCE
@@ -71,7 +71,7 @@ class Settings:
     """Seconds after which a call without a result has failed; None: never."""
     redact: Secrets | None = Secrets()
     """The redaction of the recording; None records everything unchanged."""
-    window: int | None = field(default=None)
+    window: int | None = None
     """Maximum number of unread events of a turn: the session then waits for ``read``. None: any number."""
     journal: str | None = None
     """The recording, a file on the host's side."""
@@ -81,8 +81,5 @@ class Settings:
         for name, seconds in (("worker_patience", self.worker_patience), ("tool_wait", self.tool_wait)):
             if seconds is not None and not seconds > 0:
                 raise ConfigError(f"{name} must be above 0 seconds, not {seconds:g}; None waits for ever")
-
-    @window.validator
-    def _check_window(self, _attribute: Attribute[int | None], value: int | None) -> None:
-        if value is not None and value < 1:
-            raise ConfigError(f"window must be above 0, not {value}; None is for any number of unread events")
+        if self.window is not None and self.window < 1:
+            raise ConfigError(f"window must be above 0, not {self.window}; None is for any number of unread events")

@@ -12,17 +12,16 @@ from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from cognition import CallTool, CogstepError, ConfigError, EffectId, ToolFailed, ToolReturned
 from cognition.base.checking import show
 from cognition.base.ids import parse_effect_id
 from interpreters.agents.results import RunResult
 from interpreters.hosting import _protocol as say
-from interpreters.hosting._errors import HostTimeoutError, error_named
+from interpreters.hosting._errors import KNOWN, HostTimeoutError
 from interpreters.hosting._handle_undo import HandleUndo
 from interpreters.hosting._protocol import ProtocolError
 from interpreters.loop.clock import LONGEST_WAIT
@@ -37,17 +36,14 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool
 from interpreters.tools.failures import describe
 from interpreters.tools.tool import is_async
+from runtime.children.line_pipe import Refusal, restore_error
 
 if TYPE_CHECKING:
     import asyncio
 
 
-@frozen
-class End:
-    """The last item in a stream's queue."""
-
-    result: RunResult | None = None
-    error: BaseException | None = None
+End = RunResult | BaseException
+"""The last item in a stream's queue."""
 
 
 class Job(Turn):
@@ -61,10 +57,11 @@ class Job(Turn):
         super().__init__()
         self.asked = asked
         self.effect = asked.effect
-        self.key = (asked.owner, asked.effect.effect_id)
+        self.place = (asked.session, asked.turn, asked.owner, asked.effect.effect_id)
+        self.key = self.place[2:]
         self.context: ToolContext[Any] | None = None
         self.dropped = False
-        self.withdraw: Callable[[], object] = _do_nothing
+        self.withdraw: Callable[[], object] = lambda: None
         """Withdraws a question to the program; called by the stream's reader."""
         self._whole = whole
         self._name = EffectId(" ".join(self.key))
@@ -198,10 +195,9 @@ class TurnStream:
         """
         if self._end is None:
             raise CogstepError("the turn has not ended yet; read the stream to its end first")
-        if self._end.error is not None:
-            raise self._end.error
-        assert self._end.result is not None
-        return self._end.result
+        if isinstance(self._end, BaseException):
+            raise self._end
+        return self._end
 
     def __iter__(self) -> Iterator[Event | ToolWait]:
         self._handle.check_for_loop()
@@ -217,11 +213,10 @@ class TurnStream:
                 continue
             if _is_seen_first(item):
                 self._handle.observers.wait()
-            shown = self._take_item(item)
-            if shown is not None:
+            if (shown := self._take_item(item)) is not None:
                 return shown
-        if self._end.error is not None:
-            raise self._end.error
+        if isinstance(self._end, BaseException):
+            raise self._end
         raise StopIteration
 
     def __aiter__(self) -> TurnStream:
@@ -237,23 +232,17 @@ class TurnStream:
             try:
                 item = self._items.get_nowait()
             except Empty:
-                timer = None if self._deadline is None else loop.call_later(self._seconds_left(), _wake_up, wake)
-                try:
-                    await wake
-                finally:
-                    if timer is not None:
-                        timer.cancel()
+                await asyncio.wait([wake], timeout=None if self._deadline is None else self._seconds_left())
                 self._check_clock()
                 continue
             if _is_seen_first(item) and self._handle.observers.deliveries:
                 from interpreters.observing.async_delivery import await_all
 
                 await await_all(self._handle.observers.deliveries)
-            shown = self._take_item(item, loop)
-            if shown is not None:
+            if (shown := self._take_item(item, loop)) is not None:
                 return shown
-        if self._end.error is not None:
-            raise self._end.error
+        if isinstance(self._end, BaseException):
+            raise self._end
         raise StopAsyncIteration
 
     def _take_item(
@@ -261,17 +250,21 @@ class TurnStream:
     ) -> Event | ToolWait | None:
         """Handle the next item of the queue; return it if it is for the reader."""
         if isinstance(item, End):
-            self._end = item if self._fault is None else End(error=self._fault)
+            self._end = item if self._fault is None else self._fault
             for job in list(self._jobs.values()):
                 job.withdraw()
             return None
         if isinstance(item, Job):
+            if self._is_by_hand(item.effect) and not item.dropped:
+                return self._make_tool_wait(item, item.effect)
             if item.dropped:
                 item.withdraw()
-                return None
-            if self._is_by_hand(item.effect):
-                return self._make_tool_wait(item, item.effect)
-            self._ask(item, loop)
+            elif loop is None:
+                self._perform(item)
+            else:  # where the answer of a callback may also be an awaitable
+                task = loop.create_task(self._async[type(item.effect)](item.effect, self._scope(item)))
+                item.withdraw = task.cancel
+                task.add_done_callback(partial(self._send_result, item))
             return None
         self._acknowledge()
         self._handle.observers.forward(item)
@@ -330,9 +323,7 @@ class TurnStream:
     def __enter__(self) -> TurnStream:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if self._end is None:
             self._stop(LEFT, keep=_is_interrupt(error))
             while self._end is None:  # what still comes is read by nobody
@@ -345,9 +336,7 @@ class TurnStream:
     async def __aenter__(self) -> TurnStream:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if self._end is not None:
             return
         import asyncio
@@ -383,30 +372,24 @@ class TurnStream:
                     raise
                 if event is None:  # of a newer host
                     self._acknowledge()
-                else:
-                    self._put(self._add_cause(event))
+                    return
+                if isinstance(event.value, ToolFailed):  # messages can't contain the exception of a tool that ran here
+                    event = event.caused_by(self._causes.pop((event.session, event.value.effect_id), None))
+                self._put(event)
             case say.Perform():
-                self._begin_effect(notice)
                 self._begin(notice)
             case say.Dropped(owner=owner, effect_id=effect_id):
-                job = self._jobs.pop((owner, effect_id), None)
-                if job is not None:
+                if (job := self._jobs.pop((owner, effect_id), None)) is not None:
                     job.dropped = True
                     job.end()
                     job.stop()
                     self._put(job)
             case say.TurnEnded():
-                self.end(End(RunResult(notice.outcome, notice.usage, notice.messages, notice.number)))
+                self.end(RunResult(notice.outcome, notice.usage, notice.messages, notice.number))
             case say.TurnBroken(error=error, message=message):
-                self.end(End(error=error_named(error, message)))
+                self.end(restore_error(Refusal(error, message), KNOWN))
             case _:
                 pass
-
-    def _add_cause(self, event: Event) -> Event:
-        """Add the exception of a tool that ran here to the event of its failure: messages can't contain exceptions."""
-        if not self._causes or not isinstance(event.value, ToolFailed):
-            return event
-        return event.caused_by(self._causes.pop((event.session, event.value.effect_id), None))
 
     def _count(self, length: int) -> None:
         """Count an unread event and enforce the limits, even if the host ignores the window.
@@ -420,16 +403,6 @@ class TurnStream:
         window = self._handle.window
         if self._unread_bytes > MOST_UNREAD or (window is not None and self._unread > 2 * window + MOST_BEYOND):
             raise ProtocolError(f"{self._unread} events of a turn that nobody has read, {self._unread_bytes:,} bytes")
-
-    def _begin_effect(self, asked: say.Perform) -> None:
-        effect = asked.effect
-        if (asked.owner, effect.effect_id) in self._jobs:
-            raise ProtocolError(f"the effect {effect.effect_id} of {asked.owner!r} twice")
-        self._asked += 1
-        if len(self._jobs) >= MOST_JOBS or self._asked > MOST_EFFECTS:
-            raise ProtocolError(f"{self._asked} effects in one turn, {len(self._jobs)} of them at once")
-        if isinstance(effect, CallTool) and effect.call.name not in self._handle.names:
-            raise ProtocolError(f"a call of {effect.call.name!r}, which the session has not")
 
     def _put(self, item: Event | Job | End) -> None:
         self._items.put(item)
@@ -451,11 +424,22 @@ class TurnStream:
     # --------------------------------------------------------------------------------------- what is carried out here
 
     def _begin(self, asked: say.Perform) -> None:
-        """Run a tool on a thread; pass any other effect to the stream's reader."""
+        """Run a tool on a thread; pass any other effect to the stream's reader.
+
+        Raises:
+            ProtocolError: the host may not ask for this effect.
+        """
+        effect = asked.effect
+        if (asked.owner, effect.effect_id) in self._jobs:
+            raise ProtocolError(f"the effect {effect.effect_id} of {asked.owner!r} twice")
+        self._asked += 1
+        if len(self._jobs) >= MOST_JOBS or self._asked > MOST_EFFECTS:
+            raise ProtocolError(f"{self._asked} effects in one turn, {len(self._jobs)} of them at once")
+        if isinstance(effect, CallTool) and effect.call.name not in self._handle.names:
+            raise ProtocolError(f"a call of {effect.call.name!r}, which the session has not")
         if self._begun.is_over():
             return
-        job = self._jobs[asked.owner, asked.effect.effect_id] = Job(asked, self._begun)
-        effect = asked.effect
+        job = self._jobs[asked.owner, effect.effect_id] = Job(asked, self._begun)
         if isinstance(effect, CallTool):
             job.context = ToolContext(
                 self._handle.program.deps,
@@ -463,7 +447,7 @@ class TurnStream:
                 call_id=effect.call.id,
                 effect_id=effect.effect_id,
                 tool=effect.call.name,
-                report=partial(self._progress, job),
+                report=lambda text: self._handle.send(say.ProgressReport(*job.place, text)),
                 begins=partial(job.try_begin, effect.effect_id),
                 keeper=self._handle.kept.undo_hook(spawning_effect(asked.owner, self._handle.key) or effect.effect_id),
             )
@@ -490,15 +474,10 @@ class TurnStream:
         began = job.try_begin(effect.effect_id)
         return ToolWait(effect, job.asked.owner, partial(self._answer, job)) if began else None
 
-    def _progress(self, job: Job, text: str) -> None:
-        asked = job.asked
-        self._handle.send(say.ProgressReport(asked.session, asked.turn, asked.owner, asked.effect.effect_id, text))
-
     def _scope(self, job: Job) -> Scope:
         owner = job.asked.owner
-        program = evolve(
-            self._handle.program, session=owner, postpones=spawning_effect(owner, self._handle.key) is None
-        )
+        postpones = spawning_effect(owner, self._handle.key) is None
+        program = evolve(self._handle.program, session=owner, postpones=postpones)
         return Scope(program, job, self._handle.observers, context=job.context)
 
     def _run(self, job: Job) -> None:
@@ -521,15 +500,6 @@ class TurnStream:
         elif answer is not None and not (job.is_over() and not job.has_begun(job.effect.effect_id)):
             self._answer(job, answer)
 
-    def _ask(self, job: Job, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Call the program's callback. Its answer may be a future or, in an event loop, an awaitable."""
-        if loop is None:
-            self._perform(job)
-        else:
-            task = loop.create_task(self._async[type(job.effect)](job.effect, self._scope(job)))
-            job.withdraw = task.cancel
-            task.add_done_callback(partial(self._send_result, job))
-
     def _send_result(self, job: Job, done: Future[Any] | asyncio.Future[Any]) -> None:
         error = None if done.cancelled() else done.exception()
         if isinstance(error, CogstepError):
@@ -545,15 +515,14 @@ class TurnStream:
 
     def _answer(self, job: Job, answer: Any) -> None:
         if self._jobs.pop(job.key, None) is job:
-            asked = job.asked
-            effect_id = asked.effect.effect_id
+            owner, effect_id = job.key
             if job.context is not None and job.context.error is not None:
                 self._causes[job.key] = job.context.error
-            if answer is LATER and spawning_effect(asked.owner, self._handle.key) is not None:
+            if answer is LATER and spawning_effect(owner, self._handle.key) is not None:
                 answer = ToolFailed(effect_id, NOT_FOR_WORKERS)  # of all others, the performer saw to it
-            parts = (asked.session, asked.turn, asked.owner, effect_id)
+            place = job.place
             try:
-                self._handle.send(say.EffectPostponed(*parts) if answer is LATER else say.Performed(*parts, answer))
+                self._handle.send(say.EffectPostponed(*place) if answer is LATER else say.Performed(*place, answer))
             except CogstepError as unsaid:  # no message can hold it
                 self._break(unsaid)
 
@@ -566,10 +535,6 @@ def _is_interrupt(error: BaseException | None) -> bool:
 def _is_seen_first(item: Event | Job | End) -> bool:
     """Whether observers get time to see the preceding events first."""
     return isinstance(item, End) or (isinstance(item, Job) and type(item.effect) in ASKS_THE_USER)
-
-
-def _do_nothing() -> None:
-    """Do nothing: the default of ``Job.withdraw``."""
 
 
 def spawning_effect(owner: str, key: str) -> EffectId | None:

@@ -57,8 +57,7 @@ class _EndingChannel(PipeChannel):
     """Ends the process when the other side has ended."""
 
     def receive(self) -> str | None:
-        line = super().receive()
-        if line is None:
+        if (line := super().receive()) is None:
             watchdog = threading.Timer(LAST_SECONDS, os._exit, (1,))
             watchdog.daemon = True
             watchdog.start()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from interpreters.mcp._backoff import wait_after
 from interpreters.mcp._listing import ListedTool, MCPProblem
-from interpreters.mcp._redaction import Hider
-from interpreters.mcp.server_config import MCPServer
+from interpreters.mcp._losses import LostError, wait_after
+from interpreters.mcp.server_config import Hider, MCPServer
 
 if TYPE_CHECKING:
     from interpreters.mcp._transport_session import TransportSession
@@ -59,8 +58,6 @@ class Connection:
         Raises:
             LostError: there is no connection: the attempt failed, or the next attempt is not due.
         """
-        from interpreters.mcp._transport_session import LostError
-
         async with self._gate:
             if self._closed:
                 raise LostError("the servers were closed", sent=False)
@@ -74,22 +71,15 @@ class Connection:
                 async with asyncio.timeout(self.server.connect_timeout):
                     link = await self._open_link()
                     self.listed, self.problems = await link.tools()
-            except TimeoutError:
-                raise await self._connection_error(
-                    f"it was not there within {self.server.connect_timeout:g} s"
-                ) from None
             except Exception as error:
-                raise await self._connection_error(self.hide(str(error) or type(error).__name__)) from error
+                self.why = self.hide(str(error) or type(error).__name__)
+                if isinstance(error, TimeoutError):
+                    self.why = f"it was not there within {self.server.connect_timeout:g} s"
+                self.note_failure()
+                await self._drop()
+                raise LostError(self.why, sent=False) from error
             self.why = ""
             return link
-
-    async def _connection_error(self, why: str) -> Exception:
-        from interpreters.mcp._transport_session import LostError
-
-        self.why = why
-        self.note_failure()
-        await self._drop()
-        return LostError(why, sent=False)
 
     def note_failure(self) -> None:
         """Count a failed attempt or a lost call, so that the next attempt may have to wait."""
@@ -112,7 +102,7 @@ class Connection:
 
     async def _hold(self, made: asyncio.Future[TransportSession]) -> None:
         """Keep a connection open in a single task, as the SDK requires, until it is lost or the task is cancelled."""
-        from interpreters.mcp._transport_session import LostError, open_session
+        from interpreters.mcp._transport_session import open_session
 
         link: TransportSession | None = None
         try:
@@ -152,10 +142,13 @@ class Connection:
         self._closed = True
         await self._drop()
 
-    def status(self) -> Mapping[str, Any]:
-        """Return its fields of ``ServerStatus``."""
+    def status(self) -> dict[str, Any]:
+        """Return the fields of ``ServerStatus``."""
         link = self.link
         return {
+            "name": self.server.name,
+            "where": self.server.where,
+            "tools": len(self.listed),
             "connected": link is not None,
             "protocol": "" if link is None else link.protocol,
             "info": "" if link is None else link.info,

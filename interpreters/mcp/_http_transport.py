@@ -103,8 +103,7 @@ def _awaits_answer(request: httpx2.Request) -> bool:
 
 def _error(request: httpx2.Request, status: int, code: int, message: str, fate: str) -> httpx2.Response:
     error = {"code": code, "message": message, "data": {KEY: fate, "status": status}}
-    body = {"jsonrpc": "2.0", "id": None, "error": error}
-    return httpx2.Response(status, json=body, request=request)
+    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -154,13 +153,10 @@ class EventBody(_Body):
         begun = bytearray()
         try:
             async for part in self._stream:
-                whole, end, rest = part.rpartition(b"\n")
-                if not end:
-                    begun += rest
-                else:
-                    begun += whole
-                    yield b"\n".join(map(limit_json, bytes(begun).split(b"\n"))) + b"\n"
-                    begun = bytearray(rest)
+                begun += part
+                if b"\n" in part:
+                    whole, _, begun = begun.rpartition(b"\n")
+                    yield b"\n".join(map(limit_json, bytes(whole).split(b"\n"))) + b"\n"
                 if len(begun) > LONGEST_MESSAGE:
                     return
         except httpx2.TransportError:

@@ -80,40 +80,36 @@ def read_tools(server: MCPServer, items: Any) -> tuple[tuple[ListedTool, ...], t
     for item in items[:MOST]:
         read = _read_tool(item)
         if isinstance(read, str):
-            name = item.get("name") if isinstance(item, Mapping) else ""
-            note_problem(name if isinstance(name, str) else "", read)
+            note_problem(_text(item, "name") if isinstance(item, Mapping) else "", read)
         elif read.name in tools:
             note_problem(read.name, "it is listed twice, and the first one is meant")
         else:
             tools[read.name] = read
     chosen = [one for one in tools.values() if matches(one.name, server.tools)]
-    problems += [_describe_cut(server, one) for one in chosen if len(one.description) > LONGEST_DESCRIPTION]
+    for one in chosen:
+        if (length := len(one.description)) > LONGEST_DESCRIPTION:
+            said = f"of its description of {length} characters the first {LONGEST_DESCRIPTION} are shown"
+            problems.append(MCPProblem(server.name, one.name, said, left_out=False))
     shortened = [evolve(one, description=one.description[:LONGEST_DESCRIPTION]) for one in chosen]
     return tuple(shortened), tuple(problems)
 
 
-def _describe_cut(server: MCPServer, tool: ListedTool) -> MCPProblem:
-    said = f"of its description of {len(tool.description)} characters the first {LONGEST_DESCRIPTION} are shown"
-    return MCPProblem(server.name, tool.name, said, left_out=False)
+def _text(item: Mapping[str, Any], key: str) -> str:
+    value = item.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _read_tool(item: Any) -> ListedTool | str:
     if not isinstance(item, Mapping):
         return "an entry of its list of tools is no object"
-    name, said, schema, hints = (item.get(key) for key in ("name", "description", "inputSchema", "annotations"))
-    if not isinstance(name, str) or not name.strip():
+    name, schema, hints = _text(item, "name"), item.get("inputSchema"), item.get("annotations")
+    if not name.strip():
         return "a tool has no name"
     if len(name) > 1000 or "\0" in name:
         return "its name can't be used"
-    if said is not None and not isinstance(said, str):
-        said = None
-    if schema is None:
-        schema = {}
     if not isinstance(schema, dict):
         schema = {"$comment": TOO_DEEP} if schema == TOO_DEEP else {}
-    if not said:
-        title = item.get("title")
-        said = title if isinstance(title, str) else ""
+    said = _text(item, "description") or _text(item, "title")
     found = {one: hints[one] for one in HINTS if isinstance(hints, Mapping) and isinstance(hints.get(one), bool)}
     return ListedTool(name, said, {"type": "object", **schema}, found)
 
@@ -146,9 +142,7 @@ def read_resources(server: str, items: Any, *, template: bool) -> Iterator[MCPRe
     for item in items[:MOST] if isinstance(items, list) else ():
         uri = item.get("uriTemplate" if template else "uri") if isinstance(item, Mapping) else None
         if isinstance(uri, str):
-            name, said, kind = (
-                one if isinstance(one := item.get(key), str) else "" for key in ("name", "description", "mimeType")
-            )
+            name, said, kind = (_text(item, key) for key in ("name", "description", "mimeType"))
             yield MCPResource(server, uri, name, said, kind, template)
 
 
@@ -156,13 +150,12 @@ def read_prompts(server: str, items: Any) -> Iterator[MCPPrompt]:
     for item in items[:MOST] if isinstance(items, list) else ():
         name = item.get("name") if isinstance(item, Mapping) else None
         if isinstance(name, str):
-            said = item.get("description")
             given = item.get("arguments")
             named = [one for one in (given if isinstance(given, list) else ()) if isinstance(one, Mapping)]
             arguments = [one for one in named if isinstance(one.get("name"), str)]
             required = tuple([one["name"] for one in arguments if one.get("required") is True])
             names = tuple([one["name"] for one in arguments])
-            yield MCPPrompt(server, name, said if isinstance(said, str) else "", names, required)
+            yield MCPPrompt(server, name, _text(item, "description"), names, required)
 
 
 RESOURCE_TOOLS = (

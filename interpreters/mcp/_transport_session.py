@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
@@ -18,32 +18,38 @@ import mcp.types as types
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
 
-from interpreters.mcp import _http_transport as web, _stdio_transport as stdio
-from interpreters.mcp._backoff import LONGEST
+from interpreters.mcp import _http_transport as web
 from interpreters.mcp._json_limits import LONGEST_MESSAGE
 from interpreters.mcp._listing import ListedTool, MCPProblem, read_tools
-from interpreters.mcp._redaction import Hider
-from interpreters.mcp._server_process import LINGER, ServerProcess, UnstartableError
-from interpreters.mcp.server_config import MCPServer
+from interpreters.mcp._losses import LONGEST, LostError, RequestRefusedError
+from interpreters.mcp._stdio_transport import LINGER, ServerProcess, UnstartableError, transport
+from interpreters.mcp.server_config import Hider, MCPServer
 from interpreters.tools.failures import describe
 
 for _name in ("mcp", "client"):  # else Python would print what the SDK logs of strangers' mistakes where nobody listens
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
-STUBS: Mapping[str, Mapping[str, Any]] = {
-    "tools/call": {"content": []},
-    "resources/list": {"resources": []},
-    "resources/templates/list": {"resourceTemplates": []},
-    "resources/read": {"contents": []},
-    "prompts/list": {"prompts": []},
-    "prompts/get": {"messages": []},
+METHODS: Mapping[str, tuple[Any, Any, dict[str, Any]]] = {
+    "tools/list": (types.ListToolsRequest, types.ListToolsResult, {"tools": []}),
+    "tools/call": (types.CallToolRequest, types.CallToolResult, {"content": []}),
+    "resources/list": (types.ListResourcesRequest, types.ListResourcesResult, {"resources": []}),
+    "resources/templates/list": (
+        types.ListResourceTemplatesRequest,
+        types.ListResourceTemplatesResult,
+        {"resourceTemplates": []},
+    ),
+    "resources/read": (types.ReadResourceRequest, types.ReadResourceResult, {"contents": []}),
+    "prompts/list": (types.ListPromptsRequest, types.ListPromptsResult, {"prompts": []}),
+    "prompts/get": (types.GetPromptRequest, types.GetPromptResult, {"messages": []}),
 }
-"""Placeholder results for the SDK, for results that we parse ourselves."""
+"""For each method the SDK's types of its request and result, and a placeholder for the result, which we parse
+ourselves.
+"""
 
 MODERN: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """Further fields that the SDK requires since protocol 2026-07-28."""
@@ -60,27 +66,6 @@ MOST_PAGES = 100
 RAW: ContextVar[dict[str, Any]] = ContextVar("raw")
 
 
-class LostError(Exception):
-    """The server could not be reached, or was lost.
-
-    Attributes:
-        sent: whether the request may have reached it: then its outcome is unknown.
-    """
-
-    def __init__(self, why: str, *, sent: bool) -> None:
-        super().__init__(why)
-        self.sent = sent
-
-
-class RequestRefusedError(Exception):
-    """The server answered with an error, so the request was not carried out."""
-
-    def __init__(self, why: str, *, code: int = 0, transient: bool = False) -> None:
-        super().__init__(why)
-        self.code = code
-        self.transient = transient
-
-
 class _Dispatcher(JSONRPCDispatcher[Any]):
     """Stores each raw result for the caller, and passes the SDK a placeholder that it accepts."""
 
@@ -92,14 +77,13 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
     ) -> dict[str, Any]:
         raw = await super().send_raw_request(method, params, opts, **more)
-        kept = RAW.get(None)
-        if kept is None:
+        if (kept := RAW.get(None)) is None:
             return raw
         kept.update(raw)
         if method == "tools/list":
             tools, _ = read_tools(self._server, raw.get("tools"))
             return {"tools": [tool.as_sent() for tool in tools], **MODERN}
-        return {**STUBS.get(method, raw), **(MODERN if method in STUBS else {})}
+        return {**METHODS[method][2], **MODERN} if method in METHODS else raw
 
 
 class TransportSession:
@@ -131,7 +115,7 @@ class TransportSession:
         params: Mapping[str, Any],
         *,
         meta: Mapping[str, Any] | None = None,
-        progress: Callable[[float, float | None, str | None], Awaitable[None]] | None = None,
+        progress: ProgressFnT | None = None,
     ) -> dict[str, Any]:
         """Send a request and return its raw result. Cancelling it notifies the server.
 
@@ -142,9 +126,12 @@ class TransportSession:
         if self.is_lost:
             raise LostError(await self._why(), sent=False)
         kept: dict[str, Any] = {}
+        request, result, _ = METHODS[method]
+        given = {**params, **({"_meta": dict(meta)} if meta else {})}
         token = RAW.set(kept)
         try:
-            await self._send(method, {**params, **({"_meta": dict(meta)} if meta else {})}, progress)
+            made = request.model_validate({"method": method, "params": given}, by_name=False, by_alias=True)
+            await self._session.send_request(made, result, progress_callback=progress)
         except MCPError as error:
             raise await self._failure(error) from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
@@ -152,12 +139,6 @@ class TransportSession:
         finally:
             RAW.reset(token)
         return kept
-
-    async def _send(self, method: str, params: dict[str, Any], progress: Any) -> None:
-        request = REQUESTS[method]
-        result: Any = RESULTS[method]
-        made = request.model_validate({"method": method, "params": params}, by_name=False, by_alias=True)
-        await self._session.send_request(made, result, progress_callback=progress)
 
     async def _failure(self, error: MCPError) -> Exception:
         data = error.data if isinstance(error.data, dict) else {}
@@ -168,7 +149,10 @@ class TransportSession:
             return RequestRefusedError(f"{said}{barred}", code=error.code, transient=status in web.BUSY)
         if fate is not None:
             return LostError(said, sent=fate != web.NOT_SENT)
-        if error.code == CONNECTION_CLOSED and not self._is_own_word(error):
+        # Many live servers have chosen this code for themselves: it is the first one that servers may choose.
+        if error.code == CONNECTION_CLOSED and (
+            self.is_lost or error.message == CLOSED or error.message.startswith(CUT_OFF)
+        ):
             return LostError(await self._why(said), sent=True)
         if error.code == PARSE_ERROR:
             return LostError("its answer can't be read", sent=True)
@@ -179,18 +163,11 @@ class TransportSession:
             return LostError("it has forgotten this session", sent=False)
         return RequestRefusedError(said or "it gave no reason", code=error.code)
 
-    def _is_own_word(self, error: MCPError) -> bool:
-        """Whether a live server has chosen the SDK's error code for a closed connection. Many do: it is the first code
-        that servers may choose.
-        """
-        return not self.is_lost and error.message != CLOSED and not error.message.startswith(CUT_OFF)
-
     async def _why(self, otherwise: str = "the connection was closed") -> str:
         """Return why the connection was lost; for a process this is known a moment later."""
-        if self._child is None:
-            return otherwise
-        with suppress(TimeoutError):
-            return await asyncio.wait_for(asyncio.shield(self.lost), 2.0)
+        if self._child is not None:
+            with suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(self.lost), 2.0)
         return otherwise
 
     def lose(self, why: str) -> None:
@@ -250,25 +227,6 @@ class TransportSession:
                 return  # it tells nothing, or is not there any more
 
 
-REQUESTS: Mapping[str, Any] = {
-    "tools/list": types.ListToolsRequest,
-    "tools/call": types.CallToolRequest,
-    "resources/list": types.ListResourcesRequest,
-    "resources/templates/list": types.ListResourceTemplatesRequest,
-    "resources/read": types.ReadResourceRequest,
-    "prompts/list": types.ListPromptsRequest,
-    "prompts/get": types.GetPromptRequest,
-}
-RESULTS: Mapping[str, Any] = {
-    "tools/list": types.ListToolsResult,
-    "tools/call": types.CallToolResult,
-    "resources/list": types.ListResourcesResult,
-    "resources/templates/list": types.ListResourceTemplatesResult,
-    "resources/read": types.ReadResourceResult,
-    "prompts/list": types.ListPromptsResult,
-    "prompts/get": types.GetPromptResult,
-}
-
 LISTS_CHANGED = (
     types.ToolListChangedNotification,
     types.ResourceListChangedNotification,
@@ -300,46 +258,39 @@ async def open_session(
                     streamable_http_client(server.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
                 )
             else:
-                child = await ServerProcess.start(server)
+                child = await ServerProcess.start(server, hide)
                 stack.push_async_callback(child.end)
-                streams = await stack.enter_async_context(stdio.transport(child))
+                streams = await stack.enter_async_context(transport(child))
             dispatcher = _Dispatcher(*streams, server=server)
-            session = await stack.enter_async_context(
-                ClientSession(
-                    dispatcher=dispatcher,
-                    message_handler=receive,
-                    client_info=Implementation(name="cogstep", version=""),
-                )
-            )
-            await _shake_hands(session)
+            ours = Implementation(name="cogstep", version="")
+            session = ClientSession(dispatcher=dispatcher, message_handler=receive, client_info=ours)
+            await stack.enter_async_context(session)
+            try:
+                await session.discover()
+            except (MCPError, RuntimeError, ValueError):  # an older server, with none of our versions, or an odd answer
+                await session.initialize()
             link = TransportSession(server, session, hide, child)
-            noticing = asyncio.create_task(_notice_end(link, child, hide))
+            noticing = asyncio.create_task(_notice_end(link, child))
             try:
                 yield link
             finally:
                 noticing.cancel()
     except Exception as error:
-        reason = innermost(error)  # the SDK's task groups wrap whatever passes through them
+        reason: BaseException = error
+        while isinstance(reason, BaseExceptionGroup):  # the SDK's task groups wrap whatever passes through them
+            reason = reason.exceptions[0]
         if isinstance(reason, UnstartableError):
             raise LostError(hide(str(reason)), sent=False) from error
         raise LostError(_explain_failure(reason, child, hide), sent=False) from error
 
 
-async def _shake_hands(session: ClientSession) -> None:
-    """Agree on a protocol: the newest, otherwise an older version with ``initialize``."""
-    try:
-        await session.discover()
-    except (MCPError, RuntimeError, ValueError):  # it knows no such request, or none of our versions, or answers oddly
-        await session.initialize()
-
-
-async def _notice_end(link: TransportSession, child: ServerProcess | None, hide: Hider) -> None:
+async def _notice_end(link: TransportSession, child: ServerProcess | None) -> None:
     if child is not None:
         await child.quiet.wait()
         with suppress(TimeoutError):  # for how it ended, and for its last words
             await asyncio.wait_for(child.ended.wait(), LINGER)
             await asyncio.sleep(LINGER / 4)
-        link.lose(_describe_exit(child, hide) or "it has closed its output")
+        link.lose(child.exit_description or "it has closed its output")
 
 
 def _explain_failure(reason: BaseException, child: ServerProcess | None, hide: Hider) -> str:
@@ -356,24 +307,5 @@ def _explain_failure(reason: BaseException, child: ServerProcess | None, hide: H
         case ValueError() if child is not None:
             said = "its answer to the first request can't be read"
         case _:
-            return _describe_exit(child, hide) or hide(describe(reason))
-    return f"{said}{_last_words(child, hide)}"
-
-
-def innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _describe_exit(child: ServerProcess | None, hide: Hider) -> str:
-    """Return how a server's process ended, with its last output; empty if it did not end."""
-    if child is None:
-        return ""
-    words = _last_words(child, hide)
-    return f"{child.exit_description or 'it did not answer'}{words}" if words else child.exit_description
-
-
-def _last_words(child: ServerProcess | None, hide: Hider) -> str:
-    said = "" if child is None else hide(child.last_words)
-    return f"; it said last: {said[-1000:]}" if said else ""
+            return (child.exit_description if child is not None else "") or hide(describe(reason))
+    return said if child is None else f"{said}{child.last_words}"

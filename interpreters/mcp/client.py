@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from cognition import ConfigError, ToolSpec
@@ -101,9 +100,7 @@ class MCPServers(_Servers):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -152,9 +149,7 @@ class AsyncMCPServers(_Servers):
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_exception: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition import CogstepError, ConfigError, ToolSpec
 from cognition.values.content import Part
 from cognition.values.tools import NAME
 from interpreters.mcp._connection import Connection
-from interpreters.mcp._content import parts_of, resource_parts
+from interpreters.mcp._json_limits import TOO_DEEP
 from interpreters.mcp._listing import (
     RESOURCE_TOOLS,
     ListedTool,
@@ -30,10 +31,10 @@ from interpreters.mcp._listing import (
     read_resources,
     resource_line,
 )
-from interpreters.mcp._server_tools import Call, make_tool, with_recorded_spec
-from interpreters.mcp._tool_call import call_tool, format_result
-from interpreters.mcp.server_config import MCPServer
+from interpreters.mcp._tool_call import call_tool, format_result, parts_of, resource_parts
+from interpreters.mcp.server_config import MCPServer, matches
 from interpreters.tools.context import ToolContext, ToolError
+from interpreters.tools.schema_check import OPEN, LeftOut, repair_schema
 from interpreters.tools.tool import Tool
 
 PREFIX = "mcp"
@@ -48,6 +49,18 @@ Result = TypeVar("Result")
 
 CLOSING_SECONDS = 10.0
 """Seconds to wait for the end of all servers; each has its own, shorter limits."""
+
+RETRIES = (0.5, 2.0)
+"""Seconds before further attempts at a repeatable call whose connection was lost."""
+
+LONGEST_SCHEMA = 2000
+"""Maximum characters of a schema shown to the model as text if sampling can't enforce any of it."""
+
+MOST_SAID = 5
+"""Maximum keywords of a schema named in a problem."""
+
+Call = Callable[[ListedTool, dict[str, Any], ToolContext[Any]], Awaitable[Any]]
+"""Calls a tool as it was listed when it was offered."""
 
 
 class MCPServerError(CogstepError):
@@ -149,10 +162,9 @@ class ServerManager:
     def stop(self) -> None:
         loop, thread = self._loop, self._thread
         self._thread = None
-        if loop is None or thread is None:
-            return
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(CLOSING_SECONDS)
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(CLOSING_SECONDS)
 
     # ----------------------------------------------------------------------------------------------- on its own loop
 
@@ -162,24 +174,19 @@ class ServerManager:
         Raises:
             MCPServerError: servers that are not ``optional`` can't be reached; it names all of them.
         """
-        found = await asyncio.gather(*map(self._try, self.connections.values()))
-        failed = [one for one in found if one is not None]
-        for connection, why in failed:
-            if connection.server.optional:
-                LOG.warning("the MCP server %s can't be reached: %s", connection.server.name, why)
-        lost = [(connection.server.name, why) for connection, why in failed if not connection.server.optional]
+        lost: list[tuple[str, str]] = []
+        tried = await asyncio.gather(*(one.connect() for one in self.connections.values()), return_exceptions=True)
+        for connection, error in zip(self.connections.values(), tried, strict=True):
+            if isinstance(error, BaseException):
+                why = connection.why or str(error)
+                if connection.server.optional:
+                    LOG.warning("the MCP server %s can't be reached: %s", connection.server.name, why)
+                else:
+                    lost.append((connection.server.name, why))
         if lost:
             told = "; ".join(f"{name}: {why}" for name, why in lost)
             many = "an MCP server" if len(lost) == 1 else f"{len(lost)} MCP servers"
             raise MCPServerError(f"{many} can't be reached: {told}", *(name for name, _ in lost))
-
-    @staticmethod
-    async def _try(connection: Connection) -> tuple[Connection, str] | None:
-        try:
-            await connection.connect()
-        except Exception as error:
-            return connection, connection.why or str(error)
-        return None
 
     async def close(self) -> None:
         """End all connections and all calls that wait for them."""
@@ -271,18 +278,19 @@ class ServerManager:
         """Return a tool with its recorded specification: the current tool, or a placeholder for a tool that may
         reappear.
         """
-        tool = there.get(spec.name)
-        if tool is None:
-            _, server, _ = (*spec.name.split(".", 2), "", "")[:3]
+        _, server, _ = (*spec.name.split(".", 2), "", "")[:3]
 
-            async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
-                if server not in self.connections:
-                    raise ToolError(f"there is no MCP server {server!r} any more")
-                listed, call = await asyncio.wrap_future(self.submit(self._find_tool(server, spec.name)))
-                return await call(listed, arguments, context)
+        async def find_and_call(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+            if server not in self.connections:
+                raise ToolError(f"there is no MCP server {server!r} any more")
+            listed, call = await asyncio.wrap_future(self.submit(self._find_tool(server, spec.name)))
+            return await call(listed, arguments, context)
 
-            tool = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=function)
-        return with_recorded_spec(tool, spec)
+        function = there[spec.name].function if spec.name in there else find_and_call
+        tool = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=function)
+        tool.spec = evolve(spec)
+        tool.prepare()
+        return tool
 
     async def _find_tool(self, server: str, name: str) -> tuple[ListedTool, Call]:
         """Connect to the server, and return the tool with this name here and the function that calls it.
@@ -331,41 +339,29 @@ class ServerManager:
     @property
     def problems(self) -> tuple[MCPProblem, ...]:
         """The unreachable servers, and the unusable entries of the newest lists."""
-        gone = [
-            MCPProblem(one.server.name, "", f"it can't be reached: {one.why}")
-            for one in self.connections.values()
-            if one.why and one.link is None
-        ]
+        lost = [one for one in self.connections.values() if one.why and one.link is None]
+        gone = [MCPProblem(one.server.name, "", f"it can't be reached: {one.why}") for one in lost]
         return (*gone, *self._offering)
 
     def status(self) -> tuple[ServerStatus, ...]:
-        return tuple(
-            [
-                ServerStatus(one.server.name, one.server.where, **one.status(), tools=len(one.listed))
-                for one in self.connections.values()
-            ]
-        )
+        return tuple([ServerStatus(**one.status()) for one in self.connections.values()])
 
     # ----------------------------------------------------------------------------------------- resources and prompts
 
     async def _ask(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        connection = self._find_connection(server)
+        if server not in self.connections:
+            there = ", ".join(self.connections) or "none"
+            raise ConfigError(f"there is no MCP server {server!r}; there are {there}")
+        connection = self.connections[server]
         try:
             async with asyncio.timeout(connection.server.timeout):
                 link = await connection.connect()
-                result = await link.request(method, params)
+                return await link.request(method, params)
         except TimeoutError as error:
             seconds = connection.server.timeout
             raise MCPServerError(f"the MCP server {server!r} gave no answer within {seconds:g} s", server) from error
         except Exception as error:
             raise MCPServerError(f"the MCP server {server!r}: {connection.hide(str(error))}", server) from error
-        return result
-
-    def _find_connection(self, server: str) -> Connection:
-        if server not in self.connections:
-            there = ", ".join(self.connections) or "none"
-            raise ConfigError(f"there is no MCP server {server!r}; there are {there}")
-        return self.connections[server]
 
     async def resources(self) -> tuple[MCPResource, ...]:
         """Return the resources of all reachable servers."""
@@ -398,8 +394,7 @@ class ServerManager:
         return list(await asyncio.gather(*map(list_one, self.connections.values())))
 
     async def read(self, server: str, uri: str) -> tuple[Part, ...]:
-        result = await self._ask(server, "resources/read", {"uri": uri})
-        contents = result.get("contents")
+        contents = (await self._ask(server, "resources/read", {"uri": uri})).get("contents")
         blocks = [one for one in (contents if isinstance(contents, list) else ()) if isinstance(one, dict)]
         return tuple([part for one in blocks for part in resource_parts(one)])
 
@@ -421,8 +416,7 @@ def tool_names(server: str, names: Iterable[str]) -> dict[str, str]:
     name that would be ambiguous or too long ends with a hash of the original name. So no name depends on the order of a
     list.
     """
-    own = tuple(dict.fromkeys(names))
-    plain = {name: f"{PREFIX}.{server}.{name}" for name in own}
+    plain = {name: f"{PREFIX}.{server}.{name}" for name in names}
     found = {name: full for name, full in plain.items() if NAME.fullmatch(full)}
     changed = {name: STRANGE.sub("_", full) for name, full in plain.items() if name not in found}
     taken = list(changed.values())
@@ -433,3 +427,62 @@ def tool_names(server: str, names: Iterable[str]) -> dict[str, str]:
             full = f"{full[: LONGEST - MARK - 1]}-{mark}"
         found[name] = full
     return found
+
+
+def make_tool(
+    server: MCPServer, listed: ListedTool, name: str, call: Call
+) -> tuple[Tool[..., Any] | None, MCPProblem | None]:
+    """Return the tool, and a problem if it can't be offered or fully enforced.
+
+    The server's annotations can only add restrictions: ``destructiveHint`` requires approval. Only the user can declare
+    a tool read-only or repeatable.
+    """
+    read_only = matches(listed.name, server.read_only)
+    repeatable = read_only or matches(listed.name, server.idempotent)
+    asks = listed.is_destructive if server.approval is None else server.approval
+
+    async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+        return await call(listed, arguments, context)
+
+    def build(parameters: dict[str, Any], left: tuple[LeftOut, ...]) -> tuple[Tool[..., Any], MCPProblem | None]:
+        description = listed.description
+        if parameters == OPEN and left and len(text := json.dumps(listed.parameters)) <= LONGEST_SCHEMA:
+            description = f"{description}\n\nIts parameters, as a JSON Schema: {text}".strip()
+        tool = Tool.from_schema(
+            name=name,
+            description=description,
+            parameters=parameters,
+            function=function,
+            read_only=read_only,
+            idempotent=repeatable,
+            approval=asks and not read_only,
+            retries=RETRIES if repeatable else (),
+            output_limit=server.output_limit,
+        )
+        return tool, _describe_limits(server, listed, left)
+
+    try:
+        return build(*_parameters(listed))
+    except ConfigError as error:  # it can be checked, and no model can be held to it, as where it goes in a circle
+        left = (LeftOut("$", "the schema", str(error)),)
+    try:
+        return build(dict(OPEN), left)
+    except ConfigError as error:
+        return None, MCPProblem(server.name, listed.name[:80], str(error))
+
+
+def _parameters(listed: ListedTool) -> tuple[dict[str, Any], tuple[LeftOut, ...]]:
+    parameters = listed.parameters
+    if TOO_DEEP in json.dumps(parameters):
+        return dict(OPEN), (LeftOut("$", "the schema", "it is nested too deeply"),)
+    if parameters.get("type", "object") != "object":
+        return dict(OPEN), (LeftOut("$", "type", "parameters are an object"),)
+    return repair_schema(parameters)
+
+
+def _describe_limits(server: MCPServer, listed: ListedTool, left: tuple[LeftOut, ...]) -> MCPProblem | None:
+    if not left:
+        return None
+    more = [f"and {len(left) - MOST_SAID} more"] if len(left) > MOST_SAID else []
+    said = f"arguments are not held to all of its schema: {'; '.join([*map(str, left[:MOST_SAID]), *more])}"
+    return MCPProblem(server.name, listed.name[:80], said, left_out=False)

@@ -16,18 +16,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from attrs import Attribute, field, fields_dict, frozen
 
 from cognition import ConfigError
 from cognition.base.checking import checked, nearest, show
 from cognition.base.display import shown_name
-from interpreters.mcp._redaction import Hider
+from interpreters.recording.redaction import Redaction
+from runtime.children.start import SECRET
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """No dot: a tool's name is ``mcp.SERVER.TOOL``, and a rule for ``mcp.SERVER.*`` must match only this server."""
@@ -39,6 +41,14 @@ KINDS = {"stdio": "command", "http": "url", "streamable-http": "url", "streamabl
 
 NOT_OURS = ("alwaysAllow", "autoApprove")
 """Keys of other programs that permit calls without approval."""
+
+HIDDEN = "[hidden]"
+
+SHORTEST = 4
+"""Minimum characters of a key to search for; a shorter one would occur in any text."""
+
+PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"})
+"""Headers that contain no key."""
 
 
 def _check_name(_instance: object, _attribute: Attribute[Any], value: str) -> None:
@@ -57,9 +67,8 @@ def _check_pairs(instance: MCPServer, attribute: Attribute[Any], value: Mapping[
     for name, text in value.items():
         bad = "=\0" if attribute.name == "env" else ":\0\r\n"
         if not name or any(sign in name for sign in bad) or any(sign in text for sign in bad[1:]):
-            raise ConfigError(
-                f"MCP server {instance.name!r}: {attribute.name} has a name or a value that can't be sent"
-            )
+            what = f"{attribute.name} has a name or a value that can't be sent"
+            raise ConfigError(f"MCP server {instance.name!r}: {what}")
 
 
 def _names(value: Mapping[str, str]) -> str:
@@ -118,12 +127,10 @@ class MCPServer:
             raise ConfigError(f"MCP server {self.name!r} needs either a command to start or a url, and not both")
         if self.url:
             _check_url(self)
-        foreign = ("args", "env", "cwd") if self.url else ("headers",)
+        foreign, owner = (("args", "env", "cwd"), "a command") if self.url else (("headers",), "a url")
         for one in foreign:
             if getattr(self, one):
-                raise ConfigError(
-                    f"MCP server {self.name!r} has {one}, which belongs to {'a command' if self.url else 'a url'}"
-                )
+                raise ConfigError(f"MCP server {self.name!r} has {one}, which belongs to {owner}")
         if "\0" in "".join((self.command, *self.args, self.cwd)):
             raise ConfigError(f"MCP server {self.name!r}: a NUL can't stand in a command")
         if self.output_limit is not None and self.output_limit < 1:
@@ -133,12 +140,8 @@ class MCPServer:
         """Return the fields that were set, without keys."""
         hide = Hider(self)
         given = {one: getattr(self, one) for one in fields_dict(MCPServer)} | {"args": tuple(map(hide, self.args))}
-        told = [
-            f"{one}={SHOWN.get(one, repr)(value)}"
-            for one, value in given.items()
-            if value != "" and value != getattr(_USUAL, one)
-        ]
-        return f"MCPServer({', '.join(told)})"
+        told = {one: value for one, value in given.items() if value not in ("", getattr(_USUAL, one))}
+        return f"MCPServer({', '.join(f'{one}={SHOWN.get(one, repr)(value)}' for one, value in told.items())})"
 
     @property
     def where(self) -> str:
@@ -146,11 +149,60 @@ class MCPServer:
         return hide_url_keys(self.url) if self.url else self.command
 
 
-SHOWN: Mapping[str, Callable[[Any], str]] = {
-    "headers": lambda value: _names(value),
-    "env": lambda value: _names(value),
-    "url": lambda value: repr(hide_url_keys(value)),
-}
+@cache
+def _shapes() -> Redaction:
+    return Redaction()
+
+
+class Hider:
+    """Removes a server's keys from texts.
+
+    Keys are environment variables and arguments that are named or look like a key, headers, and secret parts of the
+    URL.
+    """
+
+    def __init__(self, server: MCPServer) -> None:
+        found = sorted({one for one in _keys(server) if len(one) >= SHORTEST}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
+
+    def __call__(self, text: str) -> str:
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+
+def _keys(server: MCPServer) -> Iterator[str]:
+    for name, value in server.env.items():
+        if SECRET.search(name):
+            yield value
+        yield from _find_shaped(f"{name}={value}", value)
+    before = ""
+    for arg in server.args:
+        name, sign, value = arg.partition("=")
+        if sign and SECRET.search(name.lstrip("-").replace("-", "_")):
+            yield value
+        elif before.startswith("-") and "=" not in before and SECRET.search(before.lstrip("-").replace("-", "_")):
+            yield arg
+        yield from _find_shaped(arg, arg)
+        before = arg
+    for name, value in server.headers.items():
+        if name.lower() not in PUBLIC:
+            yield value
+            yield value.rpartition(" ")[2]  # what stands behind "Bearer"
+    if server.url:
+        parts = urlsplit(server.url)
+        for text in (parts.username, parts.password, *(value for _, value in parse_qsl(parts.query))):
+            if text:
+                yield from (text, unquote(text))
+        yield from (parts.query, parts.fragment)
+
+
+def _find_shaped(text: str, value: str) -> Iterator[str]:
+    for one in _shapes().find_secrets(text):
+        part = text[one.start : one.end]
+        if part in value:
+            yield part
+
+
+SHOWN: dict[str, Callable[[Any], str]] = {"headers": _names, "env": _names, "url": lambda url: repr(hide_url_keys(url))}
 """How ``repr`` shows fields that may contain keys."""
 
 _USUAL = MCPServer("usual", command="usual")
@@ -165,9 +217,8 @@ def _check_url(server: MCPServer) -> None:
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"MCP server {server.name!r}: the url has to be one of http:// or https://")
     if not server.url.isascii() or not server.url.isprintable() or " " in server.url:
-        raise ConfigError(
-            f"MCP server {server.name!r}: the url has a character that has to be written as %20 and the like"
-        )
+        what = "the url has a character that has to be written as %20 and the like"
+        raise ConfigError(f"MCP server {server.name!r}: {what}")
 
 
 def hide_url_keys(url: str) -> str:

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from cognition import AskApproval, CallTool, ConfigError, Image, Policy, ToolCall, ToolFailed, ToolReturned
+from cognition.base.errors import CogstepError
 from cognition.base.ids import EffectId
 from cognition.values.features import Mode
+from interpreters.agents.agent import Agent
 from interpreters.loop.program.approvals import Approve
 from interpreters.loop.program.program import answer_at_once
 from interpreters.mcp._tool_call import KEY
-from interpreters.tools.context import ToolContext
+from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.external import ExternalTool, Usable, as_tools
 from interpreters.tools.offloading import run_in_thread
 from interpreters.tools.tool import LEFT, Tool, run_tool, run_tool_async
@@ -47,6 +49,9 @@ REMEMBERED = 1000
 """Number of keyed calls whose results are stored for a repetition."""
 
 LONGEST_KEY = 200
+DESCRIPTION = (
+    "Ask an agent that works on its own and answers when it is done. It knows nothing of what was said before."
+)
 NOBODY = "it needs an approval, and nobody is there who could give one"
 
 
@@ -166,19 +171,12 @@ class MCPService:
     async def _list_tools(self, _context: Asked, _params: Any) -> types.ListToolsResult:
         import mcp.types as types
 
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=name,
-                    description=tool.spec.description,
-                    input_schema={"type": "object", **tool.spec.parameters},
-                    annotations=types.ToolAnnotations(
-                        read_only_hint=tool.spec.read_only, idempotent_hint=tool.spec.repeatable
-                    ),
-                )
-                for name, tool in self.tools.items()
-            ]
-        )
+        listed: list[types.Tool] = []
+        for name, tool in self.tools.items():
+            said, schema = tool.spec.description, {"type": "object", **tool.spec.parameters}
+            hints = types.ToolAnnotations(read_only_hint=tool.spec.read_only, idempotent_hint=tool.spec.repeatable)
+            listed.append(types.Tool(name=name, description=said, input_schema=schema, annotations=hints))
+        return types.ListToolsResult(tools=listed)
 
     async def _call_tool(self, context: Asked, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = params.arguments or {}
@@ -198,8 +196,7 @@ class MCPService:
         return await known
 
     async def _judge_and_run(self, context: Asked, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        tool = self.tools.get(name)
-        if tool is None:
+        if (tool := self.tools.get(name)) is None:
             return _result(f"there is no tool {name!r}", failed=True)
         number = next(self._numbers)
         effect = CallTool(EffectId(f"{number}.1.1"), ToolCall(f"call-{number}-1-1", name, arguments))
@@ -207,21 +204,16 @@ class MCPService:
         if verdict.action == "deny":
             return _result(f"this call is not permitted: {verdict.reason}", failed=True)
         if verdict.action == "ask":
-            refused = await self._explain_refusal(effect, tool, verdict.reason)
-            if refused:
-                return _result(refused, failed=True)
+            if self._approve is None:
+                return _result(f"{NOBODY} ({verdict.reason})", failed=True)
+            question = AskApproval(effect.effect_id, effect.call, verdict.reason)
+            ask = partial(answer_at_once, self._approve, question, tool, self._deps, self._session)
+            if not await run_in_thread(ask):
+                return _result("the user refused this call", failed=True)
         return await self._run(context, tool, effect)
 
-    async def _explain_refusal(self, effect: CallTool, tool: Tool[..., Any], reason: str) -> str:
-        """Return why a call that needs approval is refused; empty if it may run."""
-        if self._approve is None:
-            return f"{NOBODY} ({reason})"
-        question = AskApproval(effect.effect_id, effect.call, reason)
-        given = await run_in_thread(partial(answer_at_once, self._approve, question, tool, self._deps, self._session))
-        return "" if given else "the user refused this call"
-
     async def _run(self, context: Asked, tool: Tool[..., Any], effect: CallTool) -> types.CallToolResult:
-        progress = _Progress(context, asyncio.get_running_loop())
+        progress = _Progress(context)
         given: ToolContext[Any] = ToolContext(
             self._deps,
             session=self._session,
@@ -257,31 +249,24 @@ def _result(text: str, *, failed: bool = False, images: tuple[Image, ...] = ()) 
 class _Progress:
     """Sends a tool's progress reports in order, from any thread."""
 
-    def __init__(self, context: Asked, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, context: Asked) -> None:
         self._context = context
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
         self._texts: asyncio.Queue[str | None] = asyncio.Queue()
-        self._sending: asyncio.Task[None] | None = None
+        self._sending = asyncio.ensure_future(self._send())
 
     def report(self, text: str) -> None:
-        self._loop.call_soon_threadsafe(self._add, text)
-
-    def _add(self, text: str) -> None:
-        self._texts.put_nowait(text)
-        if self._sending is None:
-            self._sending = asyncio.ensure_future(self._send())
+        self._loop.call_soon_threadsafe(self._texts.put_nowait, text)
 
     async def _send(self) -> None:
         for number in itertools.count(1):
-            text = await self._texts.get()
-            if text is None:
+            if (text := await self._texts.get()) is None:
                 return
             await self._context.session.report_progress(number, message=text)
 
     async def end(self) -> None:
-        if self._sending is not None:
-            self._texts.put_nowait(None)
-            await asyncio.gather(self._sending, return_exceptions=True)
+        self._texts.put_nowait(None)
+        await asyncio.gather(self._sending, return_exceptions=True)
 
 
 @define
@@ -300,3 +285,35 @@ class _TokenCheck:
                 await send({"type": "http.response.body", "body": b"the token is missing or wrong\n"})
                 return
         await self.app(scope, receive, send)
+
+
+def agent_tool(make: Callable[[], Agent], *, name: str = "ask_agent", description: str = DESCRIPTION) -> Tool[..., Any]:
+    """Return a tool that sends a message to an agent. Each call is a separate conversation; calls may run concurrently.
+
+    The agent's tool calls are reported as progress. Cancelling a call cancels the agent's turn. A call fails if its
+    turn fails or waits for an answer, since no user can give it.
+
+    Args:
+        make: returns a new agent, which is closed after its answer. Its model may be shared.
+        name: the tool's name.
+        description: for the model: the agent's purpose.
+    """
+
+    def ask(message: str, context: ToolContext[Any]) -> str:
+        try:
+            with make() as agent:
+                context.when_cancelled(agent.cancel)
+                with agent.stream(message) as turn:
+                    for event in turn:
+                        if isinstance(event.value, CallTool):
+                            context.progress(f"calls {event.value.call.name}")
+                result = turn.result
+                if result.pending:
+                    agent.cancel("nobody answers here")
+                return result.raise_for_failure().text
+        except CogstepError as error:
+            raise ToolError(str(error)) from error
+        finally:
+            context.when_cancelled(None)
+
+    return Tool(ask, name=name, description=description)

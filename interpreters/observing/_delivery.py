@@ -77,22 +77,19 @@ class Delivery:
         self.failure: tuple[Event, BaseException] | None = None
         """The event at which the observer failed, and its error. It receives no further events."""
         self._when_idle: deque[Callable[[], object]] = deque()
-        self._late = False
+        self.is_late: bool = False
+        """Whether the session has waited longer than ``PATIENCE`` for this observer."""
         self._lingers = False
         """Whether the worker thread has delivered all events and waits for further events."""
         self._bell: SimpleQueue[None] = SimpleQueue()
         """Ends that wait."""
 
-    @property
-    def is_late(self) -> bool:
-        """Whether the session has waited longer than ``PATIENCE`` for this observer."""
-        return self._late
-
     def put(self, event: Event) -> None:
         """Add an event. Called on the session's thread; never blocks."""
         if self.failure is not None:
             return
-        if len(self._events) >= ROOM and self._join_last(event):
+        if len(self._events) >= ROOM and (joined := join(self._events[-1], event)) is not None:
+            self._events[-1] = joined
             return
         if len(self._events) >= FAR_BEHIND:
             self.fail(event, TooSlowError(f"it is {FAR_BEHIND} events behind"))
@@ -110,7 +107,7 @@ class Delivery:
 
     def dismiss(self) -> None:
         """Let the worker thread end as soon as the queue is empty."""
-        if not self.when_idle(_nothing):
+        if not self.when_idle(lambda: None):
             self._hurry()
 
     def _hurry(self) -> None:
@@ -119,7 +116,7 @@ class Delivery:
 
     def when_idle(self, call: Callable[[], object]) -> bool:
         """Call back once the queue is empty. Returns False if it is already empty, or if the observer was too slow."""
-        if self._late or self.failure is not None or not self._is_busy():
+        if self.is_late or self.failure is not None or not self._is_busy():
             return False
         self._when_idle.append(call)
         self._hurry()
@@ -134,7 +131,7 @@ class Delivery:
 
     def note_late(self) -> None:
         """Record that the session has waited longer than ``PATIENCE`` for this observer."""
-        self._late = self._at_work
+        self.is_late = self._at_work
 
     def work(self, may_linger: Callable[[], bool] = bool) -> None:
         """Deliver events until the queue is empty. Runs on a thread.
@@ -146,8 +143,7 @@ class Delivery:
         while True:
             if not self._events and self.failure is None and may_linger():
                 self._linger()
-            event = self.next()
-            if event is None:
+            if (event := self.next()) is None:
                 return
             try:
                 self.observer(event)
@@ -156,7 +152,7 @@ class Delivery:
 
     def _linger(self) -> None:
         """Wait for further events, unless a caller waits for an empty queue."""
-        self._lingers, self._late = True, False
+        self._lingers, self.is_late = True, False
         # Looked at after that is noted: whoever adds to one of these looks afterwards whether somebody lingers.
         if not self._when_idle and len(self._events) < ENOUGH:
             with suppress(Empty):
@@ -178,7 +174,7 @@ class Delivery:
             try:
                 event = self._events.popleft()
             except IndexError:
-                self._at_work = self._late = False
+                self._at_work = self.is_late = False
                 self._turns.append(None)
                 while self._when_idle:
                     self._when_idle.popleft()()
@@ -192,16 +188,6 @@ class Delivery:
         """Record that the observer failed, and drop its queue."""
         self.failure = self.failure or (event, error)
         self._events.clear()
-
-    def _join_last(self, event: Event) -> bool:
-        joined = join(self._events[-1], event)
-        if joined is not None:
-            self._events[-1] = joined
-        return joined is not None
-
-
-def _nothing() -> None:
-    """Do nothing: a callback for ``when_idle``."""
 
 
 def join(first: Event, second: Event) -> Event | None:
@@ -230,8 +216,7 @@ def on_threads(threads: ThreadPool) -> Start:
     """Return a ``Start`` for pool threads, each in a copy of the session's ``contextvars`` context."""
 
     def start(delivery: Delivery) -> None:
-        context = contextvars.copy_context()
-        threads.start(partial(context.run, delivery.work, threads.has_room))
+        threads.start(partial(contextvars.copy_context().run, delivery.work, threads.has_room))
 
     return start
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,7 @@ class Observers:
         self._shown = shown
         self._weakened = dict(weakened or {})
         """Weakened tools not yet emitted; ``_untold`` contains such warnings."""
-        self._untold = warnings
+        self._untold = deque(warnings)
         for message in warnings:
             LOG.warning("%s", shown_name(message, LONGEST_LINE))
         self._session = session
@@ -195,10 +196,6 @@ class Observers:
         what = type(event.value).__name__
         self.warn(f"an observer was dropped because it failed on {what}: {type(error).__name__}: {error}")
 
-    def take_up(self, state: AgentState) -> None:
-        """Continue at the state of a resumed session, without emitting its past."""
-        self._move(state)
-
     def transition(self, before: AgentState, event: Input, transition: Transition, reveal: Reveal) -> None:
         """Emit the events of a step, with revealed messages."""
         if not self._observers:
@@ -207,17 +204,16 @@ class Observers:
             tool = next(iter(self._weakened))
             self.emit(events.ToolWeakened(tool, self._weakened.pop(tool)))
         while self._untold:
-            message, *rest = self._untold
-            self._untold = tuple(rest)
-            self.emit(events.WarningRaised(message))
+            self.emit(events.WarningRaised(self._untold.popleft()))
         here: AgentState | None = None
         for state, value in events_of(before, event, transition):
             if state is not here:
-                self._move(state)
+                self.take_up(state)
                 here = state
             self.emit(reveal(value) if isinstance(value, MESSAGES) else value)
 
-    def _move(self, state: AgentState) -> None:
+    def take_up(self, state: AgentState) -> None:
+        """Continue at this state: of a step, or of a resumed session, whose past is not emitted."""
         turn, step, attempt = state.counters.turn, state.counters.step, self._place[2]
         if isinstance(state.phase, Thinking | Waiting):
             attempt = state.phase.attempt.number

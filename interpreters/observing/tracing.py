@@ -115,8 +115,7 @@ class Tracing:
 
     def __call__(self, event: Event) -> None:
         value = event.value
-        session = self._sessions.get(event.session)
-        if session is None:
+        if (session := self._sessions.get(event.session)) is None:
             if not isinstance(value, BEGINNINGS):
                 return
             session = self._sessions[event.session] = _SessionSpans(0)
@@ -172,15 +171,13 @@ class Tracing:
 
     def _begin_turn(self, event: Event, session: _SessionSpans) -> None:
         self._give_up(session)
-        spawned = self._workers.get(event.session)
-        if spawned is not None:
+        if (spawned := self._workers.get(event.session)) is not None:
             session.turn, session.worker = spawned, True
             return
         attributes: dict[str, Any] = {Names.OPERATION: Names.INVOKE_AGENT, Names.CONVERSATION: event.session}
         attributes["cogstep.turn"] = event.turn
-        for key, value in ((Names.AGENT, self._agent), (Names.PROVIDER, self._system), (Names.MODEL, self._model)):
-            if value:
-                attributes[key] = value
+        about = {Names.AGENT: self._agent, Names.PROVIDER: self._system, Names.MODEL: self._model}
+        attributes |= {key: value for key, value in about.items() if value}
         session.turn = self._start(session, f"{Names.INVOKE_AGENT} {self._agent}".rstrip(), attributes, None)
 
     def _call_model(self, event: Event, session: _SessionSpans, called: ModelCalled) -> None:
@@ -193,41 +190,24 @@ class Tracing:
         if self._system and not called.model:
             named[Names.PROVIDER] = self._system
         own = {"cogstep.purpose": called.purpose, "cogstep.messages": called.messages, "cogstep.attempt": event.attempt}
-        self._begin(event, session, called.effect_id, Names.CHAT, model, {**named, **own}, client=True)
+        self._begin(event, session, called.effect_id, Names.CHAT, model, {**named, **own})
 
     def _begin(
-        self,
-        event: Event,
-        session: _SessionSpans,
-        effect_id: str,
-        operation: str,
-        name: str,
-        own: dict[str, Any],
-        *,
-        client: bool = False,
+        self, event: Event, session: _SessionSpans, effect_id: str, operation: str, name: str, own: dict[str, Any]
     ) -> Span:
         attributes = {Names.OPERATION: operation, Names.CONVERSATION: event.session, **own}
         parent = session.step or session.turn
-        span = self._start(session, f"{operation} {name}".rstrip(), attributes, parent, client=client)
-        session.open[effect_id] = span
+        span = session.open[effect_id] = self._start(session, f"{operation} {name}".rstrip(), attributes, parent)
         return span
 
-    def _start(
-        self,
-        session: _SessionSpans,
-        name: str,
-        attributes: dict[str, Any],
-        parent: Span | None,
-        *,
-        client: bool = False,
-    ) -> Span:
-        kind = self._trace.SpanKind.CLIENT if client else self._trace.SpanKind.INTERNAL
+    def _start(self, session: _SessionSpans, name: str, attributes: dict[str, Any], parent: Span | None) -> Span:
+        kinds = self._trace.SpanKind
+        kind = kinds.CLIENT if attributes.get(Names.OPERATION) == Names.CHAT else kinds.INTERNAL
         within = None if parent is None else self._trace.set_span_in_context(parent)
         return self._tracer.start_span(name, within, kind, attributes, start_time=session.now or None)
 
     def _end(self, session: _SessionSpans, effect_id: str, more: dict[str, Any] | None = None, error: str = "") -> None:
-        span = session.open.pop(effect_id, None)
-        if span is not None:
+        if (span := session.open.pop(effect_id, None)) is not None:
             span.set_attributes(more or {})
             self._end_span(session, span, error)
 

@@ -156,8 +156,7 @@ def _serve(options: argparse.Namespace) -> int:
     from interpreters.cli.options.program_options import program_options, runtime_options
     from interpreters.cli.options.tool_options import choose_tools
     from interpreters.cli.session.session import new_agent, protect
-    from interpreters.mcp.agent_tools import agent_tool
-    from interpreters.mcp.service import MCPService
+    from interpreters.mcp.service import MCPService, agent_tool
     from runtime import load_model
 
     token = _token(options)

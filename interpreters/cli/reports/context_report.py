@@ -75,11 +75,11 @@ def row_data(request: RecordedRequest, config: AgentConfig | None) -> dict[str, 
     # Of those that a summary stands for, one may be shown beside it: the message that began the turn.
     summarised = min(summary.messages, made.dropped) if made is not None and summary.text else 0
     return {
-        **_call_data(request, str(call.effect_id), call.purpose),
+        **_call_data(request, str(request.call.effect_id), request.call.purpose),
         "budget": budget,
         "used": used,
         "share": _ratio(used, budget),
-        "shown": len(call.request.messages),
+        "shown": len(request.call.request.messages),
         "shortened": None if made is None else made.shortened,
         "summarised": None if made is None else summarised,
         "left_out": None if made is None else made.dropped - summarised,

@@ -1,44 +1,44 @@
-"""DBOS as used for sessions: the place of its tables, its serialization, and the classification of its errors."""
+"""DBOS as the engine of a durable run: its steps, the place of its tables, its serialization, its errors.
+
+    a step that may be kept     loop ──▶ thread: look for it ── work ──▶ loop ── text ──▶ thread: keep it ──▶ loop
+    one that can't be, alone    loop: work, its record ── text ──▶ thread: keep it ──▶ loop
+
+DBOS uses three threads in sequence for an async step, and a task for its cancellation. Thread switches are most of that
+cost apart from the database. So each step is a blocking function for DBOS, on a single thread per step, and
+``Cancellations`` handles cancellation.
+
+If DBOS can't have a stored result and no other call is running, the work is done first. DBOS then only runs a step that
+returns the text. ``meanwhile`` is called before that step and not during it: the step's thread would have to wait for
+the loop, which costs more than it gains.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import inspect
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from functools import wraps
+from typing import Any, Final
 
 from attrs import frozen
+from dbos import DBOS, Serializer, SetWorkflowID
+from dbos._error import DBOSAwaitedWorkflowCancelledError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
 from sqlalchemy.exc import SQLAlchemyError
 
-from cognition import ConfigError
-from interpreters.durable._errors import DurableError
+from interpreters.durable._errors import DurableError, is_due_to
+from interpreters.durable.context import Meanwhile, Work
 from interpreters.recording.journal import JournalExistsError, JournalLockedError, TakenOverError
 from interpreters.recording.store import StoreError
 from interpreters.recording.store.database import Database
 from interpreters.recording.store.locations import locate
 from runtime.files import make_private
-
-try:
-    from dbos import (
-        DBOS as DBOS,
-        DBOSClient as DBOSClient,
-        DBOSConfig as DBOSConfig,
-        Serializer,
-        SetWorkflowID as SetWorkflowID,
-    )
-    from dbos._error import (
-        DBOSAwaitedWorkflowCancelledError as DBOSAwaitedWorkflowCancelledError,
-        DBOSNonExistentWorkflowError as DBOSNonExistentWorkflowError,
-        DBOSWorkflowCancelledError as DBOSWorkflowCancelledError,
-        DBOSWorkflowConflictIDError as DBOSWorkflowConflictIDError,
-    )
-    from dbos._utils import INTERNAL_QUEUE_NAME as INTERNAL_QUEUE_NAME
-except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
-    raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from error
 
 LOG = logging.getLogger("cogstep")
 
@@ -56,12 +56,202 @@ OTHER_TABLES = ("42P01", "42P07", "42701", "42703")
 SQLITE_OTHER_TABLES = ("no such table", "no such column", "has no column", "duplicate column", "already exists")
 """SQLite's messages for the same."""
 
+LOOKED_EVERY = 1.0
+"""Seconds between two checks whether a run with a longer step was cancelled."""
+
+_nothing_kept: contextvars.ContextVar[bool] = contextvars.ContextVar("cogstep_nothing_kept", default=False)
+"""Whether DBOS's next lookup is for a step that can't have a stored result."""
+
+
+class Cancellations:
+    """Cancels the running steps of cancelled runs. For use in one event loop."""
+
+    def __init__(self) -> None:
+        self._steps: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._looking: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def watch(self, run: str) -> Iterator[None]:
+        """Cancel the current task if the run is cancelled within the block."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._steps[run].add(task)
+        if self._looking is None or self._looking.done():
+            # In a context of its own: what a workflow asks of DBOS is a step of it.
+            self._looking = contextvars.Context().run(asyncio.create_task, self._look())
+        try:
+            yield
+        finally:
+            self._steps[run].discard(task)
+            if not self._steps[run]:
+                del self._steps[run]
+
+    async def _look(self) -> None:
+        while self._steps:
+            await asyncio.sleep(LOOKED_EVERY)
+            under_way = {run: set(tasks) for run, tasks in self._steps.items()}  # those behind it may be resumed ones
+            if not under_way:
+                return
+            with suppress(Exception):  # where the database is away, what is cancelled is seen when it is back
+                for one in await DBOS.list_workflows_async(
+                    workflow_ids=list(under_way), status="CANCELLED", load_input=False, load_output=False
+                ):
+                    _cancel(under_way[one.workflow_id])
+
+
+class Steps:
+    """The ``DurableContext`` of a DBOS workflow.
+
+    Before each step DBOS looks for a stored result, which is a third of a step's cost. The execution that does a run's
+    first step is the first execution of it, so it skips the lookups of later steps (see ``spare_lookups``). If another
+    execution starts in the meantime, DBOS refuses to store this execution's steps, and before that the store refuses
+    its records.
+
+    Work runs in a context without the workflow, in each execution: calls of DBOS by a tool are not steps of the run.
+
+    Args:
+        work: the workflow of a worker.
+        arguments: its arguments before the session and the task.
+        cancellations: the process's cancellations.
+    """
+
+    calls_meanwhile: Final = True
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...], cancellations: Cancellations) -> None:
+        self._work = work
+        self._arguments = arguments
+        self._cancellations = cancellations
+        self._run = str(DBOS.workflow_id)
+        self._is_first: bool | None = None
+        """Whether this is the run's first execution; None while unknown."""
+
+    async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
+        if not (alone and self._is_first):
+            return await self._look_up(name, work, meanwhile)
+        text = await self._work_on_thread(work)
+        if meanwhile is not None:
+            text = meanwhile() or text
+        return await self._record(name, lambda: text)
+
+    async def _work_on_thread(self, work: Work) -> str:
+        async def carried() -> str:
+            with self._cancellations.watch(self._run):
+                return await work()
+
+        task = contextvars.Context().run(asyncio.create_task, carried())
+        own = asyncio.current_task()
+        try:
+            text = await task
+        except asyncio.CancelledError:
+            if own is None or own.cancelling():
+                raise
+            raise self._cancelled_error() from None
+        if own is not None and own.cancelling():  # the process stops to work, and the tool has made little of it
+            raise asyncio.CancelledError
+        return text
+
+    async def _record(self, name: str, perform: Callable[[], str]) -> str:
+        before = _nothing_kept.set(bool(self._is_first))
+        try:
+            return await DBOS.run_step_async({"name": name}, perform)
+        finally:
+            _nothing_kept.reset(before)
+
+    def _cancelled_error(self) -> DBOSWorkflowCancelledError:
+        return DBOSWorkflowCancelledError(f"the run {self._run} was cancelled, or its process ends")
+
+    async def _look_up(self, name: str, work: Work, meanwhile: Meanwhile | None) -> str:
+        loop = asyncio.get_running_loop()
+        at_work: list[asyncio.Task[Any]] = []
+        begun = given_up = False
+
+        async def carried() -> str:
+            task = asyncio.current_task()
+            if given_up or task is None:  # cancelled before it began: it must not begin any more
+                raise asyncio.CancelledError
+            at_work.append(task)
+            with self._cancellations.watch(self._run):
+                text = await work()
+            return text if meanwhile is None else meanwhile() or text
+
+        def perform() -> str:
+            nonlocal begun
+            begun = True
+            carrying = carried()
+            try:
+                return _outcome(contextvars.Context().run(asyncio.run_coroutine_threadsafe, carrying, loop), loop)
+            except CancelledError:
+                raise self._cancelled_error() from None
+            except RuntimeError:
+                if not loop.is_closed():
+                    raise
+                if inspect.getcoroutinestate(carrying) == inspect.CORO_CREATED:
+                    carrying.close()
+                raise self._cancelled_error() from None  # as an error of the step, DBOS would keep it for ever
+
+        try:
+            text = await self._record(name, perform)
+        except asyncio.CancelledError:
+            given_up = True
+            _cancel(at_work)
+            raise
+        if self._is_first is None:
+            self._is_first = begun
+        return text
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        await DBOS.sleep_async(seconds)
+
+    async def child(self, name: str, session: str, task: str) -> str:
+        with SetWorkflowID(f"{self._run}/{name}"):
+            handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
+        text: str = await handle.get_result()
+        return text
+
+
+def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel each task only once: a tool's cleanup may take longer than the time to the next check."""
+    for task in tasks:
+        if not task.cancelling():
+            task.cancel()
+
+
+def _outcome(carried: Future[str], loop: asyncio.AbstractEventLoop) -> str:
+    """Wait on a thread for the result of a coroutine in an event loop.
+
+    Raises:
+        RuntimeError: the loop has ended, perhaps while the coroutine was being submitted.
+    """
+    while not carried.done():
+        try:
+            return carried.result(LOOKED_EVERY)
+        except TimeoutError:
+            if loop.is_closed() and not carried.done():
+                raise RuntimeError("the event loop has ended") from None
+    return carried.result()
+
+
+def spare_lookups(dbos: DBOS) -> None:
+    """Patch a launched DBOS instance to skip lookups when ``Steps`` knows that there is no stored result.
+
+    DBOS has no option for that, so this replaces a method that is not public. If the method is missing, every step is
+    looked up, as without the patch.
+    """
+    database: Any = getattr(dbos, "_sys_db", None)
+    look: Any = getattr(database, "check_operation_execution", None)
+    if look is None:
+        return
+
+    @wraps(look)
+    def look_or_not(*asked: Any, **named: Any) -> Any:
+        return None if _nothing_kept.get() else look(*asked, **named)
+
+    database.check_operation_execution = look_or_not
+
 
 def is_transient(error: BaseException | None) -> bool:
     """Whether an execution failed for an external reason, so that a further execution may succeed."""
-    while error is not None and not isinstance(error, PASSING):
-        error = error.__cause__
-    return error is not None
+    return is_due_to(error, PASSING)
 
 
 def postpone(error: BaseException) -> DBOSWorkflowConflictIDError:
@@ -85,9 +275,8 @@ def unusable_error(database: Database, error: Exception) -> DurableError:
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
     if state in OTHER_TABLES or any(words in said for words in SQLITE_OTHER_TABLES):
         return DurableError(
-            f"{database.display_name}: DBOS's tables are not those that its version here makes ({said}); put a "
-            "copy of before "
-            "in their place, or name another database"
+            f"{database.display_name}: DBOS's tables are not those that its version here makes ({said}); put a copy of "
+            "before in their place, or name another database"
         )
     return DurableError(str(database.error(error, "DBOS can't use it")))
 

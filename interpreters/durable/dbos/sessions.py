@@ -29,42 +29,44 @@ from functools import reduce
 from typing import Any
 from urllib.parse import quote
 
+from dbos import DBOS, DBOSClient, DBOSConfig, EnqueueOptions
+from dbos._error import DBOSAwaitedWorkflowCancelledError, DBOSNonExistentWorkflowError
+
 from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, Input
 from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
-from interpreters.durable._pending_effects import answer_input, pending_of
 from interpreters.durable.dbos._context import (
-    DBOS,
-    DBOSAwaitedWorkflowCancelledError,
-    DBOSClient,
-    DBOSConfig,
-    DBOSNonExistentWorkflowError,
+    Cancellations,
     JsonSerializer,
+    Steps,
     database_urls,
     is_transient,
     postpone,
     run_aside,
     should_log,
+    spare_lookups,
     unusable_error,
 )
-from interpreters.durable.dbos._orphans import WORK, OrphanedRuns
-from interpreters.durable.dbos._steps import Cancellations, Steps, spare_lookups
-from interpreters.durable.dbos._versions import (
+from interpreters.durable.dbos._runs import (
     POLLED_EVERY,
     QUEUE,
     RUN,
+    UNDER_WAY,
+    WORK,
+    OrphanedRuns,
     Unattended,
     Version,
     agent_of,
     clear,
+    list_runs,
     poll_interval,
     process_name,
     queue_of,
     versions_of,
     wait_for,
 )
-from interpreters.durable.definition import NAME, DurableAgent, agent_named
+from interpreters.durable.definition import NAME, DurableAgent, agent_named, answer_input, pending_of
 from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
 from interpreters.durable.run import run_durably, run_worker
 from interpreters.durable.serialization import RunOutcome, input_text
@@ -178,7 +180,7 @@ class DBOSSessions(Closeable):
         own = self._agent(agent)
         self._check_started(session)
         client = self._connect()
-        runs = self._runs(session, ["PENDING", "ENQUEUED"])
+        runs = self._runs(session, UNDER_WAY)
         closing = [one for one in runs if one.workflow_id.startswith(f"{session}:{CLOSING}")]  # these close it too
         for one in runs:
             if one not in closing:
@@ -218,7 +220,7 @@ class DBOSSessions(Closeable):
 
         def status() -> list[Any]:
             with self._translate_errors():
-                return client.list_workflows(workflow_ids=[run], load_input=False, load_output=False)
+                return list_runs(client, workflow_ids=[run])
 
         wait_for(run, status, timeout, self.store)
         with self._translate_errors():
@@ -296,50 +298,40 @@ class DBOSSessions(Closeable):
             raise ConfigError(f"key has to be a text of 1 to 200 characters, not {show(key)}")
         hidden = None if event is None else own.redactor().hide(event)[0]
         closing = CLOSING if isinstance(event, CancelAsked) else ""
-        run = f"{session}:{closing}{uuid.uuid4().hex if key is None else _quote(key)}"
+        # Quoted, a key has only characters that are safe in every database, and never those of a worker's run id.
+        name = uuid.uuid4().hex if key is None else quote(key, safe="", errors="surrogatepass")
+        run = f"{session}:{closing}{name}"
         client = self._connect()
-        before = self._runs(session, ["PENDING", "ENQUEUED"])
+        before = self._runs(session, UNDER_WAY)
+        place: EnqueueOptions = {
+            "workflow_name": RUN,
+            # Of a session that runs by another agent, behind that: one run of a session at a time.
+            "queue_name": queue_of(next(filter(None, map(agent_of, before)), own.name)),
+            "workflow_id": run,
+            "app_version": before[0].app_version if before else self._version_of(session),
+            "queue_partition_key": session,
+            # DBOS orders by time, which is counted in seconds on SQLite and may go backwards: so each message is told
+            # to be worked at behind those that wait.
+            "priority": 1 + max((one.priority or 0 for one in before), default=0),
+        }
         with self._translate_errors():
-            client.enqueue(
-                {
-                    "workflow_name": RUN,
-                    # Of a session that runs by another agent, behind that: one run of a session at a time.
-                    "queue_name": queue_of(next(filter(None, map(agent_of, before)), own.name)),
-                    "workflow_id": run,
-                    "app_version": before[0].app_version if before else self._version_of(session),
-                    "queue_partition_key": session,
-                    # DBOS orders by time, which is counted in seconds on SQLite and may go backwards: so each message
-                    # is told to be worked at behind those that wait.
-                    "priority": 1 + max((one.priority or 0 for one in before), default=0),
-                },
-                own.name,
-                session,
-                input_text(hidden),
-            )
+            client.enqueue(place, own.name, session, input_text(hidden))
         return run
 
     def _version_of(self, session: str) -> str:
         """Return the version of the session's first run: the logic that started a session also continues it."""
-        found = self._first(session)
+        found = self._runs(session, limit=1)
         return (found[0].app_version or self.version) if found else self.version
-
-    def _first(self, session: str) -> list[Any]:
-        with self._translate_errors():
-            return self._connect().list_workflows(
-                workflow_id_prefix=f"{session}:", limit=1, load_input=False, load_output=False
-            )
 
     def _check_started(self, session: str) -> None:
         """Raise for an unknown session: a misspelt name must not look like an idle session."""
-        if not self._first(session):
+        if not self._runs(session, limit=1):
             with JournalReader(self.recorder(session)):  # raises where nothing is recorded either
                 pass
 
-    def _runs(self, session: str, status: list[str]) -> list[Any]:
+    def _runs(self, session: str, status: list[str] | None = None, limit: int | None = None) -> list[Any]:
         with self._translate_errors():
-            return self._connect().list_workflows(
-                workflow_id_prefix=f"{session}:", status=status, load_input=False, load_output=False
-            )
+            return list_runs(self._connect(), workflow_id_prefix=f"{session}:", status=status, limit=limit)
 
     def _agent(self, name: str | None) -> DurableAgent:
         return agent_named(self.agents, name)
@@ -389,47 +381,38 @@ class DBOSSessions(Closeable):
                 "this process, or the one that it was forked from, works at sessions already: leave the block of the "
                 "first worker(), give one DBOSSessions all agents, or start another process"
             )
-        try:
-            with self._worker():
+        with contextlib.ExitStack() as leaving:
+            leaving.callback(_at_work.release)
+            own = self.store.join(process_name(self.version, self.agents))
+            self._connect()
+            left = OrphanedRuns(self.store, own)
+            config: DBOSConfig = {
+                "name": QUEUE,
+                "system_database_url": self._place.engine,
+                "application_version": self.version,
+                "executor_id": own,
+                "serializer": JsonSerializer(self._hide),
+                "log_level": "ERROR",
+                "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
+            }
+            stop = threading.Event()
+            watch = threading.Thread(target=self._look_after, args=(left, stop), name="cogstep-takeover")
+            try:
+                self.hosts.load()
+                with self._translate_errors():
+                    run_aside(lambda: self._launch(config, left))
+                watch.start()
                 yield
-        finally:
-            _at_work.release()
-
-    @contextlib.contextmanager
-    def _worker(self) -> Iterator[None]:
-        own = self.store.join(process_name(self.version, self.agents))
-        self._connect()
-        left = OrphanedRuns(self.store, own)
-        config: DBOSConfig = {
-            "name": QUEUE,
-            "system_database_url": self._place.engine,
-            "application_version": self.version,
-            "executor_id": own,
-            "serializer": JsonSerializer(self._hide),
-            "log_level": "ERROR",
-            "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
-        }
-        stop = threading.Event()
-        watch = threading.Thread(target=self._look_after, args=(left, stop), name="cogstep-takeover")
-        try:
-            self.hosts.load()
-            with self._translate_errors():
-                run_aside(lambda: self._launch(config, left))
-            watch.start()
-            yield
-        finally:
-            stop.set()
-            if watch.ident is not None:
-                watch.join()
-            run_aside(lambda: DBOS.destroy(destroy_registry=True))
-            with (
-                contextlib.suppress(CogstepError),
-                self._translate_errors(),
-            ):  # else others go on once this process has ended
-                left.hand_over(self._connect())
-            with contextlib.suppress(CogstepError):
-                self.store.join("")  # it works no more, though it may live on
-            self.hosts.close()
+            finally:
+                stop.set()
+                if watch.ident is not None:
+                    watch.join()
+                run_aside(lambda: DBOS.destroy(destroy_registry=True))
+                with contextlib.suppress(CogstepError), self._translate_errors():
+                    left.hand_over(self._connect())  # else others go on once this process has ended
+                with contextlib.suppress(CogstepError):
+                    self.store.join("")  # it works no more, though it may live on
+                self.hosts.close()
 
     def _launch(self, config: DBOSConfig, left: OrphanedRuns) -> None:
         engine = DBOS(config=config)
@@ -439,12 +422,10 @@ class DBOSSessions(Closeable):
         DBOS.listen_queues(queues)
         DBOS.launch()
         spare_lookups(engine)
+        seconds = poll_interval(len(queues))
         for one in queues:
             DBOS.register_queue(
-                one,
-                partition_concurrency=1,
-                worker_concurrency=self.at_once,
-                polling_interval_sec=poll_interval(len(queues)),
+                one, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=seconds
             )
 
     def _register(self, left: OrphanedRuns) -> None:
@@ -488,8 +469,3 @@ class DBOSSessions(Closeable):
             with contextlib.suppress(CogstepError), self._translate_errors():
                 left.resume(self._connect())
                 unattended.look(self._connect(), self.store)
-
-
-def _quote(key: str) -> str:
-    """Quote a key for a run's id: the characters are safe in every database, and never occur in a worker's run id."""
-    return quote(key, safe="", errors="surrogatepass")

@@ -226,10 +226,8 @@ class TicketWriter:
         broke after the commit.
         """
         with self._database.transaction(connection):
-            newest = {
-                host: self._newest(connection, host, more)
-                for host, more in sorted(Counter(one.host for one in unwritten).items())
-            }
+            more = Counter(one.host for one in unwritten)
+            newest = {host: self._newest(connection, host, more[host]) for host in sorted(more)}
             known = set(self._written)
             mine = select(calls.c.host, calls.c.number).where(calls.c.taker == self._taker)
             for host, number in connection.execute(mine).all():
@@ -263,20 +261,12 @@ class TicketWriter:
             found = self._database.run(lambda connection, rows=rows: connection.execute(rows).all())  # type: ignore[misc]
             order = {number: place for place, (number, _) in enumerate(found)}
             for ticket in own:
-                place = order.get(ticket.number)
-                if place is None:  # this process was taken for dead
+                if (place := order.get(ticket.number)) is None:  # this process was taken for dead
                     del self._written[host, ticket.number]
                     ticket.number = 0
                     self._changes.put(ticket)
                 elif place < ticket.slots:
                     ticket.answer(True)
-            if not all(one.came.done() for one in own):
-                self._clear({holder for _, holder in found})
-
-    def _clear(self, holders: Iterable[str]) -> None:
-        """Delete the calls of dead processes, at most once per ``MISSED_AFTER``."""
-        now = time.monotonic()
-        if now < self._missed + MISSED_AFTER:
-            return
-        self._missed = now
-        _clear(self._store, holders)
+            if not all(one.came.done() for one in own) and (now := time.monotonic()) >= self._missed + MISSED_AFTER:
+                self._missed = now
+                _clear(self._store, {holder for _, holder in found})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cognition import ModelRequest, Usage
 from interpreters.durable.definition import DurableAgent
@@ -46,16 +46,12 @@ class HostedModel:
         self._order = places.order(session)
         self._slots = slots
         self._owner = new_owner()
-        if callable(getattr(self._describing_model(), "count_texts", None)):
+        if callable(getattr(self._counting_models()[0], "count_texts", None)):
             self.count_texts = self._count_texts
 
-    def _describing_model(self) -> Runtime:
-        """Return the model that describes itself best: that of a reached host that is not known to be away."""
-        return self._counting_models()[0]
-
     def _counting_models(self) -> list[Runtime]:
-        """Return the models for descriptions and counts, the best first; the model of a host that is away only
-        estimates.
+        """Return the models for descriptions and counts. The best is first: that of a reached host that is not known to
+        be away; the model of a host that is away only estimates.
         """
         known = [one for one in self._order if one.is_reached] or list(self._order)
         models = [one.loaded_model() for one in sorted(known, key=lambda one: one.is_away)]
@@ -64,7 +60,7 @@ class HostedModel:
     def _count_texts(self, texts: Sequence[str]) -> Sequence[int]:
         counts: Sequence[int] = ()
         for model in self._counting_models():
-            counts = getattr(model, "count_texts", _count_nothing)(texts)
+            counts = getattr(model, "count_texts", lambda _: ())(texts)
             if len(counts) == len(texts):
                 break
         return counts
@@ -87,7 +83,7 @@ class HostedModel:
 
     def describe(self) -> ModelInfo:
         """See ``Runtime.describe``."""
-        return self._describing_model().describe()
+        return self._counting_models()[0].describe()
 
     def close(self) -> None:
         """Do nothing: the hosts serve all sessions."""
@@ -112,10 +108,6 @@ def make_host_adapter(places: HostStates, store: SqlStore) -> Callable[[DurableA
         return agent.on(HostedModel(places, slots, session)) if places.named else agent
 
     return on
-
-
-def _count_nothing(_texts: Sequence[str]) -> Sequence[int]:
-    return ()
 
 
 class _Call:
@@ -154,9 +146,12 @@ class _Call:
         self._place.try_again()
         return True
 
-    def _cancel_if_late(self) -> None:
-        if self._cancelled and self._inner is not None:  # meanwhile
-            self._inner.cancel()
+    def _start(self, start: Callable[[], Any]) -> None:
+        """Call the host for the session's owner."""
+        with owned_by(self._owner):
+            self._inner = inner = start()
+        if self._cancelled:  # meanwhile
+            inner.cancel()
 
     def _take(self, output: Output | Done) -> Output | Done:
         """Return a piece of the reply. After the last piece, record the host's state and free the slot."""
@@ -204,9 +199,7 @@ class HostedStream(_Call):
         place = self._place
         assert place is not None
         model = place.model() if place.is_reached else await run_in_thread(place.model)
-        with owned_by(self._owner):
-            self._inner = start_async(model, self._request)
-        self._cancel_if_late()
+        self._start(lambda: start_async(model, self._request))
         return True
 
 
@@ -237,7 +230,6 @@ class HostedGeneration(_Call):
             if self._may_begin():
                 break
         assert self._place is not None
-        with owned_by(self._owner):
-            self._inner = self._place.model().submit(self._request)
-        self._cancel_if_late()
+        model = self._place.model()
+        self._start(lambda: model.submit(self._request))
         return True

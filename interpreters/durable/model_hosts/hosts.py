@@ -11,9 +11,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
+from typing import Any
 
-from attrs import Attribute, field, frozen
+from attrs import frozen
 
 from cognition import ConfigError, Failure
 from cognition.base.checking import show
@@ -36,27 +38,22 @@ class ModelHost:
         ConfigError: the name is invalid, or it has no slot or no model.
     """
 
-    name: str = field()
+    name: str
     """Letters, digits, ``_``, ``.`` and ``-``; the same in every process."""
-    model: Runtime | Callable[[], Runtime] = field()
+    model: Runtime | Callable[[], Runtime]
     """A runtime that calls it, or a function that makes one. Each host has the same model with the same context."""
-    slots: int = field(default=1)
+    slots: int = 1
     """Maximum number of concurrent calls, over all processes; such as ``--parallel`` of a llama-server."""
 
-    @name.validator
-    def _check_name(self, _attribute: Attribute[str], value: object) -> None:
-        if not isinstance(value, str) or not NAME.fullmatch(value):
-            raise ConfigError(f"a host's name is letters, digits, '_', '.' and '-', 64 at most: not {show(value)}")
-
-    @model.validator
-    def _check_model(self, _attribute: Attribute[object], value: object) -> None:
-        if not isinstance(value, Runtime) and not callable(value):
-            raise ConfigError(f"a host's model has to be a Runtime, or a function that gives one, not {show(value)}")
-
-    @slots.validator
-    def _check_slots(self, _attribute: Attribute[int], value: object) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"a host has a whole number of slots, at least one: not {show(value)}")
+    def __attrs_post_init__(self) -> None:
+        given: Any = self  # whose fields may have any type
+        name, model, slots = given.name, given.model, given.slots
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ConfigError(f"a host's name is letters, digits, '_', '.' and '-', 64 at most: not {show(name)}")
+        if not isinstance(model, Runtime) and not callable(model):
+            raise ConfigError(f"a host's model has to be a Runtime, or a function that gives one, not {show(model)}")
+        if not isinstance(slots, int) or isinstance(slots, bool) or slots < 1:
+            raise ConfigError(f"a host has a whole number of slots, at least one: not {show(slots)}")
 
 
 def rank_hosts(session: str, names: Iterable[str]) -> list[str]:
@@ -173,11 +170,8 @@ class HostStates:
 
     def load(self) -> None:
         """Create all runtimes concurrently, so that an unresponsive host delays no later call."""
-        threads = [threading.Thread(target=one.load, name="cogstep-host") for one in self.named.values()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(max(1, len(self.named)), "cogstep-host") as threads:
+            list(threads.map(HostState.load, self.named.values()))
 
     def close(self) -> None:
         """Close the runtimes created here."""

@@ -24,18 +24,23 @@ NOT_REACHED = b"META0003"
 """The server's error code for an unreachable address."""
 
 
+def entrance_name(agent: str) -> str:
+    """Return the name of the virtual object that chooses the version for a session."""
+    return f"cogstep.{agent}"
+
+
 @frozen
 class HttpReply:
     status: int
     body: bytes
 
     @property
-    def is_restates(self) -> bool:
-        """Whether an error looks like an error of Restate."""
+    def message(self) -> str | None:
+        """The message of an error of Restate; None if the answer does not look like one."""
         try:
-            return "message" in json.loads(self.body)
-        except (ValueError, TypeError):
-            return False
+            return str(json.loads(self.body)["message"])
+        except (ValueError, KeyError, TypeError):
+            return None
 
     def json(self, url: str) -> Any:
         """Return the body as data.
@@ -49,10 +54,7 @@ class HttpReply:
             raise DurableError(f"what answers at {url} is no Restate server") from error
 
     def problem(self) -> str:
-        try:
-            return str(json.loads(self.body)["message"])
-        except (ValueError, KeyError, TypeError):
-            return f"status {self.status}, as of no Restate server"
+        return f"status {self.status}, as of no Restate server" if self.message is None else self.message
 
 
 @frozen
@@ -92,7 +94,7 @@ class RestateServer:
                 f"the Restate server at {self.ingress} stopped reading a message of {len(body):,} bytes: it is more "
                 "than `message-size-limit` in the server's configuration, or the server was ended"
             ) from error
-        if reply.status == 404 and reply.is_restates:
+        if reply.status == 404 and reply.message is not None:
             raise DurableError(
                 f"the Restate server at {self.ingress} knows no {service.partition('.')[2]!r}: start a process that "
                 "serves this agent"
@@ -231,8 +233,7 @@ def _check_role(given: str, url: str) -> None:
     other = "admin" if given == "ingress" else "ingress"
     path, name = TOLD_BY[other]
     try:
-        reply = _call("GET", url, path, None, {})
-        found = name in json.loads(reply.body)
+        found = name in json.loads(_call("GET", url, path, None, {}).body)
     except (ValueError, TypeError, TimeoutError):
         return
     if found:

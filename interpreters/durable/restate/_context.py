@@ -21,6 +21,7 @@ from restate.server_context import ServerInvocationContext
 from restate.vm import FirstCompletedUnresolvedFuture, SingleUnresolvedFuture
 
 from cognition import CogstepError
+from interpreters.durable._errors import is_due_to
 from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.serialization import RunOutcome
 from interpreters.recording.journal import JournalLockedError, JournalWriteError
@@ -91,11 +92,9 @@ class AttemptConnection:
             meanwhile()
         return await self._channel()
 
-    async def enqueue_restate_event(self, what: Any) -> None:
-        await self._channel.enqueue_restate_event(what)
-
-    async def block_until_http_input_closed(self) -> None:
-        await self._channel.block_until_http_input_closed()
+    def __getattr__(self, name: str) -> Any:
+        """Pass all other calls on to the SDK's own channel."""
+        return getattr(self._channel, name)
 
 
 LOG = logging.getLogger("cogstep")
@@ -282,14 +281,6 @@ def to_server_error(error: Exception, hide: Callable[[str], str]) -> TerminalErr
     if not isinstance(error, CogstepError):
         LOG.error("a run failed, and is attempted again", exc_info=error)  # the server gets no traceback
         return RetryableError(text)
-    return RetryableError(text) if is_transient(error) else TerminalError(text, REFUSED)
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether another attempt may succeed: the database is unavailable, or another process has the session."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, StoreError | JournalWriteError | JournalLockedError | OSError):
-            return True
-        cause = cause.__cause__
-    return False
+    # Another attempt may succeed if the database is unavailable, or if another process has the session.
+    passing = is_due_to(error, (StoreError, JournalWriteError, JournalLockedError, OSError))
+    return RetryableError(text) if passing else TerminalError(text, REFUSED)

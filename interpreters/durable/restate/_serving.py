@@ -30,6 +30,7 @@ from restate.retry_policy import InvocationRetryPolicy
 
 from cognition import ConfigError
 from interpreters.durable.definition import DurableAgent
+from interpreters.durable.restate._client import entrance_name
 from interpreters.durable.restate._context import BYTES, execute
 from interpreters.durable.run import Take, run_durably, run_worker
 
@@ -80,11 +81,6 @@ ROUNDS: Final = 10
 """After this number of waits its connections are closed."""
 
 
-def entrance_name(agent: str) -> str:
-    """Return the name of the object that chooses the version for a session."""
-    return f"cogstep.{agent}"
-
-
 def versioned_name(agent: str, version: str) -> str:
     """Return the name of the object that runs the sessions of one version. The length separates the names, as both may
     contain dots.
@@ -94,14 +90,6 @@ def versioned_name(agent: str, version: str) -> str:
 
 On = Callable[[DurableAgent, str], DurableAgent]
 """Adapts a definition to a session."""
-
-
-def _return_agent(agent: DurableAgent, _session: str) -> DurableAgent:
-    return agent
-
-
-def virtual_objects(agent: DurableAgent, take: Take, on: On = _return_agent) -> tuple[VirtualObject, VirtualObject]:
-    return _entrance(agent), _sessions(agent, take, on)
 
 
 def _object(name: str) -> VirtualObject:
@@ -128,19 +116,17 @@ def _sessions(agent: DurableAgent, take: Take, on: On) -> VirtualObject:
     name = versioned_name(agent.name, agent.version)
     made = _object(name)
 
+    async def attempt(context: ObjectContext, given: bytes, run: Any) -> bytes:
+        key, own = context.key(), on(agent, context.key())
+        return await execute(context, name, own.hide, lambda engine: run(own, key, given.decode(), engine, take))
+
     @made.handler("run", input_serde=BYTES, output_serde=BYTES)
     async def run(context: ObjectContext, event: bytes) -> bytes:
-        own = on(agent, context.key())
-        return await execute(
-            context, name, own.hide, lambda engine: run_durably(own, context.key(), event.decode(), engine, take)
-        )
+        return await attempt(context, event, run_durably)
 
     @made.handler("work", input_serde=BYTES, output_serde=BYTES)
     async def work(context: ObjectContext, task: bytes) -> bytes:
-        own = on(agent, context.key())
-        return await execute(
-            context, name, own.hide, lambda engine: run_worker(own, context.key(), task.decode(), engine, take)
-        )
+        return await attempt(context, task, run_worker)
 
     return made
 
@@ -166,7 +152,7 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On = _return_agent) -> Any:
+def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On) -> Any:
     """Return the services of a process, as an ASGI application.
 
     Raises:
@@ -174,7 +160,7 @@ def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: 
     """
     endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
     for agent in agents:
-        endpoint.bind(*virtual_objects(agent, take, on))
+        endpoint.bind(_entrance(agent), _sessions(agent, take, on))
     for key in keys:
         endpoint.identity_key(key)
     try:
@@ -190,7 +176,7 @@ async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> N
     config.graceful_timeout = ROUNDS * GRACE  # the requests end before their connections, or hypercorn fails at each
     config.loglevel = "WARNING"
     logging.getLogger("restate.server_context").addFilter(_one_line)
-    forgive()
+    protocol.H2Protocol = ForgivingH2  # type: ignore[attr-defined]  # in this process; hypercorn has no option for that
     await asyncio.to_thread(_leave_signals, app)
     at_work: set[asyncio.Task[Any]] = set()
     serving = asyncio.create_task(serve(_watch_requests(app, at_work), config, shutdown_trigger=ended.wait))
@@ -242,8 +228,3 @@ def _watch_requests(app: Any, at_work: set[asyncio.Task[Any]]) -> Any:
         await send({"type": "lifespan.shutdown.complete"})
 
     return handle
-
-
-def forgive() -> None:
-    """Patch hypercorn in this process to use this class; it has no option for that."""
-    protocol.H2Protocol = ForgivingH2  # type: ignore[attr-defined]

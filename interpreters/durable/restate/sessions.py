@@ -30,10 +30,9 @@ from cognition import CancelAsked, CogstepError, ConfigError, Input
 from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
-from interpreters.durable._pending_effects import answer_input, pending_of
-from interpreters.durable.definition import DurableAgent, agent_named
+from interpreters.durable.definition import DurableAgent, agent_named, answer_input, pending_of
 from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
-from interpreters.durable.restate._client import RestateServer
+from interpreters.durable.restate._client import RestateServer, entrance_name
 from interpreters.durable.serialization import RunOutcome, input_text
 from interpreters.loop.program.message_content import Content
 from interpreters.loop.program.pending import Postponable
@@ -202,14 +201,14 @@ class RestateSessions:
     def _put(self, agent: DurableAgent, session: str, event: Input | None, idempotency: str) -> str:
         self.recorder(session)  # says what is wrong with its name
         hidden = None if event is None else agent.redactor().hide(event)[0]
-        return self._server.send(_entrance(agent), session, input_text(hidden), idempotency)
+        return self._server.send(entrance_name(agent.name), session, input_text(hidden), idempotency)
 
     def _find_unfinished(self, agent: DurableAgent, session: str) -> list[dict[str, Any]]:
         """Return the session's unfinished runs. Raise for an unknown session: a misspelt name must not look like an
         idle session.
         """
         recorder = self.recorder(session)
-        runs = self._server.invocations(_entrance(agent), session)
+        runs = self._server.invocations(entrance_name(agent.name), session)
         if not runs:
             with JournalReader(recorder):  # raises where nothing is recorded either
                 pass
@@ -289,7 +288,7 @@ class RestateSessions:
         """``serve`` in an event loop until ``ended`` is set; ``ready`` is set once the server knows the process."""
         try:
             from interpreters.durable.model_hosts.hosted_model import make_host_adapter
-            from interpreters.durable.restate._serving import app_of, entrance_name, listen, serve_on, versioned_name
+            from interpreters.durable.restate._serving import app_of, listen, serve_on, versioned_name
         except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
             raise ConfigError(
                 "whoever works at sessions on Restate needs the extra: pip install 'cogstep[restate]'"
@@ -299,9 +298,8 @@ class RestateSessions:
         if parts.scheme != "http" or not parts.hostname or not _port(parts):
             raise ConfigError(f"a process listens at an address such as {ADDRESS}, not {show(bind or address)}")
         agents = tuple(self.agents.values())
-        app = app_of(
-            agents, partial(self.store.recorder, take_over=True), keys, make_host_adapter(self.hosts, self.store)
-        )
+        take, on = partial(self.store.recorder, take_over=True), make_host_adapter(self.hosts, self.store)
+        app = app_of(agents, take, keys, on)
         await asyncio.to_thread(self.hosts.load)
         try:
             listener = listen(parts.hostname, _port(parts))
@@ -328,7 +326,3 @@ def _port(parts: SplitResult) -> int:
         return parts.port or 0
     except ValueError:
         return 0
-
-
-def _entrance(agent: DurableAgent) -> str:
-    return f"cogstep.{agent.name}"

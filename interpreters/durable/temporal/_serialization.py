@@ -38,7 +38,6 @@ LARGEST: Final = 1_900_000
 """Maximum bytes of a text as JSON: Temporal accepts 2 MiB, including the names beside it."""
 
 PLAIN = ("is_worker", "at", "error", "ending")
-EFFECTS = ("pending", "unstarted")
 
 TAKES = "Temporal takes 2 MB at once"
 
@@ -87,16 +86,13 @@ class Beginning:
             DurableError: a cogstep with another protocol version has written it.
         """
         data = json.loads(text)
-        if data.get("protocol") != PROTOCOL_VERSION:
+        if (protocol := data.pop("protocol", None)) != PROTOCOL_VERSION:
             raise DurableError(
-                f"a cogstep of protocol version {data.get('protocol')!r} began this session, and this one has version "
+                f"a cogstep of protocol version {protocol!r} began this session, and this one has version "
                 f"{PROTOCOL_VERSION}: let processes of that one finish it"
             )
-        config, state = from_data(data["config"], AgentConfig), from_data(data["state"], AgentState)
-        finished = from_data(data["finished"], TurnFinished) if "finished" in data else None
-        rest = {name: data[name] for name in PLAIN}
-        effects: Any = {name: tuple(from_data(one, Decision) for one in data[name]) for name in EFFECTS}
-        return cls(data["agent"], config, state, tuple(data["waiting"]), finished=finished, **rest, **effects)
+        found: Beginning = from_data(data, Beginning)
+        return found
 
 
 @frozen(eq=False)

@@ -14,21 +14,28 @@ other agent logic decides differently.
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from hashlib import blake2b
+from random import SystemRandom
 from typing import Any, Final
 
 from attrs import evolve
-from temporalio import workflow
+from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, FailureError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from cognition import (
     AgentConfig,
     CallModel,
+    CallTool,
     CancelAsked,
     CancelEffect,
     CognitiveEngine,
+    ConfigError,
     Decision,
     EffectId,
     Failure,
@@ -40,16 +47,22 @@ from cognition import (
     SpawnWorker,
     StartTimer,
     TimerFired,
+    ToolFailed,
     TurnFinished,
     UserSpoke,
     WorkerFailed,
+    from_data,
     to_data,
 )
 from cognition.steps.decisions import EFFECT_TYPES, Effect
 from cognition.steps.phases import Closed, Idle
+from interpreters.agents.options import AgentOptions
+from interpreters.agents.session_builder import assemble
 from interpreters.durable._errors import DurableError
-from interpreters.durable.serialization import RunOutcome, StepResult, encode_json, input_text
-from interpreters.durable.temporal._activities import HEARTBEAT, activities as activities
+from interpreters.durable._interpreter import DurableInterpreter, RunClock
+from interpreters.durable._verifying_writer import VerifyingWriter
+from interpreters.durable.definition import DurableAgent
+from interpreters.durable.serialization import RunOutcome, StepResult, encode_json, input_text, read_input
 from interpreters.durable.temporal._serialization import (
     TAKES,
     Beginning,
@@ -60,9 +73,32 @@ from interpreters.durable.temporal._serialization import (
     message as message,
     reply as reply,
 )
+from interpreters.loop.mailbox_messages import Turn
 from interpreters.loop.program.pending import Postponable
 from interpreters.loop.program.program import Program
 from interpreters.loop.workers import make_worker, worker_answer
+from interpreters.recording.redactor import Redactor
+from runtime.errors import MediaError
+
+LOG = logging.getLogger("cogstep")
+
+HEARTBEAT: Final = timedelta(seconds=15)
+"""An activity without a heartbeat for this time counts as dead.
+
+The SDK sends a heartbeat after at most four fifths of it. An activity learns of its cancellation only from the reply.
+"""
+
+KNOWN: Final = 1000
+"""Maximum number of sessions whose secrets a process remembers."""
+
+NUMBERS: Final = (10**15, 10**17)
+"""The range of each process's random first placeholder number.
+
+Two processes that work at a session must not use a number for two secrets, and don't learn of each other's numbers in
+time. A client's own numbers begin at 1.
+"""
+
+CHANCE: Final = SystemRandom()
 
 LONGEST: Final = timedelta(days=1)
 """Maximum time of an activity; a tool with a ``timeout`` ends earlier."""
@@ -75,9 +111,8 @@ REFUSED: Final = 2000
 NOBODY: Final = EffectId("")
 
 
-@workflow.defn(
-    name="cogstep.session", sandboxed=False
-)  # the core is pure, and the sandbox hides modules from its codec
+# The core is pure, and the sandbox hides modules from its codec.
+@workflow.defn(name="cogstep.session", sandboxed=False)
 class SessionWorkflow:
     """A session, until it receives ``end``. A subclass, declared in the same way, may have another engine."""
 
@@ -115,8 +150,7 @@ class SessionWorkflow:
             await workflow.wait_condition(
                 lambda: self._next_input() is not None or self._has_answer() or self._is_over()
             )
-            letter = self._next_input()
-            if letter is not None:
+            if (letter := self._next_input()) is not None:
                 await self._take_in(letter)
             elif self._has_answer():
                 effect_id = next(iter(self._steps))
@@ -173,17 +207,15 @@ class SessionWorkflow:
 
         This may be in the middle of a turn, since a turn may be longer than a history.
         """
-        if self._is_over() or self._beside or not self._started.isdisjoint(self._steps):
-            return False
-        return workflow.info().is_continue_as_new_suggested()
+        is_between = not self._beside and self._started.isdisjoint(self._steps)
+        return is_between and not self._is_over() and workflow.info().is_continue_as_new_suggested()
 
     def _current_outcome(self) -> str:
         waiting = tuple(one.text for one in self._inbox)
-        kept = evolve(self._given, state=self._state, waiting=waiting, at=self._at, finished=self._finished)
         pending = tuple(one for effect_id, one in self._in_flight.items() if effect_id not in self._steps)
         unstarted = tuple(self._in_flight[effect_id] for effect_id in self._steps)
-        kept = evolve(kept, pending=pending, unstarted=unstarted)
-        return evolve(kept, error=self._error, ending=self._ending).text()
+        kept = evolve(self._given, state=self._state, waiting=waiting, pending=pending, unstarted=unstarted)
+        return evolve(kept, at=self._at, finished=self._finished, error=self._error, ending=self._ending).text()
 
     # ---------------------------------------------------------------------------------------------------------- inputs
 
@@ -206,21 +238,18 @@ class SessionWorkflow:
             await workflow.wait_condition(lambda: hearing.done() or self._cancellation() is not None)
         cancelled = self._cancellation()
         if hearing.done() or cancelled is None:
-            self._hear(letter, StepResult.read(await hearing))
+            happened = StepResult.read(await hearing)
+            if not happened.error:
+                self._advance(happened)
+            else:
+                self._refuse(happened.error)
+                self._finished = None if letter.is_message else self._finished
         else:
             hearing.cancel()
             self._inbox.remove(cancelled)
             for event in (letter.event, cancelled.event) if letter.is_message else (cancelled.event,):
                 self._step(event)  # nothing that is decided in between begins
         self._hearing = None
-
-    def _hear(self, letter: WaitingInput, happened: StepResult) -> None:
-        if happened.error:
-            self._refuse(happened.error)
-            if letter.is_message:
-                self._finished = None
-        else:
-            self._advance(happened)
 
     def _refuse(self, why: str) -> None:
         self._error = "; ".join(filter(None, (self._error, why)))[:REFUSED]
@@ -254,8 +283,7 @@ class SessionWorkflow:
                 self._finished = decision
             case CancelEffect(effect_id=effect_id):
                 self._in_flight.pop(effect_id, None)
-                task = self._steps.pop(effect_id, None)
-                if task is not None:
+                if (task := self._steps.pop(effect_id, None)) is not None:
                     task.cancel()
             case Remember():
                 self._noted += 1
@@ -335,3 +363,122 @@ def _encode(decision: Decision) -> str:
         for message in data["request"]["messages"]:
             message.pop("left_out", None)  # not sent to a model, and workflows of older versions have other ids
     return encode_json(data)
+
+
+# ------------------------------------------------------------------------------------------------------- the activities
+
+
+class _Performer(DurableInterpreter):
+    """Carries out an effect of a session whose engine runs elsewhere.
+
+    Args:
+        agent: its definition.
+        session: its name.
+        redactor: the process's redactor for this session.
+        worker: whether it is a worker's session.
+    """
+
+    def __init__(self, agent: DurableAgent, session: str, redactor: Redactor, worker: bool) -> None:
+        given: AgentOptions = {**agent.given, "session": session}
+        parts = assemble(agent.model, agent.tools, agent.system, given)
+        if worker:
+            parts = evolve(parts, program=parts.program.for_worker(session, tuple(parts.program.tools)))
+        parts = evolve(parts, program=evolve(parts.program, reveal=redactor.reveal))
+        nowhere: Any = None  # nothing is recorded here, and no step of an engine is begun
+        writer, clock = VerifyingWriter(nowhere, 0, (), redactor), RunClock(agent.given.get("clock"))
+        super().__init__(parts, writer, redactor, nowhere, clock)
+        self._named = redactor if worker else agent.redactor()
+        """Reveals inputs. Placeholders of a client are known by name only; those of a worker's parent if this process
+        knows them.
+        """
+
+    async def hear(self, text: str) -> str:
+        """Return an outer input in the engine's form, or with an error if it can't be accepted.
+
+        Other failures, such as of the function for the prompt, are raised, so that Temporal retries.
+        """
+        try:
+            event = self._named.reveal(read_input(text))
+            self._redactor.adopt(event)  # the sender has hidden it
+            heard = (await self.prepare_input(event)).text()
+        except MediaError as error:
+            return StepResult(self._stamp(), error=self._hide(f"{type(error).__name__}: {error}")).text()
+        if fits(heard):
+            return heard
+        return StepResult(self._stamp(), error=f"an input has {len(heard):,} bytes, and {TAKES}").text()
+
+    async def perform(self, text: str, again: bool) -> str:
+        """Return the result of an effect; ``again``: it may have happened already."""
+        effect: Any = self._redactor.reveal(from_data(json.loads(text), Decision))
+        done = await self._carry_out_in_step(effect, again, ())
+        if fits(done):
+            return done
+        large = f"it was done, but what came of it is lost: it has {len(done):,} bytes, and {TAKES}"
+        if isinstance(effect, CallTool):
+            return StepResult(self._stamp(), ToolFailed(effect.effect_id, large)).text()
+        return StepResult(self._stamp(), error=large).text()
+
+    async def save(self, text: str) -> str:
+        note, memory = self._redactor.reveal(from_data(json.loads(text), Decision)), self.program.memory
+        return "{}" if memory is None else await self._save_note(partial(memory.remember, note.text))
+
+    async def do(self, work: Callable[[_Performer], Awaitable[str]]) -> str:
+        """Do the work of an activity, and end with it what it has begun."""
+        self._turn = Turn()
+        try:
+            return await work(self)
+        finally:
+            await self._abandon_run()
+
+
+def activities(*agents: DurableAgent) -> list[Callable[..., Any]]:
+    """Return the activities of these agents, for a ``Worker``. Secrets are known only to the process that has seen
+    them.
+
+    Raises:
+        ConfigError: two of them have the same name.
+    """
+    named, redactors = {agent.name: agent for agent in agents}, dict[str, Redactor]()
+    if len(named) < len(agents):
+        raise ConfigError("two of the agents have the same name, by which a session knows its own")
+
+    async def run_activity(agent: str, session: str, worker: bool, work: Callable[[_Performer], Awaitable[str]]) -> str:
+        if agent not in named:
+            raise ApplicationError(f"this process has no agent {agent!r}")
+        own = session.rpartition("/")[0] if worker else session
+        if (redactor := redactors.pop(own, None)) is None:
+            redactor = named[agent].redactor()
+            redactor.reserve_numbers(CHANCE.randrange(*NUMBERS))
+        redactors[own] = redactor  # the newest one stands last
+        if len(redactors) > KNOWN:
+            del redactors[next(iter(redactors))]
+        beating = asyncio.create_task(_beat())
+        try:
+            return await _Performer(named[agent], session, redactor, worker).do(work)
+        except Exception as error:
+            LOG.error("an activity failed, and is attempted again", exc_info=error)
+            said = named[agent].hide(f"{type(error).__name__}: {error}")
+            raise ApplicationError(said, type=type(error).__name__) from None  # the server keeps what is raised
+        finally:
+            beating.cancel()
+
+    @activity.defn(name="cogstep.hear")
+    async def hear(agent: str, session: str, text: str, worker: bool = False) -> str:
+        return await run_activity(agent, session, worker, lambda one: one.hear(text))
+
+    @activity.defn(name="cogstep.perform")
+    async def perform(agent: str, session: str, text: str, worker: bool = False) -> str:
+        again = activity.info().attempt > 1
+        return await run_activity(agent, session, worker, lambda one: one.perform(text, again))
+
+    @activity.defn(name="cogstep.remember")
+    async def remember(agent: str, session: str, text: str, worker: bool = False) -> str:
+        return await run_activity(agent, session, worker, lambda one: one.save(text))
+
+    return [hear, perform, remember]
+
+
+async def _beat() -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(HEARTBEAT.total_seconds() / 3)

@@ -27,19 +27,13 @@ from tests.interpreters.databases import PASSWORD, needs_postgres, postgres
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
 import psycopg
+from dbos._error import DBOSWorkflowConflictIDError
 from dbos._sys_db import SystemDatabase
 from psycopg.errors import UndefinedTable
 from sqlalchemy.exc import OperationalError
 
-from interpreters.durable.dbos._context import (
-    DatabaseUrls,
-    DBOSWorkflowConflictIDError,
-    JsonSerializer,
-    database_urls,
-    unusable_error,
-)
-from interpreters.durable.dbos._orphans import OrphanedRuns
-from interpreters.durable.dbos._versions import TOLD_EVERY, Unattended
+from interpreters.durable.dbos._context import DatabaseUrls, JsonSerializer, database_urls, unusable_error
+from interpreters.durable.dbos._runs import TOLD_EVERY, OrphanedRuns, Unattended
 from interpreters.durable.dbos.sessions import DBOSSessions
 from interpreters.recording.store import SqlStore, StoreError
 from interpreters.recording.store.locations import locate

@@ -19,17 +19,19 @@ from tests.interpreters.databases import needs_postgres, postgres
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
+from dbos._error import DBOSWorkflowConflictIDError
+
 from interpreters.durable.dbos import _context as dbos_context
-from interpreters.durable.dbos._context import DBOSWorkflowConflictIDError
-from interpreters.durable.dbos._orphans import OrphanedRuns, queue_before
-from interpreters.durable.dbos._versions import (
+from interpreters.durable.dbos._runs import (
     TOLD_EVERY,
+    OrphanedRuns,
     Unattended,
     WorkerProcess,
     agent_of,
     live_workers,
     poll_interval,
     process_name,
+    queue_before,
     queue_of,
 )
 from interpreters.durable.dbos.sessions import DBOSSessions

@@ -7,8 +7,7 @@ from typing import Any
 
 from cognition import ToolSpec, UserMessage, UserSpoke
 from interpreters import replay, tool
-from interpreters.durable._pending_effects import answer_input
-from interpreters.durable.definition import DurableAgent
+from interpreters.durable.definition import DurableAgent, answer_input
 from interpreters.loop.driver import SECRET_LOST
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.redaction import Redaction

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import Input, ToolReturned
 from cognition.base.ids import EffectId
-from interpreters.durable.serialization import StepResult
+from interpreters.durable.serialization import LocalResult, StepResult
 from interpreters.recording.redactor import RedactionNote
 from tests.cognition.samples import some
 
@@ -22,7 +22,7 @@ def test_what_a_step_gave_is_read_as_the_same(happened: StepResult) -> None:
     text = happened.text()
 
     assert text.isascii()
-    if happened.is_read_from(text):
+    if LocalResult.of(happened, None).is_read_again:
         assert StepResult.read(text) == happened
     assert StepResult.read(text) == StepResult.read(StepResult.read(text).text())
 
@@ -32,5 +32,5 @@ def test_two_halves_of_a_character_that_come_together_are_read_as_one() -> None:
 
     text = halves.text()
 
-    assert not halves.is_read_from(text)
+    assert not LocalResult.of(halves, None).is_read_again
     assert StepResult.read(text) != halves

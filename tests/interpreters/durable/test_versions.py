@@ -22,8 +22,7 @@ from cognition import (
 )
 from interpreters import LATER, tool
 from interpreters.durable._errors import DurableDivergedError, DurableError, run_error
-from interpreters.durable._pending_effects import answer_input, pending_of
-from interpreters.durable.definition import DurableAgent
+from interpreters.durable.definition import DurableAgent, answer_input, pending_of
 from interpreters.testing.durable import MemoryEngine
 from interpreters.testing.fakes import FunctionModel, call
 

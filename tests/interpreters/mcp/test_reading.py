@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import TextPart
 from cognition.values.content import Image
-from interpreters.mcp._content import format_parts, parts_of
 from interpreters.mcp._json_limits import TOO_DEEP, limit_json
 from interpreters.mcp._listing import HINTS, MOST, read_prompts, read_resources, read_tools
-from interpreters.mcp._server_tools import make_tool
 from interpreters.mcp._stdio_transport import LineSplitter, message_of
+from interpreters.mcp._tool_call import format_parts, parts_of
+from interpreters.mcp.manager import make_tool
 from interpreters.mcp.server_config import MCPServer
 from interpreters.tools.schema_check import FullCheck, repair_schema
 from tests.interpreters.mcp.plain_server import PNG

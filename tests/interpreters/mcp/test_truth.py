@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 from interpreters import ToolContext, ToolError
 from interpreters.mcp._connection import Connection
 from interpreters.mcp._listing import ListedTool
+from interpreters.mcp._losses import LostError
 from interpreters.mcp._tool_call import call_tool
-from interpreters.mcp._transport_session import LostError
 from tests.interpreters.mcp.parts import notes, plain
 
 MOODS: Mapping[str, tuple[str, int]] = {

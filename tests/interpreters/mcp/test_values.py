@@ -13,10 +13,9 @@ from hypothesis import given, strategies as st
 from cognition import ConfigError
 from cognition.values.tools import NAME
 from interpreters import MCPServers, MCPService
-from interpreters.mcp._backoff import LONGEST, wait_after
-from interpreters.mcp._redaction import Hider
+from interpreters.mcp._losses import LONGEST, wait_after
 from interpreters.mcp.manager import tool_names
-from interpreters.mcp.server_config import MCPServer, hide_url_keys, matches, read_servers
+from interpreters.mcp.server_config import Hider, MCPServer, hide_url_keys, matches, read_servers
 
 KEY = "sk-or-v1-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

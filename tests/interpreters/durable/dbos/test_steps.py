@@ -19,8 +19,9 @@ from interpreters.testing.fakes import FunctionModel
 
 pytest.importorskip("dbos", reason="needs the extra `dbos`")
 
-from interpreters.durable.dbos import _steps as dbos_steps
-from interpreters.durable.dbos._context import DBOSWorkflowCancelledError
+from dbos._error import DBOSWorkflowCancelledError
+
+from interpreters.durable.dbos import _context as dbos_steps
 
 around: contextvars.ContextVar[str] = contextvars.ContextVar("around", default="")
 """Stands for what DBOS knows a run's code by."""
