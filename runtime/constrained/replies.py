@@ -49,7 +49,7 @@ def call_grammar(
     writer = CallWriter(rules, spec, tools, named=entry == "named", others=others)
     if entry == "section":
         return rules.text(writer.section(parallel=parallel))
-    return rules.text(writer.call() if parallel else writer.single())
+    return rules.text(writer.call(parallel=parallel))
 
 
 def reply_grammar(
@@ -123,9 +123,9 @@ class _ReplyWriter:
         if calls.section_start:
             return self.rules.rule(f"{lead} {self._opening(calls.section_start)} {writer.section(parallel=parallel)}")
         if not calls.start:
-            return writer.single()
-        one = f"{writer.starts(self._opening)} {writer.call() if parallel else writer.single()}"
-        more = f"({writer._separator()} {writer.starts()} {writer.call()})*" if parallel else ""
+            return writer.call(parallel=False)
+        one = f"{writer.starts(self._opening)} {writer.call(parallel=parallel)}"
+        more = f"({writer.separator()} {writer.starts()} {writer.call()})*" if parallel else ""
         return self.rules.rule(f"{lead} {one} {more}")
 
     def text(self) -> str:
