@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Protocol
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field, fields, frozen
 
 from runtime.constrained._disjoint import canonical
 
@@ -119,20 +119,9 @@ class Conjunction:
 
     def copy(self, alternatives: tuple[Alternatives, ...]) -> Conjunction:
         """Return a copy with these alternatives, which can be narrowed further."""
-        return evolve(
-            self,
-            values=None if self.values is None else dict(self.values),
-            properties=dict(self.properties),
-            required=dict(self.required),
-            patterned=dict(self.patterned),
-            sizes=dict(self.sizes),
-            patterns=dict(self.patterns),
-            formats=dict(self.formats),
-            counts=dict(self.counts),
-            kinds=dict(self.kinds),
-            alternatives=alternatives,
-            combined=True,
-        )
+        values = ((one.name, getattr(self, one.name)) for one in fields(Conjunction))
+        own: dict[str, Any] = {name: dict(value) for name, value in values if isinstance(value, dict)}
+        return evolve(self, **own, alternatives=alternatives, combined=True)
 
 
 class Findings(Protocol):
@@ -167,8 +156,7 @@ class Narrowing:
                 into.kinds[kind] = None
         if "type" in schema:
             self._types(schema["type"])
-        if "enum" in schema or "const" in schema:
-            self._values(schema)
+        self._values(schema)
         self._object(schema)
         self._array(schema)
         self._text(schema)
@@ -204,10 +192,9 @@ class Narrowing:
 
     def _values(self, schema: dict[str, Any]) -> None:
         into = self._into
-        for keyword in ("enum", "const"):
-            if keyword not in schema:
-                continue
-            values = schema["enum"] if keyword == "enum" else [schema["const"]]
+        listed = [schema["enum"]] if "enum" in schema else []
+        listed += [[schema["const"]]] if "const" in schema else []
+        for values in listed:
             if not isinstance(values, list):
                 self.refuse("'enum' has to be a list of values")
                 continue
@@ -217,10 +204,8 @@ class Narrowing:
             for value in values:
                 text = json.dumps(value, ensure_ascii=False)
                 texts.setdefault(canonical(text), text)
-            if into.values is None:
-                into.values = texts
-            else:
-                into.values = {key: text for key, text in into.values.items() if key in texts}
+            known = texts if into.values is None else into.values
+            into.values = {key: text for key, text in known.items() if key in texts}
             into.impossible = into.impossible or not into.values
 
     # --------------------------------------------------------------------------------------------- objects and lists
@@ -304,11 +289,11 @@ class Narrowing:
                 self._edge(strict, exclusive, excluded=True)
         if schema.get("multipleOf") is None:
             return
-        step = _decimal(schema["multipleOf"])
+        step, given = _decimal(schema["multipleOf"]), show_value(schema["multipleOf"])
         if step is None or step <= 0:
-            self.refuse(f"'multipleOf' has to be a number above 0, not {show_value(schema['multipleOf'])}")
+            self.refuse(f"'multipleOf' has to be a number above 0, not {given}")
         elif step != step.to_integral_value():
-            self.weaken("multipleOf", f"whole numbers are held to, not {show_value(schema['multipleOf'])}")
+            self.weaken("multipleOf", f"whole numbers are held to, not {given}")
         else:
             into.step = math.lcm(into.step or 1, int(step))
 
