@@ -15,8 +15,7 @@ from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
 from cognition.parsing.typed_values import parse_value
 from runtime.constrained._disjoint import types_of_node, types_of_value
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
-from runtime.constrained._pattern_check import alive
-from runtime.constrained._patterns import literal
+from runtime.constrained._patterns import alive, literal
 from runtime.constrained._pruning import prune
 from runtime.constrained._values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
 from runtime.constrained._xml_arguments import RAW_LETTERS, ElementWriter, no_other, readable

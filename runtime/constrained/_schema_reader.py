@@ -34,8 +34,7 @@ from runtime.constrained._conjunction import (
 )
 from runtime.constrained._disjoint import are_disjoint, trim_members, types_of_value
 from runtime.constrained._numbers import integer_range, pattern_of
-from runtime.constrained._pattern_check import text_verdict
-from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern
+from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, text_verdict
 from runtime.constrained.nodes import (
     NOTHING,
     Anything,

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import cache
 
-from attrs import field, frozen
+from attrs import frozen
 
 LAST = 0x10FFFF
 DEEPEST = 60
@@ -155,7 +155,7 @@ class _Escape:
     """The text after a backslash: one character, or a class."""
 
     signs: CharacterSet
-    one: int | None = field(default=None)
+    one: int | None = None
 
 
 class _PatternParser:
@@ -189,8 +189,7 @@ class _PatternParser:
     def _alternative(self) -> Alternative:
         items: list[Piece] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
-            one = self._piece()
-            items.append(self._repetition(one))
+            items.append(self._repetition(self._piece()))
         return Alternative(tuple(items))
 
     def _repetition(self, one: Piece) -> Piece:

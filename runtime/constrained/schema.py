@@ -54,12 +54,8 @@ def read_schema(schema: Any, subject: str = "the schema") -> Schema:
         SchemaError: it is not valid, has parts that a grammar can't express, or allows no value; names every place.
     """
     tree, problems = _read(schema, subject)
-    problems = (*((one.path, f"{one.keyword!r} is not supported: {one.reason}") for one in tree.weakened), *problems)
-    if not problems and tree.root == NOTHING:
-        problems = (("$", "it lets no value through"),)
-    if problems:
-        raise SchemaError(problems, subject)
-    return tree
+    weakened = ((one.path, f"{one.keyword!r} is not supported: {one.reason}") for one in tree.weakened)
+    return _valid(tree, (*weakened, *problems), subject)
 
 
 def read_loosely(schema: Any, subject: str = "the schema") -> Schema:
@@ -82,13 +78,17 @@ def read_checked(schema: Any, subject: str = "the schema") -> Schema:
     Raises:
         SchemaError: it is not a JSON Schema, or allows no value; names every place.
     """
-    tree, problems = _read(schema, subject)
+    tree = _valid(*_read(schema, subject), subject)
+    given_up = any(one.keyword == WHOLE for one in tree.weakened)
+    return Schema(Anything(), {}, tree.weakened) if given_up else tree
+
+
+def _valid(tree: Schema, problems: tuple[tuple[str, str], ...], subject: str) -> Schema:
     if not problems and tree.root == NOTHING:
         problems = (("$", "it lets no value through"),)
     if problems:
         raise SchemaError(problems, subject)
-    given_up = any(one.keyword == WHOLE for one in tree.weakened)
-    return Schema(Anything(), {}, tree.weakened) if given_up else tree
+    return tree
 
 
 def any_object(*weakened: Weakened) -> Schema:
