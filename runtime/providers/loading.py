@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from runtime.errors import ExtraMissingError, ModelOptionsError
 
 if TYPE_CHECKING:
-    from runtime.providers._names import RemoteName
-    from runtime.providers.backends import Backend
+    from runtime.providers.backends import Backend, RemoteName
     from runtime.providers.remote import RemoteRuntime
 
 
@@ -28,8 +27,7 @@ def names_remote(spec: str | Path | None, backends: Sequence[Backend]) -> Remote
     with contextlib.suppress(OSError, ValueError):  # of a name that no file can have
         if os.path.lexists(os.path.expanduser(spec)):
             return None
-    from runtime.providers._names import remote_name
-    from runtime.providers.backends import BACKENDS
+    from runtime.providers.backends import BACKENDS, remote_name
 
     return remote_name(spec, BACKENDS.adding(backends))
 
