@@ -17,7 +17,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 from attrs import define, field, frozen
@@ -194,13 +193,8 @@ class ModelServer(Closeable):
 
     def _begin(self, key: Hashable, source: Source, isolate: bool | Isolation, options: LoadOptions) -> _Claim:
         model = _Model(key, source)
-        thread = threading.Thread(
-            target=self._run_load,
-            args=(model, isolate, options),
-            name=f"cogstep load {source.path.name}",
-            daemon=True,
-        )
-        thread.start()
+        name = f"cogstep load {source.path.name}"
+        threading.Thread(target=self._run_load, args=(model, isolate, options), name=name, daemon=True).start()
         self._models[key] = model
         self._all.add(model)
         return self._join(model)
@@ -283,7 +277,7 @@ class ModelServer(Closeable):
                 self._end(model)
 
 
-class SharedRuntime:
+class SharedRuntime(Closeable):
     """One user's view of a shared model; see ``runtime.Runtime``. Created by ``ModelServer.acquire``.
 
     Requests share the model's batches and cache with other users; each conversation finds its cached sequence by its
@@ -332,14 +326,6 @@ class SharedRuntime:
         for reply in replies:
             reply.cancel()
         self._leave()
-
-    def __enter__(self) -> SharedRuntime:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self) -> Runtime:
         if self._released:

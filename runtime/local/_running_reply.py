@@ -85,10 +85,8 @@ class RunningReply:
         """
         if self._sampler is not None:
             return
-        self._backend, self._sampler = (
-            backend,
-            backend.sampler(with_own(self.request.options, backend.metadata.sampling)),
-        )
+        self._backend = backend
+        self._sampler = backend.sampler(with_own(self.request.options, backend.metadata.sampling))
         self._reused, self._began = reused, time.monotonic()
         self.lookup = PromptLookup(self.prompt) if backend.limits.guesses else None
 

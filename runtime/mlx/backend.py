@@ -7,6 +7,7 @@ model definitions are imported without the package's ``__init__`` (0.05 s), and 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import re
@@ -58,7 +59,7 @@ class MlxVocabulary:
         self._tokenizer = tokenizer
         self._added: dict[int, Any] = dict(tokenizer.get_added_tokens_decoder())
         self._read_piece = piece_reader(json.loads(tokenizer.to_str()))
-        self.size: int = int(tokenizer.get_vocab_size(with_added_tokens=True))
+        self.vocabulary: int = int(tokenizer.get_vocab_size(with_added_tokens=True))
         self.special: SpecialTokens = SpecialTokens(
             control={added.content: token for token, added in self._added.items() if added.special},
             defined={added.content: token for token, added in self._added.items() if not added.special},
@@ -98,7 +99,7 @@ Row = numpy.ndarray[Any, numpy.dtype[numpy.float32]]
 """Logits of the whole vocabulary."""
 
 
-class MlxBackend:
+class MlxBackend(MlxVocabulary):
     """An MLX directory; its format has been checked.
 
     Args:
@@ -142,10 +143,7 @@ class MlxBackend:
         self._model = _load_weights(path, files.config)
         if on_cpu:
             _widen(self._model)
-        self._tokenizer = _load_tokenizer(path)
-        self._vocabulary = MlxVocabulary(self._tokenizer)
-        self.vocabulary: int = self._vocabulary.size
-        self.special: SpecialTokens = self._vocabulary.special
+        super().__init__(_load_tokenizer(path))
         end = self._tokenizer.token_to_id(files.eos_text) if files.eos_text else None
         self._ends = files.end_tokens | ({end} if end is not None else set())
         self.metadata: Metadata = self._metadata(path, files, context_tokens)
@@ -190,12 +188,6 @@ class MlxBackend:
             warnings=(*context_warnings(context, trained), *files.warnings),
             sampling=files.sampling,
         )
-
-    def tokenize(self, text: str, *, special: bool) -> list[int]:
-        return self._vocabulary.tokenize(text, special=special)
-
-    def piece(self, token: int) -> bytes:
-        return self._vocabulary.piece(token)
 
     def is_end(self, token: int) -> bool:
         return token in self._ends
@@ -308,17 +300,14 @@ def _load_weights(path: Path, config: dict[str, Any]) -> Any:
     """Load the model with its weights, through mlx-lm's own loader unless they are plain."""
     architecture = None
     if not config.keys() & {"quantization", "quantization_config", "model_file"} and "text_config" not in config:
-        try:
+        with contextlib.suppress(ImportError):  # mlx-lm reads some types under another name
             architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
-        except ImportError:  # mlx-lm reads some types under another name
-            architecture = None
     if architecture is None:
         return importlib.import_module("mlx_lm.utils").load_model(path)[0]
     model = architecture.Model(architecture.ModelArgs.from_dict(config))
     weights: dict[str, Any] = {}
     for file in sorted(path.glob("model*.safetensors")):
-        loaded: Any = mx.load(str(file))
-        weights |= loaded
+        weights |= mx.load(str(file))  # type: ignore[operator]  # a dict, of such a file
     if hasattr(model, "sanitize"):
         weights = model.sanitize(weights)
     model.eval()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from hashlib import blake2b
@@ -34,6 +34,7 @@ from runtime.stores._file_snapshot import (
     parse_state,
     states_in,
 )
+from runtime.stores._tables import has_tables
 from runtime.stores.markdown_entries import BEGINNING, EntryPiece, Mark, mark_in, mark_text, read_after
 
 VERSION = 3
@@ -63,6 +64,9 @@ CREATE VIRTUAL TABLE words USING fts5(title, text, tokenize = "porter ascii toke
 """``words`` contains the words of ``passages`` from ``words_of``, separated by spaces. SQLite adds English stemming
 (https://www.sqlite.org/fts5.html).
 """
+
+OWN = "sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'words_*')"
+"""All definitions except FTS5's own tables, which differ between versions."""
 
 RECENCY, HALF_LIFE = 0.5, 30
 """The extra weight of today's passages over those without a date, and its half-life in days."""
@@ -174,30 +178,25 @@ class Index:
 
     # ------------------------------------------------------------------------------------------------- the files
 
+    @_damage()
     def follow(self, folder: Path) -> None:
         """Index the changes in the files; raises sqlite3.Error and OSError."""
-        with _damage():
-            self._follow(folder)
-
-    def _follow(self, folder: Path) -> None:
         now = listing(folder, self._places)  # before the files are looked at: what changes meanwhile is seen
-        known = self._files()
+        known = self.files()
         if now is not None and now == self._settled and self._are_as_they_were(folder, known):
             return
         states, places = states_in(folder)
-        changed = self._changed_files(folder, states, known := self._files())
-        if not changed:
-            self._settled, self._places = now if places == self._places else None, places
-            return
-        try:
-            with writing(self._file):
-                if (now_known := self._files()) is not known:  # another process has been here meanwhile
-                    changed = self._changed_files(folder, states, now_known)
-                for name in changed:
-                    self._take_in(folder, name, now_known)
-        except BaseException:  # what is known is not what is indexed
-            self._forget()
-            raise
+        changed = self._changed_files(folder, states, known := self.files())
+        if changed:
+            try:
+                with writing(self._file):
+                    if (now_known := self.files()) is not known:  # another process has been here meanwhile
+                        changed = self._changed_files(folder, states, now_known)
+                    for name in changed:
+                        self._take_in(folder, name, now_known)
+            except BaseException:  # what is known is not what is indexed
+                self._forget()
+                raise
         self._settled, self._places = now if places == self._places else None, places
 
     def _are_as_they_were(self, folder: Path, known: dict[str, IndexedFile]) -> bool:
@@ -234,21 +233,16 @@ class Index:
                     found.append(name)
         return sorted(found, key=lambda name: (-FOLDERS.index(name.partition("/")[0]), name))
 
-    def files(self) -> Mapping[str, IndexedFile]:
-        """Return the files as indexed."""
-        return self._files()
-
-    def _files(self) -> dict[str, IndexedFile]:
+    def files(self) -> dict[str, IndexedFile]:
+        """Return the files as indexed, not to be changed."""
         version = self._file.execute("PRAGMA data_version").fetchone()[0]
         if self._known is None or version != self._version:
             self._forget()
-            self._known, self._version = self._read_files(), version
+            rows = self._file.execute("SELECT name, state, checked, length, hash, problem, passages, mark FROM files")
+            self._known = {name: IndexedFile(parse_state(state), *rest) for name, state, *rest in rows}
+            self._version = version
             self._passages = sum(one.passages for one in self._known.values())
         return self._known
-
-    def _read_files(self) -> dict[str, IndexedFile]:
-        rows = self._file.execute("SELECT name, state, checked, length, hash, problem, passages, mark FROM files")
-        return {name: IndexedFile(parse_state(state), *rest) for name, state, *rest in rows}
 
     def _take_in(self, folder: Path, name: str, files: dict[str, IndexedFile]) -> None:
         """Index the current version of a file, and update ``files``."""
@@ -331,6 +325,7 @@ class Index:
 
     # ------------------------------------------------------------------------------------------------- searching
 
+    @_damage()
     def search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[FoundPassage]:
         """Return the best passages, best first. The result depends only on files, query and day.
 
@@ -345,19 +340,13 @@ class Index:
         """
         if not words:
             return []
-        with _damage():
-            return self._search(words, filters, limit, today)
-
-    def _search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[FoundPassage]:
         self._file.execute("BEGIN")  # one state of the index for all that follows
         try:
             rarer, telling, others = self._by_rarity(words)
             found = self._rank(rarer, telling, filters, today, limit)
             if len(found) < limit and others:
-                known = {id_ for _, id_ in found}
-                found += [
-                    one for one in self._newest(others, filters, today, limit + len(found)) if one[1] not in known
-                ]
+                known, newest = {id_ for _, id_ in found}, self._newest(others, filters, today, limit + len(found))
+                found += [one for one in newest if one[1] not in known]
             return [self._row(score, id_) for score, id_ in found[:limit]]
         finally:
             with contextlib.suppress(sqlite3.Error):
@@ -521,7 +510,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
                 for statement in TABLES.split(";\n"):
                     file.execute(statement)
                 file.execute("INSERT INTO about VALUES (?)", (VERSION,))
-        if _schema(file) != _own_schema():
+        if not has_tables(file, TABLES, OWN):
             raise sqlite3.DatabaseError("its tables are not those of an index")
         if file.execute("SELECT version FROM about").fetchall() != [(VERSION,)]:
             raise sqlite3.DatabaseError("the index is of another version")
@@ -549,20 +538,3 @@ def writing(file: sqlite3.Connection) -> Iterator[None]:
         with contextlib.suppress(sqlite3.Error):
             file.execute("ROLLBACK")
         raise
-
-
-def _schema(file: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Return the definitions in a file, except FTS5's own tables, which differ between versions.
-
-    A search would run a foreign view or trigger.
-    """
-    rows: Iterable[tuple[str, str]] = file.execute(
-        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'words_*')"
-    )
-    return set(rows)
-
-
-def _own_schema() -> set[tuple[str, str]]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
-        empty.executescript(TABLES)
-        return _schema(empty)
