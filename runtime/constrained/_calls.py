@@ -16,7 +16,6 @@ from cognition.parsing.typed_values import parse_value
 from runtime.constrained._disjoint import types_of_node, types_of_value
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
 from runtime.constrained._patterns import alive, literal
-from runtime.constrained._pruning import prune
 from runtime.constrained._values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
 from runtime.constrained._xml_arguments import RAW_LETTERS, ElementWriter, no_other, readable
 from runtime.constrained.nodes import (
@@ -32,7 +31,7 @@ from runtime.constrained.nodes import (
     Text,
     Weakened,
 )
-from runtime.constrained.schema import any_object
+from runtime.constrained.schema import any_object, prune
 from runtime.constrained.tools import NOT_OFFERED, OWN_NAME, Tool
 
 

@@ -33,8 +33,7 @@ from runtime.constrained._conjunction import (
     show_value,
 )
 from runtime.constrained._disjoint import are_disjoint, trim_members, types_of_value
-from runtime.constrained._numbers import integer_range, pattern_of
-from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, text_verdict
+from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, integer_range, pattern_of, text_verdict
 from runtime.constrained.nodes import (
     NOTHING,
     Anything,
@@ -303,17 +302,10 @@ class SchemaReader:
         return above and below and (known.step is None or (number == int(number) and int(number) % known.step == 0))
 
     def _of_kind(self, kind: str, known: Conjunction) -> Node:
-        match kind:
-            case "object":
-                return self._object(known)
-            case "array":
-                return self._array(known)
-            case "string":
-                return self._text(known)
-            case "number" | "integer":
-                return self._number(known, whole=kind == "integer")
-            case _:
-                return SINGLE[kind]
+        if kind in ("number", "integer"):
+            return self._number(known, whole=kind == "integer")
+        readers = {"object": self._object, "array": self._array, "string": self._text}
+        return readers[kind](known) if kind in readers else SINGLE[kind]
 
     def _object(self, known: Conjunction) -> Node:
         path = known.path

@@ -19,8 +19,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
-from runtime.constrained._numbers import pattern_of
-from runtime.constrained._patterns import alive, anchor_pattern, literal, text_schema, text_verdict
+from runtime.constrained._patterns import alive, anchor_pattern, literal, pattern_of, text_schema, text_verdict
 from runtime.constrained.nodes import (
     Anything,
     Choice,
