@@ -172,12 +172,7 @@ def load_model(
         return engine.step(owner.wanted)
 
     owner: Owner[LocalEngine] = Owner(load, lambda engine: engine.close(), step=step, name=name)
-    try:
-        watch.wait(owner.ready, on_progress)
-    except BaseException:  # Ctrl-C, or an error in on_progress: nobody waits for the model any more
-        watch.cancelled.set()
-        owner.abandon()
-        raise
+    watch.wait(owner.ready, on_progress, owner.abandon)
     if watch.cancelled.is_set():
         owner.abandon()
         raise LoadCancelledError(f"loading {name} was cancelled", spec=str(spec or ""))
@@ -224,12 +219,7 @@ def _load_isolated(
 
     on_weights = partial(watch.report, "weights")
     supervisor = Supervisor(prepare, settings, name=name, on_progress=on_weights, module=module or CHILD)
-    try:
-        watch.wait(supervisor.ready, on_progress)
-    except BaseException:
-        watch.cancelled.set()
-        supervisor.abandon()
-        raise
+    watch.wait(supervisor.ready, on_progress, supervisor.abandon)
     return IsolatedRuntime(supervisor, queue_limit)
 
 
@@ -245,10 +235,15 @@ class _Watch:
         self._events.put(LoadProgress(stage, fraction))
         return not self.cancelled.is_set()
 
-    def wait(self, ready: Future[Any], on_progress: OnProgress | None) -> None:
-        """Wait until the model is loaded; raises the error of loading."""
+    def wait(self, ready: Future[Any], on_progress: OnProgress | None, abandon: Callable[[], None]) -> None:
+        """Wait until the model is loaded; raises the error of loading. On any error, abandon the model."""
         ready.add_done_callback(lambda _ready: self._events.put(None))
-        while (event := self._events.get()) is not None:
-            if on_progress is not None and on_progress(event) is False:
-                self.cancelled.set()
-        ready.result()
+        try:
+            while (event := self._events.get()) is not None:
+                if on_progress is not None and on_progress(event) is False:
+                    self.cancelled.set()
+            ready.result()
+        except BaseException:  # Ctrl-C, or an error in on_progress or of loading
+            self.cancelled.set()
+            abandon()
+            raise

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define, evolve, field, fields, frozen
 
@@ -124,29 +124,17 @@ class Conjunction:
         return evolve(self, **own, alternatives=alternatives, combined=True)
 
 
-class Findings(Protocol):
-    """Receives the problems of a schema, and the keywords that a grammar can't enforce."""
-
-    def refuse(self, path: str, problem: str) -> object: ...
-
-    def weaken(self, path: str, keyword: str, reason: str) -> None: ...
-
-
+@define
 class Narrowing:
     """Narrows a conjunction by one schema."""
 
-    def __init__(self, findings: Findings, into: Conjunction, path: str, *, top: bool) -> None:
-        self._findings = findings
-        self._into = into
-        self._path = path
-        self._top = top
-        """Whether it is the root schema, not one that it references or combines."""
-
-    def refuse(self, problem: str) -> None:
-        self._findings.refuse(self._path, problem)
-
-    def weaken(self, keyword: str, reason: str) -> None:
-        self._findings.weaken(self._path, keyword, reason)
+    refuse: Callable[[str], object]
+    """Receives a problem of the schema."""
+    weaken: Callable[[str, str], object]
+    """Receives a keyword that a grammar can't enforce, with the reason."""
+    _into: Conjunction
+    _top: bool
+    """Whether it is the root schema, not one that it references or combines."""
 
     def narrow(self, schema: dict[str, Any]) -> None:
         """Narrow by all keywords of a schema except ``$ref``, ``allOf`` and alternatives."""

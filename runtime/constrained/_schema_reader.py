@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -217,7 +218,7 @@ class SchemaReader:
             return
         keywords = self._without_annotations(schema)
         known.given = known.given or bool(keywords.keys() - {"anyOf", "oneOf", "allOf", "$ref"})
-        Narrowing(self, known, path, top=top).narrow(keywords)
+        Narrowing(partial(self.refuse, path), partial(self.weaken, path), known, top).narrow(keywords)
         pointer = keywords.get("$ref")
         found = self._target(pointer, path) if "$ref" in keywords else ABSENT
         if found is not ABSENT and pointer in through:

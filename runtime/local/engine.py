@@ -47,9 +47,8 @@ from runtime.scheduling.plan import (
     longest_held,
     take_back,
 )
-from runtime.scheduling.prefix import common_prefix
 from runtime.scheduling.reservation import AT_FIRST, evict, grow, is_any_reply_held, remaining_tokens, youngest
-from runtime.scheduling.tokens import Tokens
+from runtime.scheduling.tokens import Tokens, common_prefix
 from runtime.templates.limits import check_source, one_allowance
 from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer

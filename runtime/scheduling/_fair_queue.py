@@ -10,24 +10,17 @@ owners when a request last began. This is start-time fair queueing (Goyal, Vin a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from runtime.scheduling.plan import Request
 
 ACCOUNTS = 1024
 """Maximum owners ahead of the level; beyond that all become level again. So an endless stream of new owners, each
 level, neither fills the memory nor makes an owner that was served before wait forever.
 """
-
-
-class OwnedRequest(Protocol):
-    """A request."""
-
-    @property
-    def owner(self) -> int: ...
-
-
-Request = TypeVar("Request", bound=OwnedRequest)
 
 
 @frozen
@@ -61,8 +54,5 @@ class FairShares:
 
     def order(self, waiting: Iterable[Request]) -> list[Request]:
         """Sort requests by their owners' accounts; requests with equal accounts stay in order of arrival."""
-        accounts: dict[int, int] = {}
-        for request in waiting:
-            if request.owner not in accounts:
-                accounts[request.owner] = self.of(request.owner)
+        accounts = {owner: self.of(owner) for owner in {request.owner for request in waiting}}
         return sorted(waiting, key=lambda request: accounts[request.owner])

@@ -18,8 +18,7 @@ from attrs import Attribute, evolve, field, frozen
 
 from runtime.scheduling._fair_queue import FairShares
 from runtime.scheduling.cache import Cache
-from runtime.scheduling.prefix import common_prefix
-from runtime.scheduling.tokens import Tokens
+from runtime.scheduling.tokens import Tokens, common_prefix
 
 NO_GUESSES: Mapping[int, Sequence[int]] = MappingProxyType({})
 
@@ -353,8 +352,8 @@ def _guessing(schedule: Schedule, piece: BatchPiece, hoped: Sequence[int]) -> Ba
 
 def take_back(schedule: Schedule) -> tuple[Cut, ...]:
     """Return the cuts that remove wrong guesses of running replies from the cache."""
-    over = [(run.sequence, len(run.tokens) - 1) for run in schedule.running.values() if schedule.behind(run) < 1]
-    return tuple(Cut(sequence, length) for sequence, length in over)
+    over = [run for run in schedule.running.values() if schedule.behind(run) < 1]
+    return tuple(Cut(run.sequence, len(run.tokens) - 1) for run in over)
 
 
 def cut(schedule: Schedule, change: Cut) -> Schedule:

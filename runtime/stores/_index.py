@@ -305,16 +305,12 @@ class Index:
             self._file.execute(
                 "INSERT INTO words(rowid, title, text) VALUES (?, ?, ?)", (number, " ".join(title), " ".join(text))
             )
-        for number in range(tail):
-            id_, line, _ = old[len(old) - tail + number]
-            place = len(pieces) - tail + number
-            if (len(old), line) != (len(pieces), pieces[place].line):
+        for place in (*range(same), *range(len(pieces) - tail, len(pieces))):
+            before = place if place < same else place - len(pieces) + len(old)
+            id_, line, _ = old[before]
+            if (before, line) != (place, pieces[place].line):
                 new = (first + place, pieces[place].line, id_)
                 self._file.execute("UPDATE passages SET place = ?, line = ? WHERE id = ?", new)
-        for number in range(same):
-            if old[number][1] != pieces[number].line:
-                new_line = (pieces[number].line, old[number][0])
-                self._file.execute("UPDATE passages SET line = ? WHERE id = ?", new_line)
         return len(old)
 
     def _next_number(self, day: str) -> int:
