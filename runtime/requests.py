@@ -198,7 +198,7 @@ class _WatchedReply(Generic[Reply]):
 
     def __init__(self, registry: RequestRegistry, inner: Reply, request: ModelRequest, name: str, origin: str) -> None:
         self._registry = registry
-        self._inner = inner
+        self._inner: Reply = inner
         self._id = registry._begin(request, name, origin, inner)
 
     def cancel(self) -> None:

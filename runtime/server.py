@@ -36,12 +36,8 @@ if TYPE_CHECKING:
     from cognition.parsing import Output
 
 
-class FindModel(Protocol):
-    """Finds the files of a model by its name; see ``runtime.models.specs.resolve``."""
-
-    def __call__(
-        self, spec: str | Path | None, backend: BackendName | None, on_download: Callable[[float], bool], /
-    ) -> Source: ...
+FindModel = Callable[[str | Path | None, BackendName | None, Callable[[float], bool]], Source]
+"""Finds the files of a model by its name; see ``runtime.models.specs.resolve``."""
 
 
 class LoadFunction(Protocol):

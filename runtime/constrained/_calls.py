@@ -183,10 +183,9 @@ class CallWriter:
         listed = f'{space} {items} {space} "]"'
         if calls.section_start.endswith("["):  # the list has begun
             return self.rules.rule(f"{listed} {end}")
-        options = [f'"[" {listed}', f"{one} ({space} {one})*" if parallel else one]
-        if calls.separator:
-            options = options[:1] if calls.separator.strip() == "," else options
-            options = options if calls.separator.strip() else options[1:]
+        options, sign = [f'"[" {listed}', f"{one} ({space} {one})*" if parallel else one], calls.separator.strip()
+        if sign == "," or (calls.separator and not sign):  # only a list, or none
+            options = options[:1] if sign else options[1:]
         return self.rules.rule(f"{space} ({' | '.join(options)}) {end}")
 
     def starts(self, opening: Callable[[str], str] | None = None) -> str:

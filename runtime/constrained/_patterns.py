@@ -297,18 +297,23 @@ def alive(terminal: str) -> bool:
 
 def _matcher(grammar: str) -> Any:
     """Return the engine's matcher for a grammar; None if the engine is not installed, and nothing is constrained."""
-    engine = _engine()
-    if engine is None:
-        return None
-    library, tokenizer = engine
-    limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
-    return library.LLMatcher(tokenizer, library.LLMatcher.grammar_from_lark(grammar), log_level=0, limits=limits)
+    tokenizer = _byte_tokenizer()
+    return None if tokenizer is None else compile_grammar(tokenizer, grammar, FUEL)
 
 
 @cache
-def _engine() -> tuple[Any, Any] | None:
+def _byte_tokenizer() -> Any:
     if find_spec("llguidance") is None:
         return None
     import llguidance
 
-    return llguidance, llguidance.LLTokenizer("byte")
+    return llguidance.LLTokenizer("byte")
+
+
+def compile_grammar(tokenizer: Any, grammar: str, fuel: int) -> Any:
+    """Return the engine's matcher for a grammar, which may be in error; ``fuel`` are the steps to compile it."""
+    import llguidance
+
+    limits = llguidance.LLParserLimits(initial_lexer_fuel=fuel)
+    described = llguidance.LLMatcher.grammar_from_lark(grammar)
+    return llguidance.LLMatcher(tokenizer, described, log_level=0, limits=limits)

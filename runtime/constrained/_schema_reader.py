@@ -219,7 +219,7 @@ class SchemaReader:
         keywords = self._without_annotations(schema)
         known.given = known.given or bool(keywords.keys() - {"anyOf", "oneOf", "allOf", "$ref"})
         Narrowing(partial(self.refuse, path), partial(self.weaken, path), known, top).narrow(keywords)
-        pointer = keywords.get("$ref")
+        pointer = keywords.get("$ref", "")
         found = self._target(pointer, path) if "$ref" in keywords else ABSENT
         if found is not ABSENT and pointer in through:
             self.weaken(path, "$ref", "it leads back to the schema that it is a part of")

@@ -234,12 +234,12 @@ class ValueWriter:
         return self.rules.rule(f'"[" {tail} "]"')
 
     def _more(self, item: str, before: int, fewest: int, most: int | None) -> str:
-        low = max(0, fewest - before)
+        there = max(before, 1)
+        more = _repeat(f"{self._comma} {item}", max(0, fewest - there), None if most is None else most - there)
         if before:
-            return self.rules.rule(_repeat(f"{self._comma} {item}", low, None if most is None else most - before))
-        more = _repeat(f"{self._comma} {item}", max(0, low - 1), None if most is None else most - 1)
+            return self.rules.rule(more)
         several = self.rules.rule(f"{item} {more}")
-        return several if low else self.rules.rule(f'{several} | ""')
+        return several if fewest else self.rules.rule(f'{several} | ""')
 
     def _definition(self, pointer: str) -> str:
         if pointer not in self._defined:

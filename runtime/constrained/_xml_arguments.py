@@ -122,10 +122,12 @@ class ElementWriter:
             case Number():
                 known = types & {"number", "integer"} or (nested and not types)
                 return [f"{ValueWriter(self.rules, self._schema).value(node)} {close}"] if known else []
-            case Members():
-                inner = self._members(node, path, types)
-            case Items():
-                inner = self._items(node, path, types)
+            case Members() | Items():
+                if isinstance(node, Members):
+                    inner = self._members(node, path, types)
+                else:
+                    inner = self._items(node, path, types)
+                return [] if inner is None else [f"{inner} {close}"]
             case Either(options=options):
                 return [one for option in options for one in self._options(option, path, closing)]
             case Reference(pointer=pointer):
@@ -136,7 +138,6 @@ class ElementWriter:
                     return self._options(self._schema.definitions[pointer], path, closing)
                 finally:
                     self._within.pop()
-        return [] if inner is None else [f"{inner} {close}"]
 
     def _members(self, node: Members, path: str, types: frozenset[str]) -> str | None:
         mixed = "array" in types or "object" not in types

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from attrs import evolve
@@ -135,12 +135,8 @@ def look_over(schema: Any, subject: str) -> None:
         if depth > DEEPEST_SCHEMA:
             problem = f"the schema is nested too deeply, in more than {DEEPEST_SCHEMA} levels"
             raise SchemaError((("$", problem),), subject)
-        within: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                within += one.values()
-            elif isinstance(one, list):
-                within += one
+        groups = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        within = [*chain.from_iterable(groups)]
         if len(within) > MOST_TEXT:
             raise SchemaError((("$", f"the schema is too large: more than {MOST_TEXT} values"),), subject)
         level = within

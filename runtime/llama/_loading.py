@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from collections import deque
@@ -195,9 +196,8 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
     types = options.key_type or usual, options.value_type or usual
     planned = Sizes(context, cells, sequences, recurrent, unified, flash, guesses, *types)
     if sequences > planned.batch:
-        raise ModelOptionsError(
-            f"LlamaOptions.sequences={sequences} are more than the {planned.batch} tokens of a batch", spec=str(path)
-        )
+        told = f"LlamaOptions.sequences={sequences} are more than the {planned.batch} tokens of a batch"
+        raise ModelOptionsError(told, spec=str(path))
     return planned
 
 
@@ -342,11 +342,9 @@ def physical_cores() -> int:
     """Return the number of physical cores: llama.cpp gets slower with hyper-threads. Falls back to Python's count."""
     cores: set[tuple[str, str]] = set()
     for topology in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology"):
-        try:
+        with contextlib.suppress(OSError):
             package = (topology / "physical_package_id").read_text("ascii").strip()
             cores.add((package, (topology / "core_id").read_text("ascii").strip()))
-        except OSError:
-            continue
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(len(cores), allowed) if cores else allowed
 

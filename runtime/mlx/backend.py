@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 import numpy
@@ -43,9 +43,6 @@ from runtime.protocol.backend import (
     context_warnings,
 )
 from runtime.scheduling.plan import BatchPiece, Limits
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 
@@ -307,7 +304,8 @@ def _load_weights(path: Path, config: dict[str, Any]) -> Any:
     model = architecture.Model(architecture.ModelArgs.from_dict(config))
     weights: dict[str, Any] = {}
     for file in sorted(path.glob("model*.safetensors")):
-        weights |= mx.load(str(file))  # type: ignore[operator]  # a dict, of such a file
+        loaded: Any = mx.load(str(file))
+        weights |= loaded
     if hasattr(model, "sanitize"):
         weights = model.sanitize(weights)
     model.eval()
@@ -322,8 +320,7 @@ def _load_tokenizer(path: Path) -> Any:
     if file.is_file():
         tokenizer = Tokenizer.from_file(str(file))
     else:
-        loaded = importlib.import_module("transformers").AutoTokenizer.from_pretrained(path)
-        tokenizer = loaded.backend_tokenizer
+        tokenizer = importlib.import_module("transformers").AutoTokenizer.from_pretrained(path).backend_tokenizer
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
@@ -339,9 +336,7 @@ def piece_reader(tokenizer: Mapping[str, Any]) -> Callable[[str], bytes]:
     kinds = set(_decoder_kinds(tokenizer.get("decoder")))
     if "ByteLevel" in kinds:
         return _byte_level
-    if kinds & {"ByteFallback", "Metaspace", "Replace"}:
-        return _sentence_piece
-    return lambda token: token.encode("utf-8")
+    return _sentence_piece if kinds & {"ByteFallback", "Metaspace", "Replace"} else str.encode
 
 
 def _decoder_kinds(decoder: Any) -> Iterator[str]:

@@ -125,14 +125,6 @@ class Connection:
         made: httpcore2.ConnectionPool = pool
         return made
 
-    def leave_to_parent(self) -> None:
-        """Switch to new connections in a forked process.
-
-        On a shared connection each process could receive the other's responses.
-        """
-        _LEFT.append(self._pool)
-        self._pool = self._open_pool()
-
     def send(
         self, exchange: Exchange, path: str, headers: Headers = (), body: str | None = None, *, root: bool = False
     ) -> Response:
@@ -227,8 +219,10 @@ the parent may have held at the fork.
 
 
 def _reset_after_fork() -> None:
+    """Switch to new connections in a forked process: on a shared one each could receive the other's responses."""
     for connection in tuple(_ALL):
-        connection.leave_to_parent()
+        _LEFT.append(connection._pool)
+        connection._pool = connection._open_pool()
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)
@@ -243,10 +237,8 @@ def _proxy(url: str | None) -> httpcore2.Proxy | None:
         return None
     parts = urlsplit(url)
     bare = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
-    auth = None
-    if parts.username is not None:
-        auth = (unquote(parts.username).encode(), unquote(parts.password or "").encode())
-    return httpcore2.Proxy(bare, auth=auth)
+    names = [unquote(text or "").encode() for text in (parts.username, parts.password)]
+    return httpcore2.Proxy(bare, auth=None if parts.username is None else (names[0], names[1]))
 
 
 def proxy_for(scheme: str, host: str, port: int | None) -> str | None:
@@ -296,20 +288,15 @@ def _passes(entry: str, host: str, port: int | None) -> bool:
 
 def failure_of(error: BaseException, exchange: Exchange, backend: Backend) -> Failure:
     """Return the failure for a connection error. It contains no headers, so no key."""
-    where = place_of(backend)
-    cause = root_of(error)
+    where, cause = place_of(backend), root_of(error)
     if isinstance(error, httpcore2.TimeoutException):
-        wait = exchange.waits
-        seconds = getattr(backend.timeouts, wait)
+        wait, seconds = exchange.waits, getattr(backend.timeouts, exchange.waits)
         kind: ErrorKind = "offline" if wait == "connect" else "transient"
         return Failure(f"{where}: {WAITED[wait].format(f'{seconds:g}')}", kind, code=f"timeout_{wait}")
     said = shown_name(str(error) or type(error).__name__, LONGEST)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return Failure(
-            f"{where}: its certificate is not trusted ({cause.verify_message}); trust its issuer by SSL_CERT_FILE",
-            "fatal",
-            code="certificate",
-        )
+        told = f"its certificate is not trusted ({cause.verify_message}); trust its issuer by SSL_CERT_FILE"
+        return Failure(f"{where}: {told}", "fatal", code="certificate")
     if isinstance(error, httpcore2.ConnectError | httpcore2.ProxyError):
         if isinstance(cause, ssl.SSLError):
             return Failure(f"{where}: it can't be spoken to with TLS ({said}); is it http://?", "offline", code="tls")
@@ -346,10 +333,6 @@ def compression_failure(packed: str, status: int, backend: Backend) -> Failure:
 
 def redirect_failure(status: int, target: str, backend: Backend) -> Failure:
     """Return the failure for a redirection: following it could send the key and the conversation to another host."""
-    return Failure(
-        f"{place_of(backend)} redirects to {shown_name(target or 'nowhere', LONGEST)}, which is not "
-        "followed, since it would take the conversation there; set base_url= to it if it is right",
-        "fatal",
-        status=status,
-        code="redirect",
-    )
+    why = "which is not followed, since it would take the conversation there; set base_url= to it if it is right"
+    told = f"{place_of(backend)} redirects to {shown_name(target or 'nowhere', LONGEST)}, {why}"
+    return Failure(told, "fatal", status=status, code="redirect")

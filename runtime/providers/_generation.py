@@ -88,11 +88,10 @@ class RemoteGeneration:
         return self
 
     def __next__(self) -> Output | Done:
-        if not self._ready:
+        while not self._ready:
             if self._ended:
                 raise StopIteration
-            while not self._ready:
-                self._advance()
+            self._advance()
         return self._ready.popleft()
 
     def _advance(self) -> None:

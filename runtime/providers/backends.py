@@ -365,7 +365,8 @@ def _by_url(spec: str) -> RemoteName:
         url_of(url, "the URL of a model")
         backend = Backend(URL, url.rstrip("/"), prices=FREE, quirks=ANY_SERVER, one_model=True)
     except ConfigError as error:
-        raise ModelSpecError(f"{error}; write {FORMS}", spec=_without_password(spec)) from None
+        without_password = re.sub(r"//[^/|]*@", "//", spec)
+        raise ModelSpecError(f"{error}; write {FORMS}", spec=without_password) from None
     return RemoteName(backend, _check_model(spec, model))
 
 
@@ -373,7 +374,3 @@ def _check_model(spec: str, model: str) -> str:
     if re.search(r"[\x00-\x20\x7f]", model):
         raise ModelSpecError(f"the model's name in {show(spec)} holds white space or a control character", spec=spec)
     return model
-
-
-def _without_password(spec: str) -> str:
-    return re.sub(r"//[^/|]*@", "//", spec)

@@ -108,14 +108,14 @@ class RemoteRuntime(Closeable):
         self._check_open()
         check_allowed(f"ask {self._name.text}")
         request = self._whole(request)
+        wire, failure = NOTHING, None
         try:
             self._check_media(request)
             wire = self._encode(request)
-            failure = None
         except MediaError as error:
-            wire, failure = NOTHING, Failure(str(error), "modality")
+            failure = Failure(str(error), "modality")
         except UnsupportedRequestError as error:
-            wire, failure = NOTHING, error.failure
+            failure = error.failure
         agent = owner_or(self._owner)
         full = failure or self._open.begin(agent)
         exchange = Exchange(self._name.backend.timeouts)
@@ -230,9 +230,8 @@ def _nothing() -> None:
 def _quirks_of(name: RemoteName, facts: ServerFacts) -> Quirks:
     """Return the backend's own quirks; if it sets none, those of the server's kind."""
     quirks = name.backend.quirks
-    nobody_s = quirks is ANY_SERVER or quirks is DEFAULTS["responses"]
-    found = QUIRKS.get(facts.kind) if nobody_s else None
-    return found or quirks
+    is_usual = quirks is ANY_SERVER or quirks is DEFAULTS["responses"]
+    return (QUIRKS.get(facts.kind) if is_usual else None) or quirks
 
 
 def _with_context(quirks: Quirks, context_tokens: int) -> Quirks:

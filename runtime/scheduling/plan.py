@@ -306,7 +306,8 @@ def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Seque
         piece = _piece(schedule, id, 1)
         hoped = guesses.get(id)
         if hoped and room > 0:
-            piece = _guessing(schedule, piece, hoped[:room])
+            more = tuple(hoped[: min(room, schedule.running[id].request.most - piece.start - 1)])
+            piece = BatchPiece(id, piece.sequence, piece.start, piece.tokens + more, last=True, guesses=len(more))
             room -= piece.guesses
         pieces.append(piece)
     return tuple(sorted(pieces, key=lambda piece: piece.sequence))  # neighbours are evaluated together
@@ -342,12 +343,6 @@ def _piece(schedule: Schedule, id: int, size: int) -> BatchPiece:
         size = min(size, next((end for end in run.request.boundaries if end > start), start + size) - start)
     tokens = tuple(run.tokens[start : start + size])
     return BatchPiece(id, run.sequence, start, tokens, last=start + size == len(run.tokens))
-
-
-def _guessing(schedule: Schedule, piece: BatchPiece, hoped: Sequence[int]) -> BatchPiece:
-    room = schedule.running[piece.request].request.most - piece.start - 1
-    more = tuple(hoped[:room])
-    return BatchPiece(piece.request, piece.sequence, piece.start, piece.tokens + more, last=True, guesses=len(more))
 
 
 def take_back(schedule: Schedule) -> tuple[Cut, ...]:
