@@ -167,9 +167,8 @@ def read_regular_text(path: StrPath, longest: int) -> str:
 
 def too_long(path: StrPath, longest: int) -> UnusableFileError:
     """Return the error for a file of more than ``longest`` bytes."""
-    return UnusableFileError(
-        f"it is longer than the {longest:,} bytes that are read of such a file; name another", path
-    )
+    reason = f"it is longer than the {longest:,} bytes that are read of such a file; name another"
+    return UnusableFileError(reason, path)
 
 
 def _check_regular(about: os.stat_result, path: StrPath, longest: int | None) -> None:
@@ -247,9 +246,8 @@ def _create(path: StrPath, flags: int, dir_fd: int | None) -> int:
 
 
 def _check_writable(about: os.stat_result, path: StrPath) -> None:
-    _check_own_file(
-        about, path, "written", "it belongs to another user, who could read what is written; use a copy of it"
-    )
+    foreign = "it belongs to another user, who could read what is written; use a copy of it"
+    _check_own_file(about, path, "written", foreign)
     if about.st_nlink > 1:
         raise UnusableFileError("it has a second name (a hard link), under which others may read it; use a copy", path)
 
@@ -347,9 +345,8 @@ def _check_own_directory(about: os.stat_result, path: StrPath) -> None:
     if not stat.S_ISDIR(about.st_mode):
         raise UnusableFileError(f"it is {kind_of(about.st_mode)} where a directory of ours has to be; delete it", path)
     if about.st_uid != os.geteuid():
-        raise UnusableFileError(
-            "it belongs to another user, who could read or change what is in it; choose another", path
-        )
+        reason = "it belongs to another user, who could read or change what is in it; choose another"
+        raise UnusableFileError(reason, path)
 
 
 def force_directory(path: StrPath) -> None:

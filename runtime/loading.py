@@ -198,11 +198,9 @@ def _load_isolated(
 ) -> IsolatedRuntime:
     """Find the model here and load it in the child; ``module`` replaces the module that the child runs."""
     if sys.argv[1:2] == [FLAG]:
-        raise ModelSpecError(
-            "this frozen program was started to be the process of a model, and did not become it: "
-            "call runtime.freeze_support() in the first line of the program's main module",
-            spec=name,
-        )
+        told = "this frozen program was started to be the process of a model, and did not become it"
+        todo = "call runtime.freeze_support() in the first line of the program's main module"
+        raise ModelSpecError(f"{told}: {todo}", spec=name)
     from runtime.isolated import wire
     from runtime.isolated.handles import IsolatedRuntime
     from runtime.isolated.process import CHILD

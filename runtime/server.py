@@ -121,9 +121,8 @@ class ModelServer(Closeable):
         if not where and names_remote(spec, options.get("backends", ())) is not None:
             where = "behind a server"
         if where:
-            raise ModelSpecError(
-                f"{spec} is {where}, and one runtime of it is shared as it is; use load_model()", spec=str(spec)
-            )
+            told = f"{spec} is {where}, and one runtime of it is shared as it is; use load_model()"
+            raise ModelSpecError(told, spec=str(spec))
         on_progress = options.pop("on_progress", None)
 
         def downloading(fraction: float) -> bool:
@@ -140,15 +139,7 @@ class ModelServer(Closeable):
     def models(self) -> tuple[ServedModel, ...]:
         """Return its models, in the order of their first request."""
         with self._lock:
-            return tuple(
-                ServedModel(
-                    str(model.source.path),
-                    model.source.backend,
-                    len(model.claims),
-                    1.0 if model.standing.done() else model.progress.fraction if model.progress else 0.0,
-                )
-                for model in self._models.values()
-            )
+            return tuple(map(_served, self._models.values()))
 
     def close(self) -> None:
         """Free all models, even those in use, cancel all loads, and wait for both. A second call does nothing."""
@@ -344,6 +335,12 @@ class SharedGeneration:
 
     def cancel(self) -> None:
         self._generation.cancel()
+
+
+def _served(model: _Model) -> ServedModel:
+    begun = model.progress.fraction if model.progress else 0.0
+    loaded = 1.0 if model.standing.done() else begun
+    return ServedModel(str(model.source.path), model.source.backend, len(model.claims), loaded)
 
 
 def _name(model: _Model) -> str:

@@ -296,9 +296,8 @@ class Narrowing:
         if "inimum" in keyword:
             into.low = bound if into.low is None else max(into.low, bound, key=lambda one: (one.value, one.excluded))
         else:
-            into.high = (
-                bound if into.high is None else min(into.high, bound, key=lambda one: (one.value, not one.excluded))
-            )
+            known = bound if into.high is None else into.high
+            into.high = min(known, bound, key=lambda one: (one.value, not one.excluded))
 
 
 def _decimal(value: Any) -> Decimal | None:

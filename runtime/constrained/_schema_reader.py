@@ -50,13 +50,8 @@ from runtime.constrained.nodes import (
     Weakened,
 )
 
-READ = (
-    frozenset().union(*HELD.values())
-    | LATER.keys()
-    | frozenset(
-        {"type", "enum", "const", "format", "anyOf", "oneOf", "allOf", "$ref", "then", "else", "additionalItems"}
-    )
-)
+OTHERS = ("type", "enum", "const", "format", "anyOf", "oneOf", "allOf", "$ref", "then", "else", "additionalItems")
+READ = frozenset(OTHERS).union(LATER, *HELD.values())
 """The keywords that restrict values. All others are annotations."""
 
 SINGLE = {"boolean": Choice(("true", "false")), "null": Choice(("null",))}

@@ -187,10 +187,8 @@ class ValueWriter:
             case list():
                 return " ".join(['"["', f" {self._comma} ".join(map(self._write_value, value)), '"]"'])
             case dict():
-                pairs = (
-                    f"{self._key(key, notation.bare_keys)} {self._colon} {self._write_value(one)}"
-                    for key, one in value.items()
-                )
+                written = ((self._key(key, notation.bare_keys), self._write_value(one)) for key, one in value.items())
+                pairs = (f"{key} {self._colon} {one}" for key, one in written)
                 return " ".join(['"{"', f" {self._comma} ".join(pairs), '"}"'])
             case _:
                 return quote_text(json.dumps(value))

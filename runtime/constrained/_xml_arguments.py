@@ -113,10 +113,8 @@ class ElementWriter:
             case Choice(texts=texts):
                 values = [json.loads(text) for text in texts]
                 written = [value if isinstance(value, str) else json.dumps(value) for value in values]
-                read = [json.dumps(leaf(text, types, nested=nested)) for text in written]
-                same = (
-                    text for text, one, value in zip(written, read, values, strict=True) if one == json.dumps(value)
-                )
+                pairs = zip(written, map(json.dumps, values), strict=True)
+                same = (text for text, value in pairs if json.dumps(leaf(text, types, nested=nested)) == value)
                 kept = (text for text in same if not any(one in text for one in own))
                 return [f"{quote_text(text)} {close}" if text else close for text in kept]
             case Number():

@@ -205,9 +205,8 @@ class Guide:
                 self._refused.add(token)
                 return False
             else:
-                LOG.warning(
-                    "a call that begins with %r is not constrained: no grammar goes on from there", found.text[:200]
-                )
+                told = "a call that begins with %r is not constrained: no grammar goes on from there"
+                LOG.warning(told, found.text[:200])
         self._watch.take(known=found is not None)
         self._refused.clear()
         self._finish()

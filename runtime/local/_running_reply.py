@@ -18,7 +18,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from cognition import Failure, FinishReason, ModelRequest, Usage
 from cognition.parsing import Output, Parser
@@ -146,11 +146,7 @@ class RunningReply:
     """Decoded text that is not delivered so far."""
     _outputs: list[Output] = field(factory=list)
     _decoder: codecs.IncrementalDecoder = field(factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
-    _stops: StopFilter = field(init=False)
-
-    @_stops.default
-    def _no_stop_yet(self) -> StopFilter:
-        return StopFilter(self.request.options.stop)
+    _stops: StopFilter = Factory(lambda self: StopFilter(self.request.options.stop), takes_self=True)
 
     def begin(self, backend: InferenceBackend, reused: int) -> None:
         """Begin in a sequence that contains the first ``reused`` tokens of the prompt.

@@ -479,9 +479,9 @@ class LocalEngine:
                 going = going and self._backend.append_tokens(newest)
         if batches:
             pieces = [*zip(first, sampled, strict=True)]
-            self._schedule = self._schedule.record_batch(
-                tuple(evolve(piece, tokens=tuple(tokens[:batches]), guesses=batches - 1) for piece, tokens in pieces)
-            ).record_tokens({piece.request: tokens[1:] for piece, tokens in pieces})
+            whole = (evolve(one, tokens=tuple(tokens[:batches]), guesses=batches - 1) for one, tokens in pieces)
+            newest_tokens = {piece.request: tokens[1:] for piece, tokens in pieces}
+            self._schedule = self._schedule.record_batch(tuple(whole)).record_tokens(newest_tokens)
         for piece, reply in zip(first, replies, strict=True):
             reply.show()
             if reply.over is not None:

@@ -124,10 +124,8 @@ class MlxBackend(MlxVocabulary):
             # Whatever MLX meets in foreign files: its errors have no base class of their own, and a panic of the
             # tokenizers' is not even an Exception.
             reason = str(error).partition("\n")[0].strip() or "no reason given"
-            raise ModelFileError(
-                f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm",
-                spec=str(path),
-            ) from error
+            told = f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm"
+            raise ModelFileError(told, spec=str(path)) from error
 
     def _open(self, path: Path, context_tokens: int | None) -> None:
         files = read_mlx_directory(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -263,15 +264,11 @@ def _passes(entry: str, host: str, port: int | None) -> bool:
 
     As in httpx, ``example.com`` means this host and all subdomains, ``.example.com`` only the subdomains.
     """
-    if not entry:
-        return False
-    if entry == "*":
-        return True
+    if entry in ("", "*"):
+        return bool(entry)
     entry = entry.rpartition("://")[2]
-    try:
+    with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip("[]"), strict=False)
-    except ValueError:
-        pass
     name, colon, number = entry.rpartition(":")
     if colon and number.isdigit() and ":" not in name:
         if int(number) != port:

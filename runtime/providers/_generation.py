@@ -189,20 +189,10 @@ class RemoteGeneration:
             usage = evolve(usage, cost=price.of(usage))
         self._ended = True
         self._ready.extend(reply.outputs)
-        self._ready.append(
-            Done(
-                reply.text,
-                reply.reasoning,
-                reply.calls,
-                reply.malformed,
-                reason,
-                usage,
-                self._timings(),
-                None if failed is None else scrub_failure(failed, backend),
-                (*self._call.wire.warnings, *(scrub(one, backend) for one in reply.warnings)),
-                reply.continuation,
-            )
-        )
+        failed = None if failed is None else scrub_failure(failed, backend)
+        warnings = (*self._call.wire.warnings, *(scrub(one, backend) for one in reply.warnings))
+        said = (reply.text, reply.reasoning, reply.calls, reply.malformed)
+        self._ready.append(Done(*said, reason, usage, self._timings(), failed, warnings, reply.continuation))
 
     def _timings(self) -> Timings:
         if self._first is None:

@@ -95,9 +95,8 @@ def _of_list(connection: Connection, exchange: Exchange, model: str) -> ServerFa
     context = next((found for key in CONTEXT_FIELDS if (found := _tokens(about.get(key)))), None)
     owners = OWNERS if connection.backend.dialect == "openai" else OWNERS_OF_RESPONSES
     kind = owners.get(str(about.get("owned_by")), "")
-    facts = ServerFacts(
-        kind, name, context, sampling=PLAIN_GREEDY if kind == "llama-cpp-python" else GenerationOptions()
-    )
+    sampling = PLAIN_GREEDY if kind == "llama-cpp-python" else GenerationOptions()
+    facts = ServerFacts(kind, name, context, sampling=sampling)
     return _of_llama_server(connection, exchange, facts) if kind.startswith("llama-server") else facts
 
 
@@ -118,9 +117,8 @@ def _of_llama_server(connection: Connection, exchange: Exchange, facts: ServerFa
 def _of_ollama(connection: Connection, exchange: Exchange, model: str) -> ServerFacts:
     about = _object(connection.ask(exchange, "/show", {"model": model}))
     details = _object(about.get("model_info"))
-    trained = next(
-        (found for key in details if key.endswith(".context_length") and (found := _tokens(details[key]))), 0
-    )
+    lengths = (_tokens(details[key]) for key in details if key.endswith(".context_length"))
+    trained = next(filter(None, lengths), 0)
     said = _parameters(about.get("parameters"))
     can = about.get("capabilities")
     capabilities = [one for one in can if isinstance(one, str)] if isinstance(can, list) else None

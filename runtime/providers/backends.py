@@ -195,10 +195,8 @@ class Backend:
         if self.key_env and not ENVIRONMENT_NAME.fullmatch(self.key_env):  # not repeated: it may be the key itself
             raise ConfigError(f"key_env of the backend {self.name!r} must be the name of an environment variable")
         if self.key_env and parts.scheme == "http" and not (self.plain_http or is_loopback(parts.hostname or "")):
-            raise ConfigError(
-                f"{where} would send {self.key_env} unencrypted to another machine; use https://, or allow it with "
-                "plain_http=True"
-            )
+            told = f"{where} would send {self.key_env} unencrypted to another machine"
+            raise ConfigError(f"{told}; use https://, or allow it with plain_http=True")
         for header, value in (*self.headers, *([(self.key_header, "")] if self.key_header else [])):
             if not HEADER_NAME.fullmatch(header) or re.search(r"[^\x20-\x7e]", value):
                 raise ConfigError(f"the header {show(header)} of the backend {self.name!r} can't be sent as it is")
@@ -339,23 +337,20 @@ def remote_name(spec: str, backends: Backends) -> RemoteName | None:
     if slash and (backend := backends.get(prefix)) is not None:
         return _make_name(spec, backend, model)
     if at and "/" not in name and not spec.endswith(".gguf"):
-        raise ModelSpecError(
-            f"{show(spec)}: there is no backend {show(name)}{nearest(name, backends.names)}", spec=spec
-        )
+        told = f"there is no backend {show(name)}{nearest(name, backends.names)}"
+        raise ModelSpecError(f"{show(spec)}: {told}", spec=spec)
     word = prefix if slash else spec
     if like := get_close_matches(word.lower(), backends.names, n=1, cutoff=LIKE):
-        rest = f"/{model}" if slash else ""
-        raise ModelSpecError(
-            f"there is no file or directory {spec}, and no backend {word!r}; did you mean {like[0]}{rest}?", spec=spec
-        )
+        meant = f"{like[0]}/{model}" if slash else like[0]
+        told = f"there is no file or directory {spec}, and no backend {word!r}; did you mean {meant}?"
+        raise ModelSpecError(told, spec=spec)
     return None
 
 
 def _make_name(spec: str, backend: Backend, model: str) -> RemoteName:
     if not model and not backend.one_model:
-        raise ModelSpecError(
-            f"{show(spec)} names no model, and {backend.name} serves several; write {backend.name}/NAME", spec=spec
-        )
+        told = f"{show(spec)} names no model, and {backend.name} serves several; write {backend.name}/NAME"
+        raise ModelSpecError(told, spec=spec)
     return RemoteName(backend, _check_model(spec, model))
 
 

@@ -48,18 +48,13 @@ def load_remote(
     """
     given = [option for option, value in refused.items() if value]
     if given:
-        raise ModelOptionsError(
-            f"{name.text} is behind a server, which decides of {', '.join(given)} itself; leave that out",
-            spec=name.text,
-        )
+        told = f"{name.text} is behind a server, which decides of {', '.join(given)} itself; leave that out"
+        raise ModelOptionsError(told, spec=name.text)
     try:
         from runtime.providers.remote import RemoteRuntime
     except ModuleNotFoundError as error:
         if error.name != "httpcore2":
             raise
-        raise ExtraMissingError(
-            f"remote models such as {name.text} need the extra `remote`: pip install 'cogstep[remote]'",
-            extra="remote",
-            spec=name.text,
-        ) from None
+        told = f"remote models such as {name.text} need the extra `remote`: pip install 'cogstep[remote]'"
+        raise ExtraMissingError(told, extra="remote", spec=name.text) from None
     return RemoteRuntime(name, context_tokens=context_tokens, queue_limit=queue_limit)

@@ -205,9 +205,8 @@ class Schedule:
         running = dict(self.running)
         for request, more in tokens.items():
             run = running[request]
-            running[request] = RunningRequest(
-                run.request, run.sequence, run.tokens.extend(more), run.served, run.reused
-            )
+            longer = run.tokens.extend(more)
+            running[request] = RunningRequest(run.request, run.sequence, longer, run.served, run.reused)
         return Schedule(self.limits, self.cache, running, self.waiting, self.prompts_next, self.shares, self.passed)
 
     def record_batch(self, batch: tuple[BatchPiece, ...]) -> Schedule:
@@ -380,10 +379,8 @@ def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
 
 
 def _has_snapshot(cache: Cache, tokens: Tokens, length: int) -> bool:
-    return any(
-        held.snapshot and len(held.tokens) == length and held.tokens[:] == tokens[:length]
-        for held in cache.held.values()
-    )
+    snapshots = (held.tokens for held in cache.held.values() if held.snapshot and len(held.tokens) == length)
+    return any(one[:] == tokens[:length] for one in snapshots)
 
 
 def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Drop, ...]] | None:

@@ -14,7 +14,6 @@ import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate, takewhile
 from pathlib import Path
@@ -71,20 +70,6 @@ OWN = "sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'words_*')"
 RECENCY, HALF_LIFE = 0.5, 30
 """The extra weight of today's passages over those without a date, and its half-life in days."""
 
-
-class RecencyWeights(dict[int, float]):
-    """Weights by the ordinal of the day."""
-
-    def __init__(self, today: date) -> None:
-        self._today = today
-
-    def __missing__(self, number: int) -> float:
-        self[number] = found = recency(number, self._today)
-        return found
-
-
-ages_of = lru_cache(maxsize=2)(RecencyWeights)
-"""Cached per day: a search has hundreds of passages."""
 
 MOST_PASSAGES = 50_000
 """Maximum of one file."""
@@ -301,10 +286,8 @@ class Index:
             self._added.append(number)
             row = (number, name, source, first + place, piece.line, piece.day, piece.title, piece.text, hashes[place])
             self._file.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-            title, text = words_of(f"{stem} {piece.title}"), words_of(piece.text)
-            self._file.execute(
-                "INSERT INTO words(rowid, title, text) VALUES (?, ?, ?)", (number, " ".join(title), " ".join(text))
-            )
+            title, text = (" ".join(words_of(one)) for one in (f"{stem} {piece.title}", piece.text))
+            self._file.execute("INSERT INTO words(rowid, title, text) VALUES (?, ?, ?)", (number, title, text))
         for place in (*range(same), *range(len(pieces) - tail, len(pieces))):
             before = place if place < same else place - len(pieces) + len(old)
             id_, line, _ = old[before]
@@ -397,19 +380,17 @@ class Index:
         if others:  # a condition that changes nothing, but has bm25 count them; the words that choose count twice
             values[0] = f"({values[0]}) AND ({' OR '.join([*words, *others])})"
         joined = "CROSS JOIN passages INDEXED BY by_id ON passages.id = words.rowid" if len(values) > 1 else ""
-        weights = self._file.execute(
-            f"SELECT words.rowid, -bm25(words, 2.0, 1.0) FROM words {joined} WHERE {wanted}", values
-        ).fetchall()
-        ages = ages_of(today)
+        query = f"SELECT words.rowid, -bm25(words, 2.0, 1.0) FROM words {joined} WHERE {wanted}"
+        weights = self._file.execute(query, values).fetchall()
+        ages = {day: recency(day, today) for day in {id_ // PER_DAY for id_, _ in weights}}
         scored = [(weight * ages[id_ // PER_DAY], id_) for id_, weight in weights]
         if len(scored) > limit:
             least = sorted([score for score, _ in scored])[-limit]
             scored = [one for one in scored if one[0] >= least]
         scores = {id_: score for score, id_ in scored}
         # Of the same score the newest first, then by name and place: nothing depends on the order of their numbers.
-        rows = self._file.execute(
-            f"SELECT id, day, name, place FROM passages WHERE id IN ({','.join(map(str, scores))})"
-        ).fetchall()
+        query = f"SELECT id, day, name, place FROM passages WHERE id IN ({','.join(map(str, scores))})"
+        rows = self._file.execute(query).fetchall()
         rows.sort(key=lambda row: (row[2], row[3]))
         rows.sort(key=lambda row: (scores[row[0]], row[1]), reverse=True)
         return [(scores[row[0]], row[0]) for row in rows]
@@ -429,13 +410,10 @@ class Index:
             if len(found) == limit:
                 break
         else:
-            rows = self._file.execute(
-                "SELECT id FROM passages INDEXED BY by_day "
-                f"WHERE {allowed} AND id IN (SELECT rowid FROM words WHERE words MATCH ?) {order} {limit}",
-                [*values[1:], match],
-            )
-            found = [id_ for (id_,) in rows]
-        return [(NEXT_TO_NOTHING * ages_of(today)[id_ // PER_DAY], id_) for id_ in found]
+            matching = "id IN (SELECT rowid FROM words WHERE words MATCH ?)"
+            query = f"SELECT id FROM passages INDEXED BY by_day WHERE {allowed} AND {matching} {order} {limit}"
+            found = [id_ for (id_,) in self._file.execute(query, [*values[1:], match])]
+        return [(NEXT_TO_NOTHING * recency(id_ // PER_DAY, today), id_) for id_ in found]
 
 
 def _is_racy(file: IndexedFile | FileVersion) -> bool:
@@ -493,9 +471,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
     Raises:
         sqlite3.Error: it is not an index, has another version, or is incomplete.
     """
-    file = sqlite3.connect(
-        ":memory:" if path is None else path, check_same_thread=False, isolation_level=None, timeout=WAIT / 1000
-    )
+    place = ":memory:" if path is None else path
+    file = sqlite3.connect(place, check_same_thread=False, isolation_level=None, timeout=WAIT / 1000)
     try:
         file.execute(f"PRAGMA cache_size = -{CACHE}")
         if path is not None:

@@ -171,9 +171,8 @@ class MemoryFolder(Closeable):
         self._check("text", text, str)
         self._check("topic", topic, str)
         if not TOPIC.fullmatch(topic):
-            raise self._error(
-                f"{topic!r} is no topic", "use up to 64 letters, digits, spaces, '-' and '_', a letter or digit first"
-            )
+            todo = "use up to 64 letters, digits, spaces, '-' and '_', a letter or digit first"
+            raise self._error(f"{topic!r} is no topic", todo)
         note = clean(self._hide_secrets(text))
         if not note:
             raise self._error("a note has to say something", "give it a text")
@@ -337,9 +336,8 @@ class MemoryFolder(Closeable):
                 text = f"\n{text}"
             content = text.encode("utf-8", "replace")
             if size + len(content) > LONGEST_FILE:
-                raise UnusableFileError(
-                    f"it would be longer than the {LONGEST_FILE:,} bytes that are searched; move a part of it", path
-                )
+                reason = f"it would be longer than the {LONGEST_FILE:,} bytes that are searched; move a part of it"
+                raise UnusableFileError(reason, path)
             written = 0
             try:
                 while written < len(content):

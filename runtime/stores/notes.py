@@ -110,9 +110,8 @@ class Notes(Closeable):
             return ()
         try:
             with self._lock:
-                rows = self._file.execute(
-                    "SELECT text FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?", (words, FOUND)
-                ).fetchall()
+                query = "SELECT text FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?"
+                rows = self._file.execute(query, (words, FOUND)).fetchall()
         except DAMAGE as error:
             raise self._error(error) from error
         return tuple(text for (text,) in rows)
