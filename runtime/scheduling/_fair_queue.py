@@ -10,17 +10,24 @@ owners when a request last began. This is start-time fair queueing (Goyal, Vin a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from attrs import field, frozen
-
-if TYPE_CHECKING:
-    from runtime.scheduling.plan import Request
 
 ACCOUNTS = 1024
 """Maximum owners ahead of the level; beyond that all become level again. So an endless stream of new owners, each
 level, neither fills the memory nor makes an owner that was served before wait forever.
 """
+
+
+class OwnedRequest(Protocol):
+    """A request."""
+
+    @property
+    def owner(self) -> int: ...
+
+
+Request = TypeVar("Request", bound=OwnedRequest)
 
 
 @frozen
